@@ -1,0 +1,1 @@
+"""The program that leads: ledger, stages, class registry, models, operator commands."""

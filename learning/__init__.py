@@ -1,0 +1,1 @@
+"""Mathematics that methods share. Knows nothing of messages."""

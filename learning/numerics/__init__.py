@@ -1,0 +1,1 @@
+"""NumPy only: integer features, Gram matrices, ridge regression, preprocessing."""

@@ -1,0 +1,1 @@
+"""One folder per method: two pure halves joined by messages."""

@@ -1,0 +1,4 @@
+"""What crosses the wire: messages, self-validating values, tensors and manifests.
+
+Nothing here opens a connection or imports torch.
+"""

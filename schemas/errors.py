@@ -1,0 +1,53 @@
+"""The error tree of the house, and the part of it that belongs to schemas.
+
+    FleetledgerError            everything this project raises on purpose
+    ├── SchemaError             something that crossed (or would cross) the wire is wrong
+    │   ├── InvalidValueError   a single field: names the field, the value and the way out
+    │   ├── EnvelopeError       the frame around a message
+    │   └── TensorError         packed or safetensors data
+    ├── TransportError          (transport.errors)
+    ├── LearningError           (learning.errors)
+    ├── MethodError             (methods.errors)
+    ├── ExportError             (export.errors)
+    ├── AgentError              (device_agent.errors)
+    └── CoordinatorError        (coordinator.errors)
+"""
+
+from __future__ import annotations
+
+_SHOWN_CHARACTERS = 80
+
+
+class FleetledgerError(Exception):
+    """Base of all errors raised on purpose; the text is meant for the person at the keyboard."""
+
+
+class SchemaError(FleetledgerError):
+    """Something that crossed the wire, or would, breaks the protocol."""
+
+
+class InvalidValueError(SchemaError, ValueError):
+    """A field holds a value that the protocol does not allow.
+
+    It is a `ValueError` too, so that pydantic reports it as a validation error.
+    """
+
+    def __init__(self, field: str, value: object, way_out: str) -> None:
+        self.field = field
+        self.value = value
+        self.way_out = way_out
+        super().__init__(f"{field}: {shorten(value)} is not allowed; {way_out}")
+
+
+class EnvelopeError(SchemaError):
+    """A frame cannot be read: too large, torn, of an unknown version, or its digest is wrong."""
+
+
+class TensorError(SchemaError):
+    """Tensor data is malformed: size, shape, dtype, range, NaN or infinity."""
+
+
+def shorten(value: object) -> str:
+    """Return `repr(value)`, cut to a length that fits a message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"

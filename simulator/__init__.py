@@ -1,0 +1,1 @@
+"""Scenarios and demonstrations: data sets, partitions, whole fleets on one machine."""

@@ -1,0 +1,1 @@
+"""How messages cross: one small interface, MQTT and in memory, blocks that resume."""
