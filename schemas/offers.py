@@ -1,0 +1,81 @@
+"""Offers of large data, and the messages that fetch it in blocks.
+
+Data above the inline limit is not sent but offered. The receiver fetches the list of block hashes
+first, in parts of one block each, checks it against the offer, and then the blocks, each checked
+on arrival. Request and answer name the data by its digest, so neither side needs a session.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from schemas.message import Message, Strict
+from schemas.values import Digest
+
+HASH_BYTES = 32
+MIN_BLOCK_SIZE = 4 * 1024
+MAX_BLOCK_SIZE = 256 * 1024
+DEFAULT_BLOCK_SIZE = 64 * 1024
+MAX_OFFER_SIZE = 4 * 1024**3
+MAX_BLOCKS = 128 * 1024
+"""Bounds the list of hashes to 4 MiB; 64 KiB blocks reach 4 GiB with half of it."""
+MAX_INDICES = 64
+"""Blocks wanted by one request."""
+
+BlockSize = Annotated[int, Field(ge=MIN_BLOCK_SIZE, le=MAX_BLOCK_SIZE)]
+BlockIndex = Annotated[int, Field(ge=0, lt=MAX_BLOCKS)]
+Section = Literal["list", "data"]
+"""Which bytes are cut into blocks: the list of block hashes, or the data itself."""
+
+
+class Offer(Strict):
+    """Names data that a receiver may fetch, and pins every block of it."""
+
+    digest: Digest
+    """SHA-256 of the whole data."""
+    size: int = Field(ge=1, le=MAX_OFFER_SIZE)
+    block_size: BlockSize = DEFAULT_BLOCK_SIZE
+    """Bytes per block; the last block may be shorter."""
+    list_digest: Digest
+    """SHA-256 of the concatenated 32-byte SHA-256 hashes of all blocks."""
+
+    @model_validator(mode="after")
+    def _list_is_bounded(self) -> Self:
+        if self.block_count > MAX_BLOCKS:
+            raise ValueError(
+                f"block_size: {self.block_size} cuts {self.size} bytes into {self.block_count} "
+                f"blocks, at most {MAX_BLOCKS} are allowed; offer larger blocks"
+            )
+        return self
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks, at least one."""
+        return -(-self.size // self.block_size)
+
+    @property
+    def list_size(self) -> int:
+        """Bytes of the list of block hashes."""
+        return HASH_BYTES * self.block_count
+
+
+class BlockRequest(Message):
+    """Asks for some blocks of the list or of the data; answered block by block, in any order."""
+
+    kind: ClassVar[str] = "block.request"
+    digest: Digest
+    block_size: BlockSize
+    section: Section
+    indices: tuple[BlockIndex, ...] = Field(min_length=1, max_length=MAX_INDICES)
+
+
+class BlockData(Message):
+    """Comes with one block as its attachment."""
+
+    kind: ClassVar[str] = "block.data"
+    digest: Digest
+    section: Section
+    index: BlockIndex
