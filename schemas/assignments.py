@@ -1,0 +1,34 @@
+"""What the coordinator asks of a device: the current stage, the method, the frozen model."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from schemas.contributions import MAX_CLASSES
+from schemas.message import Message
+from schemas.models import Preprocessing
+from schemas.offers import Offer
+from schemas.values import ClassName, Digest
+
+
+class Assignment(Message):
+    """Retained per device; a higher action number replaces a lower one."""
+
+    kind: ClassVar[str] = "assignment"
+    action: int = Field(ge=0)
+    """Index of the ledger entry that led to it: later assignments have higher numbers."""
+    stage: int = Field(ge=1, lt=2**31)
+    method: str = Field(min_length=1, max_length=40)
+    settings: dict[str, Any]
+    """The method's own assignment; validated by its `messages` module."""
+    lineage: Digest
+    """Digest of the frozen model whose features are wanted."""
+    frozen: Offer
+    preprocessing: Preprocessing
+    class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
+    """Names that the registry knows; images of other classes wait on the device."""
+    stage_class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
+    """Names that this stage added."""
+    max_samples_per_part: int = Field(ge=1, le=1_000_000)

@@ -1,0 +1,84 @@
+"""What a device gives: contributions, their keys, and withdrawals.
+
+Data is counted once. A contribution has a key (device, stage, part); the device comes from the
+envelope. A second one with the same key and a higher revision replaces the first. A repeat of a
+revision that is held gets the stored receipt again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from schemas.envelope import INLINE_LIMIT
+from schemas.message import Message, Strict
+from schemas.offers import Offer
+from schemas.values import ClassName, Digest
+
+MAX_PAYLOAD_BYTES = 1 << 30
+"""No contribution may be larger than 1 GiB; a method's own limit is usually far below."""
+MAX_CLASSES = 10_000
+
+PayloadKind = Literal["statistics", "features", "adapter", "weights", "gradients", "logits"]
+Samples = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class PartKey(Strict):
+    """Names one contribution of a device: the stage it was made in and its number."""
+
+    stage: int = Field(ge=1, lt=2**31)
+    part: int = Field(ge=0, lt=2**31)
+
+
+class HeldPart(Strict):
+    """A part that the coordinator holds: which revision, and the payload's digest."""
+
+    key: PartKey
+    revision: int = Field(ge=0, lt=2**31)
+    payload: Digest
+
+
+class Contribution(Message):
+    """A payload for the fleet: attached up to 64 KiB, offered in blocks above."""
+
+    kind: ClassVar[str] = "contribution"
+    key: PartKey
+    revision: int = Field(ge=0, lt=2**31)
+    payload_kind: PayloadKind
+    method: str = Field(min_length=1, max_length=40)
+    lineage: Digest
+    """Digest of the frozen model that made the features."""
+    payload: Digest
+    payload_bytes: int = Field(ge=1, le=MAX_PAYLOAD_BYTES)
+    offer: Offer | None = None
+    """Given when the payload is not attached."""
+    samples: dict[ClassName, Samples] = Field(min_length=1, max_length=MAX_CLASSES)
+    """Number of images per class name."""
+
+    @model_validator(mode="after")
+    def _offer_matches_payload(self) -> Self:
+        if self.offer is None:
+            if self.payload_bytes > INLINE_LIMIT:
+                raise ValueError(f"offer: payloads above {INLINE_LIMIT} bytes must be offered")
+        elif (self.offer.digest, self.offer.size) != (self.payload, self.payload_bytes):
+            raise ValueError("offer: digest and size must be those of the payload")
+        return self
+
+
+class Withdrawal(Message):
+    """Take a part out again: its images moved to another part, or the agent was reinstalled."""
+
+    kind: ClassVar[str] = "withdrawal"
+    key: PartKey
+    revision: int = Field(ge=0, lt=2**31)
+    """Higher than the revision that is held."""
+    reason: str = Field(max_length=200)
+
+
+class Nothing(Message):
+    """A device has no data for a stage, so that the stage need not wait for it."""
+
+    kind: ClassVar[str] = "nothing"
+    stage: int = Field(ge=1, lt=2**31)

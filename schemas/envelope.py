@@ -1,0 +1,162 @@
+"""The frame around every message: one line of canonical JSON, then raw attached bytes.
+
+The header holds everything that a reader needs, so MQTT 3.1.1 suffices. `message_id` is the
+SHA-256 of the header line; the header pins the attachment by length and digest, so the id covers
+all. `key` and `signature` are places for the device's signature and are empty for now.
+
+The law: `decode(encode(header, attachment)) == Envelope(header, attachment)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from schemas.canonical import canonical_json, parse_json
+from schemas.errors import EnvelopeError, SchemaError, shorten
+from schemas.message import Message, Strict, explain
+from schemas.values import BootId, DeviceId, Digest, FleetId
+
+SCHEMA_VERSION = 1
+MAX_HEADER_BYTES = 128 * 1024
+MAX_ATTACHMENT_BYTES = 256 * 1024
+MAX_ENVELOPE_BYTES = MAX_HEADER_BYTES + MAX_ATTACHMENT_BYTES + 1
+INLINE_LIMIT = 64 * 1024
+"""Payloads up to this many bytes are attached; larger ones are offered and fetched in blocks."""
+
+COORDINATOR = "coordinator"
+BodyType = TypeVar("BodyType", bound=Message)
+
+
+class Header(Strict):
+    """What the first line says."""
+
+    version: Literal[1] = SCHEMA_VERSION
+    kind: str = Field(min_length=1, max_length=40)
+    fleet: FleetId
+    sender: DeviceId
+    boot: BootId
+    sequence: int = Field(ge=0, lt=2**63)
+    sent_ms: int = Field(ge=0, lt=2**63)
+    """Milliseconds since 1970 by the sender's clock; for people, never for decisions."""
+    refers_to: Digest | None = None
+    body: dict[str, Any]
+    attachment_size: int = Field(default=0, ge=0, le=MAX_ATTACHMENT_BYTES)
+    attachment_digest: Digest | None = None
+    key: None = None
+    signature: None = None
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A message as it arrived or will be sent."""
+
+    header: Header
+    attachment: bytes = b""
+
+    @property
+    def message_id(self) -> Digest:
+        """SHA-256 of the header line; the same for every repeat of the message."""
+        return Digest.of(_header_line(self.header))
+
+    def read(self, model: type[BodyType]) -> BodyType:
+        """Return the body as `model`; raise `SchemaError` if the kind or a field is wrong."""
+        if self.header.kind != model.kind:
+            raise SchemaError(
+                f"kind: {self.header.kind!r} arrived where {model.kind!r} was expected; "
+                "see docs/protocol for what each topic carries"
+            )
+        body = model.read(self.header.body)
+        assert isinstance(body, model)
+        return body
+
+
+@dataclass
+class Sender:
+    """Makes envelopes for one program run: fills in fleet, sender, boot and the next sequence."""
+
+    fleet: FleetId
+    name: DeviceId
+    boot: BootId
+    next_sequence: int = 0
+
+    def seal(
+        self,
+        body: Message,
+        *,
+        sent_ms: int,
+        attachment: bytes = b"",
+        refers_to: Digest | None = None,
+    ) -> Envelope:
+        """Wrap `body` (and `attachment`, at most 256 KiB) for sending."""
+        if len(attachment) > MAX_ATTACHMENT_BYTES:
+            raise EnvelopeError(
+                f"attachment: {len(attachment)} bytes exceed {MAX_ATTACHMENT_BYTES}; "
+                "offer it and let the receiver fetch blocks"
+            )
+        header = Header(
+            kind=body.kind,
+            fleet=self.fleet,
+            sender=self.name,
+            boot=self.boot,
+            sequence=self.next_sequence,
+            sent_ms=sent_ms,
+            refers_to=refers_to,
+            body=body.model_dump(mode="json"),
+            attachment_size=len(attachment),
+            attachment_digest=Digest.of(attachment) if attachment else None,
+        )
+        self.next_sequence += 1
+        return Envelope(header, attachment)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """Return the bytes to publish; raise `EnvelopeError` if the header is too large."""
+    line = _header_line(envelope.header)
+    if len(line) > MAX_HEADER_BYTES:
+        raise EnvelopeError(
+            f"header: {len(line)} bytes of {envelope.header.kind!r} exceed {MAX_HEADER_BYTES}; "
+            "send large data as an offer"
+        )
+    return line + b"\n" + envelope.attachment
+
+
+def decode(data: bytes) -> Envelope:
+    """Read published bytes; raise `EnvelopeError` for anything that is not a whole envelope."""
+    if len(data) > MAX_ENVELOPE_BYTES:
+        raise EnvelopeError(f"envelope: {len(data)} bytes exceed {MAX_ENVELOPE_BYTES}; send blocks")
+    line, newline, attachment = data.partition(b"\n")
+    if not newline or len(line) > MAX_HEADER_BYTES:
+        raise EnvelopeError("envelope: no header line; expected one line of JSON, then the attachment")
+    header = _read_header(line)
+    if len(attachment) != header.attachment_size:
+        raise EnvelopeError(
+            f"attachment_size: header says {header.attachment_size}, {len(attachment)} arrived; "
+            "the message was cut on its way and will be sent again"
+        )
+    expected = Digest.of(attachment) if attachment else None
+    if header.attachment_digest != expected:
+        raise EnvelopeError("attachment_digest: the attached bytes have another SHA-256")
+    return Envelope(header, attachment)
+
+
+def _header_line(header: Header) -> bytes:
+    return canonical_json(header.model_dump(mode="json"))
+
+
+def _read_header(line: bytes) -> Header:
+    try:
+        values = parse_json(line)
+    except SchemaError as error:
+        raise EnvelopeError(f"header: {error}") from error
+    if isinstance(values, dict) and values.get("version") != SCHEMA_VERSION:
+        raise EnvelopeError(
+            f"version: {shorten(values.get('version'))} is unknown here; this program reads schema "
+            f"version {SCHEMA_VERSION}: update the older side"
+        )
+    try:
+        return Header.model_validate(values)
+    except ValidationError as error:
+        raise EnvelopeError(f"header: {explain(error)}") from error

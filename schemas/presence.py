@@ -1,0 +1,96 @@
+"""Who is there: births, deaths and heartbeats of devices; births and deaths of the coordinator.
+
+Birth and death of a device are retained on one topic and carry the boot id, so a death (the will
+of a lost connection) is ignored when a later boot has been born.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from schemas.contributions import HeldPart
+from schemas.message import Message, Strict
+from schemas.values import BootId, Digest
+
+MAX_HELD_PARTS = 500
+"""Parts named in one welcome; a device with more gets several, numbered."""
+
+
+class Capabilities(Strict):
+    """What a device can run; the coordinator invites it only to that."""
+
+    agent_version: str = Field(max_length=40)
+    python: str = Field(max_length=20)
+    machine: str = Field(max_length=80)
+    features: frozenset[str] = Field(max_length=20)
+    """Names such as `numpy`, `onnxruntime`, `torch`; a method's card lists what each phase needs."""
+    provider: str | None = Field(default=None, max_length=60)
+    """The ONNX Runtime execution provider in use."""
+    memory_mib: int = Field(ge=0)
+
+
+class SeenCheckpoint(Strict):
+    """The newest state of the ledger that a device has seen (a place for fork detection)."""
+
+    size: int = Field(ge=0)
+    root: Digest
+
+
+class Birth(Message):
+    """A device has connected; retained."""
+
+    kind: ClassVar[str] = "birth"
+    installation: BootId
+    """Made once per installation: a reinstalled agent is told apart from a restarted one."""
+    capabilities: Capabilities
+    active_version: int | None = Field(default=None, ge=1)
+    active_manifest: Digest | None = None
+    outbox_length: int = Field(default=0, ge=0)
+    seen_checkpoint: SeenCheckpoint | None = None
+
+
+class Death(Message):
+    """A device has gone; retained. The envelope's boot id says which run of it."""
+
+    kind: ClassVar[str] = "death"
+    reason: str = Field(default="connection lost", max_length=200)
+
+
+class Heartbeat(Message):
+    """Counters of a running agent, every few seconds; never stored in the ledger."""
+
+    kind: ClassVar[str] = "heartbeat"
+    outbox_length: int = Field(ge=0)
+    waiting_images: int = Field(ge=0)
+    resident_bytes: int = Field(ge=0)
+    bytes_up: int = Field(ge=0)
+    bytes_down: int = Field(ge=0)
+
+
+class Welcome(Message):
+    """The coordinator's answer to a birth: what it holds from this device."""
+
+    kind: ClassVar[str] = "welcome"
+    boot: BootId
+    """The boot that this answers."""
+    held: tuple[HeldPart, ...] = Field(default=(), max_length=MAX_HELD_PARTS)
+    more: bool = False
+    """Another welcome with further parts follows."""
+    next_part: int = Field(ge=0)
+    """A part number that this device has never used, and all above it are free too."""
+
+
+class CoordinatorBirth(Message):
+    """The coordinator serves; retained. Devices hold back while it is away."""
+
+    kind: ClassVar[str] = "coordinator.birth"
+    ledger_size: int = Field(ge=0)
+
+
+class CoordinatorDeath(Message):
+    """The coordinator has gone; retained."""
+
+    kind: ClassVar[str] = "coordinator.death"
+    reason: str = Field(default="connection lost", max_length=200)

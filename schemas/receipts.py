@@ -1,0 +1,53 @@
+"""Receipts: the only acknowledgement that counts.
+
+An acknowledgement of the broker says that the broker has the message, not that anyone received
+it. A device keeps a contribution in its outbox until a receipt for its key and revision arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from schemas.contributions import PartKey
+from schemas.message import Message, Strict
+from schemas.values import Digest
+
+
+class Accepted(Strict):
+    """In the ledger; final."""
+
+    answer: Literal["accepted"] = "accepted"
+    ledger_index: int = Field(ge=0)
+    leaf_hash: Digest | None = None
+    """Place for the inclusion proof's leaf."""
+
+
+class Refused(Strict):
+    """Will never be accepted as it is; final. The device moves it to its dead letters."""
+
+    answer: Literal["refused"] = "refused"
+    reason: str = Field(max_length=500)
+
+
+class Later(Strict):
+    """Not now; send it again after some seconds."""
+
+    answer: Literal["later"] = "later"
+    after_seconds: float = Field(gt=0, le=3600)
+    reason: str = Field(default="", max_length=500)
+
+
+Answer = Annotated[Accepted | Refused | Later, Field(discriminator="answer")]
+
+
+class Receipt(Message):
+    """The coordinator's answer to a contribution, a withdrawal or a 'nothing'."""
+
+    kind: ClassVar[str] = "receipt"
+    about: Literal["contribution", "withdrawal", "nothing"]
+    key: PartKey
+    """For 'nothing' the part is 0."""
+    revision: int = Field(default=0, ge=0)
+    answer: Answer

@@ -1,0 +1,39 @@
+"""Settings files: TOML into a validated model, with errors for the person who wrote the file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from schemas.errors import FleetledgerError
+from schemas.message import explain
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+class SettingsError(FleetledgerError):
+    """A settings file is missing, unreadable, not TOML, or holds a value that is not allowed."""
+
+
+def load_settings(path: Path, model: type[Settings]) -> Settings:
+    """Read the TOML file at `path` as `model`; raise `SettingsError` naming file, field, value."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise SettingsError(f"{path}: there is no such settings file; make one with `init`") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}; it must be UTF-8 text") from error
+    try:
+        return model.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: not TOML: {error}; mend that line") from error
+    except ValidationError as error:
+        raise SettingsError(f"{path}: {explain(error)}") from error

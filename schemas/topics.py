@@ -1,0 +1,83 @@
+"""Topics: `fleetledger/1/<fleet>/{up,down}/<device>/<leaf>` and `fleetledger/1/<fleet>/all/<leaf>`.
+
+The device id is the MQTT user name, so a broker's access rule by user name (`%u`) keeps every
+device to its own branch. Birth and death share one retained topic (`state`), because MQTT keeps
+order per topic only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from schemas.errors import InvalidValueError
+from schemas.values import DeviceId, FleetId, ValidatedText
+
+PROTOCOL_VERSION = 1
+ROOT = f"fleetledger/{PROTOCOL_VERSION}"
+
+UpLeaf = Literal["state", "msg", "hb", "req", "blk"]
+DownLeaf = Literal["assignment", "desired", "rcpt", "ctl", "req", "blk"]
+UP_LEAVES: tuple[str, ...] = ("state", "msg", "hb", "req", "blk")
+DOWN_LEAVES: tuple[str, ...] = ("assignment", "desired", "rcpt", "ctl", "req", "blk")
+
+
+class Topic(ValidatedText):
+    """A topic to publish on: no wildcards, no empty level, at most 200 characters."""
+
+    pattern: ClassVar[re.Pattern[str]] = re.compile(r"(?=.{1,200}\Z)[^+#/\x00]+(/[^+#/\x00]+)*")
+    rule: ClassVar[str] = "levels divided by '/', none empty, without '+' and '#'"
+
+
+@dataclass(frozen=True)
+class DeviceTopic:
+    """What a topic says: whose branch, which direction, which leaf."""
+
+    direction: Literal["up", "down"]
+    device: DeviceId
+    leaf: str
+
+
+@dataclass(frozen=True)
+class FleetTopics:
+    """All topics of one fleet.
+
+    The law: `parse(up(device, leaf)) == DeviceTopic("up", device, leaf)`, and likewise for `down`.
+    """
+
+    fleet: FleetId
+
+    @property
+    def coordinator_state(self) -> Topic:
+        """Retained birth or death of the coordinator."""
+        return Topic(f"{ROOT}/{self.fleet}/all/state")
+
+    def up(self, device: DeviceId, leaf: UpLeaf) -> Topic:
+        """Topic on which `device` sends."""
+        return Topic(f"{ROOT}/{self.fleet}/up/{device}/{leaf}")
+
+    def down(self, device: DeviceId, leaf: DownLeaf) -> Topic:
+        """Topic on which the coordinator sends to `device`."""
+        return Topic(f"{ROOT}/{self.fleet}/down/{device}/{leaf}")
+
+    def from_every_device(self, *leaves: UpLeaf) -> tuple[str, ...]:
+        """Filters for what all devices send on the given leaves."""
+        return tuple(f"{ROOT}/{self.fleet}/up/+/{leaf}" for leaf in leaves)
+
+    def to_device(self, device: DeviceId, *leaves: DownLeaf) -> tuple[str, ...]:
+        """Filters for what one device receives on the given leaves."""
+        return tuple(str(self.down(device, leaf)) for leaf in leaves)
+
+    def parse(self, topic: str) -> DeviceTopic:
+        """Read a device topic; raise `InvalidValueError` for anything else."""
+        levels = topic.split("/")
+        branch = f"{ROOT}/{self.fleet}".split("/")
+        if len(levels) != 6 or levels[:3] != branch:
+            raise InvalidValueError("topic", topic, f"expected {ROOT}/{self.fleet}/up|down/…")
+        direction, device, leaf = levels[3:]
+        if direction == "up" and leaf in UP_LEAVES:
+            return DeviceTopic("up", DeviceId(device), leaf)
+        if direction == "down" and leaf in DOWN_LEAVES:
+            return DeviceTopic("down", DeviceId(device), leaf)
+        raise InvalidValueError("topic", topic, f"unknown leaf; up: {UP_LEAVES}, down: {DOWN_LEAVES}")
