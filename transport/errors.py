@@ -1,0 +1,84 @@
+"""The error tree of the transport.
+
+TransportError                      (a schemas.errors.FleetledgerError)
+├── NotConnectedError               nothing was sent; send again after `Connected`
+├── QueueFullError                  the outgoing queue is at its bound; send later
+├── PayloadTooLargeError            refused before anything was sent
+├── ConnectionRefusedByBrokerError  the broker answered, and said no
+│   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
+├── BrokerUnreachableError          no broker answered at all
+├── CallbackError                   our own code failed inside the network thread
+├── BrokerStartError                a child broker could not be found or started
+└── BlockError                      a block transfer cannot go on; says why
+"""
+
+from __future__ import annotations
+
+from schemas.errors import FleetledgerError
+
+
+class TransportError(FleetledgerError):
+    """Base of everything that goes wrong between two programs."""
+
+
+class NotConnectedError(TransportError):
+    """The message was not sent because there is no connection; its owner sends it again."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"{topic}: not connected, nothing was sent; send again once connected")
+
+
+class QueueFullError(TransportError):
+    """The outgoing queue is full; nothing was sent."""
+
+    def __init__(self, topic: str, waiting: int, limit: int) -> None:
+        super().__init__(
+            f"{topic}: {waiting} bytes already wait to be sent and the limit is {limit}; "
+            "send again when the queue has drained"
+        )
+
+
+class InboxFullError(TransportError):
+    """Messages had to be left out; those of QoS 1 come again after the next reconnect."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"{topic}: the inbox is full and messages are being left out; read events faster"
+        )
+
+
+class PayloadTooLargeError(TransportError):
+    """The payload exceeds what broker or settings allow; nothing was sent."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        self.topic = topic
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            f"{topic}: payload of {size} bytes exceeds the limit of {limit}; "
+            "offer it and let the receiver fetch it in blocks"
+        )
+
+
+class ConnectionRefusedByBrokerError(TransportError):
+    """The broker answered the connection with a refusal, or closed it without an answer."""
+
+
+class NotAuthorisedError(ConnectionRefusedByBrokerError):
+    """The broker does not accept this user name and password, or not for this topic."""
+
+
+class BrokerUnreachableError(TransportError):
+    """No broker answers at the given address."""
+
+
+class CallbackError(TransportError):
+    """Code that ran inside the network thread failed; the connection lives on."""
+
+
+class BrokerStartError(TransportError):
+    """No broker program was found, or it did not start; the message holds its last words."""
+
+
+class BlockError(TransportError):
+    """A block transfer ended without the data, or a source cannot answer; the message says why."""

@@ -1,0 +1,213 @@
+"""The MQTT connection: keeps a link open, and turns what happens on it into events.
+
+One thread owns the sequence connect, watch, wait, connect again. Each round is a fresh link, so
+what an old link had in flight is forgotten here; its owner sends it again after `Connected`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from transport.backoff import Backoff
+from transport.errors import (
+    BrokerUnreachableError,
+    InboxFullError,
+    NotAuthorisedError,
+    NotConnectedError,
+    PayloadTooLargeError,
+    TransportError,
+)
+from transport.inbox import Inbox
+from transport.interface import Connected, Disconnected, Event, Outgoing, Problem, Received
+from transport.meter import Meter
+from transport.mqtt_settings import MqttSettings
+from transport.paho_link import OtherVersionError, PahoLink, Token
+
+log = logging.getLogger("transport.mqtt")
+
+_PACKET_OVERHEAD = 1024
+"""Room for fixed header, topic, packet number and properties around a payload."""
+_STABLE_SECONDS = 10.0
+"""A link that lived this long resets the back-off, so that two programs that share a client id
+and push each other out slow down instead of storming."""
+_WATCH_SECONDS = 1.0
+
+
+class MqttConnection:
+    """A `Connection` (see `transport.interface`) over MQTT 5, or 3.1.1 where 5 gets no answer."""
+
+    def __init__(self, settings: MqttSettings, will: Outgoing | None = None) -> None:
+        self.settings = settings
+        self.meter = Meter()
+        self._will = will
+        self._inbox = Inbox(settings.inbox_messages, settings.inbox_bytes)
+        self._filters: dict[str, int] = {}
+        self._link: PahoLink | None = None
+        self._was_connected = False
+        self._overflowing = False
+        self._versions = list(settings.versions)
+        self._refusal: TransportError | None = None
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker has accepted us and no loss is known yet."""
+        link = self._link
+        return link is not None and not link.closed.is_set()
+
+    @property
+    def version(self) -> int | None:
+        """Protocol level in use: 5, or 4 for MQTT 3.1.1; None while not connected."""
+        link = self._link
+        return link.version if link is not None else None
+
+    @property
+    def max_payload(self) -> int:
+        """Our own limit, or what the broker announced less the room for a packet's header."""
+        link = self._link
+        if link is None or link.broker_limit is None:
+            return self.settings.max_payload
+        return min(self.settings.max_payload, link.broker_limit - _PACKET_OVERHEAD)
+
+    def start(self) -> None:
+        """Begin connecting in the background."""
+        if self._thread is None:
+            name = f"mqtt-{self.settings.client_id}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def wait_connected(self, seconds: float) -> None:
+        """Wait for the connection.
+
+        Raises `NotAuthorisedError` as soon as the broker refuses user or password, and after
+        `seconds` the last failure.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.connected or isinstance(self._refusal, NotAuthorisedError), seconds
+            )
+            if not self.connected:
+                raise self._refusal or BrokerUnreachableError(
+                    f"{self.settings.host}:{self.settings.port}: no answer in {seconds} s"
+                )
+
+    def stop(self) -> None:
+        """Send what is queued, say goodbye and end."""
+        self._stopping.set()
+        link = self._link
+        if link is not None:
+            link.close(clean=True)
+        if self._thread is not None:
+            self._thread.join()
+        self._inbox.wake()
+
+    def subscribe(self, *filters: str, qos: int = 1) -> None:
+        """Add filters, now and after every loss of the session."""
+        added = dict.fromkeys(filters, qos)
+        with self._lock:
+            self._filters.update(added)
+            link = self._link
+        if link is not None:
+            link.subscribe(added)
+
+    def publish(self, message: Outgoing) -> None:
+        """Hand `message` over; raises as the interface says."""
+        if len(message.payload) > self.max_payload:
+            raise PayloadTooLargeError(message.topic, len(message.payload), self.max_payload)
+        link = self._link
+        if link is None or link.closed.is_set():
+            raise NotConnectedError(message.topic)
+        link.publish(message)
+        self.meter.sent(message.topic, len(message.payload))
+
+    def next_event(self, seconds: float) -> Event | None:
+        """Return the next event, or None after `seconds` or when woken."""
+        return self._inbox.next(seconds)
+
+    def wake(self) -> None:
+        """Make a waiting `next_event` return None now."""
+        self._inbox.wake()
+
+    def acknowledge(self, message: Received) -> None:
+        """Tell the broker that `message` is safe; a message of an earlier link comes again."""
+        token = message.token
+        if isinstance(token, Token) and token.link is self._link:
+            token.link.acknowledge(token.number)
+
+    def opened(self, link: PahoLink, *, session_present: bool) -> None:
+        """Subscribe where needed and announce the connection (network thread)."""
+        with self._changed:
+            self._link = link
+            self._refusal = None
+            known = session_present and self._was_connected
+            wanted = {} if known else dict(self._filters)
+            self._was_connected = True
+            self._changed.notify_all()
+        link.subscribe(wanted)
+        self._inbox.put(Connected(session_present))
+
+    def received(self, message: Received) -> None:
+        """Queue a message; one that does not fit is left out, unacknowledged (network thread)."""
+        self.meter.received(message.topic, len(message.payload))
+        kept = self._inbox.put(message)
+        if not kept and not self._overflowing:
+            self.problem(InboxFullError(message.topic))
+        self._overflowing = not kept
+
+    def problem(self, error: TransportError) -> None:
+        """Log and announce what cannot be raised to a caller (any thread)."""
+        log.warning("%s: %s", self.settings.client_id, error)
+        self._inbox.put(Problem(error))
+
+    def _run(self) -> None:
+        backoff = Backoff(
+            self.settings.reconnect_shortest_seconds, self.settings.reconnect_longest_seconds
+        )
+        while not self._stopping.is_set():
+            try:
+                link = self._open()
+            except TransportError as error:
+                self._report_refusal(error)
+            else:
+                began = time.monotonic()
+                self._watch(link)
+                if time.monotonic() - began > _STABLE_SECONDS:
+                    backoff.reset()
+            self._stopping.wait(backoff.next())
+
+    def _open(self) -> PahoLink:
+        failure: TransportError | None = None
+        for version in list(self._versions):
+            link = PahoLink(self.settings, version, self._will, self)
+            try:
+                link.open()
+            except OtherVersionError as error:
+                failure = error
+                continue
+            self._versions.remove(version)
+            self._versions.insert(0, version)
+            return link
+        assert failure is not None, "at least one version is configured"
+        raise failure
+
+    def _watch(self, link: PahoLink) -> None:
+        while not self._stopping.is_set() and not link.closed.wait(_WATCH_SECONDS):
+            if not link.is_alive():
+                break
+        link.close(clean=self._stopping.is_set())
+        with self._lock:
+            self._link = None
+        self._inbox.put(Disconnected(link.reason))
+
+    def _report_refusal(self, error: TransportError) -> None:
+        with self._changed:
+            news = str(error) != str(self._refusal)
+            self._refusal = error
+            self._changed.notify_all()
+        if news:
+            self.problem(error)

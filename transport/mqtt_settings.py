@@ -1,0 +1,43 @@
+"""Settings of an MQTT connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schemas.envelope import MAX_ENVELOPE_BYTES
+
+MQTT_5 = 5
+MQTT_3_1_1 = 4
+
+
+@dataclass(frozen=True)
+class MqttSettings:
+    """Where and how to connect. The defaults suit a device and a coordinator alike."""
+
+    client_id: str
+    """Names the session at the broker: the user name, or the user name, a dot and a role."""
+    host: str = "127.0.0.1"
+    port: int = 1883
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    versions: tuple[int, ...] = (MQTT_5, MQTT_3_1_1)
+    """Protocol levels to try, best first; the one that worked is tried first the next time."""
+    keepalive_seconds: int = 30
+    answer_seconds: float = 5.0
+    """How long to wait for the broker's answer, in each version."""
+    session_expiry_seconds: int = 24 * 3600
+    """How long the broker keeps the session (version 5; 3.1.1 leaves it to the broker)."""
+    will_delay_seconds: int = 10
+    """Hides short losses from the others (version 5; 3.1.1 publishes the will at once)."""
+    max_payload: int = MAX_ENVELOPE_BYTES
+    """Our own limit in bytes; the broker's announced one applies too."""
+    max_packet: int = 1024 * 1024
+    """Larger packets the broker shall not send us (version 5)."""
+    inflight: int = 16
+    """Messages of QoS 1 on their way at once."""
+    queue_bytes: int = 8 * 1024 * 1024
+    """Bytes handed over and not yet sent; beyond, `publish` raises."""
+    inbox_messages: int = 1_000
+    inbox_bytes: int = 32 * 1024 * 1024
+    reconnect_shortest_seconds: float = 0.5
+    reconnect_longest_seconds: float = 30.0

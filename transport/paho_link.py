@@ -1,0 +1,296 @@
+"""One MQTT connection on paho, from CONNECT to its end; the only module that knows paho.
+
+A link never reconnects. Its owner makes a fresh one, and so nothing of paho's state outlives a
+connection: no resending past the in-flight window, no message that loops for ever because the
+broker closes on it, no network thread that has died unseen.
+
+Every callback is guarded: an exception in it would otherwise end paho's thread in silence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from transport.errors import (
+    BrokerUnreachableError,
+    CallbackError,
+    ConnectionRefusedByBrokerError,
+    NotAuthorisedError,
+    NotConnectedError,
+    QueueFullError,
+    TransportError,
+)
+from transport.interface import Outgoing, Received
+from transport.mqtt_settings import MqttSettings
+from transport.pending import PendingBytes
+
+log = logging.getLogger("transport.mqtt")
+
+_UNSUPPORTED_VERSION = 132
+_NOT_AUTHORISED = (134, 135)
+_RECEIVE_MAXIMUM = 64
+_FLUSH_SECONDS = 2.0
+_GOODBYE_SECONDS = 1.0
+
+
+class OtherVersionError(ConnectionRefusedByBrokerError):
+    """The broker gave no usable answer in this MQTT version; another one may work."""
+
+
+class LinkOwner(Protocol):
+    """Who hears of what happens on a link; called in the network thread, so it must not wait."""
+
+    def opened(self, link: PahoLink, *, session_present: bool) -> None:
+        """Act on the broker's acceptance."""
+
+    def received(self, message: Received) -> None:
+        """Take a message."""
+
+    def problem(self, error: TransportError) -> None:
+        """Take what cannot be raised to a caller."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """Ties a received message to its link: acknowledging it on a later link would be wrong."""
+
+    link: PahoLink
+    number: int
+
+
+class PahoLink:
+    """A connection in one MQTT version; `open` it once, `close` it once."""
+
+    def __init__(
+        self, settings: MqttSettings, version: int, will: Outgoing | None, owner: LinkOwner
+    ) -> None:
+        self.version = version
+        self.closed = threading.Event()
+        self.reason = ""
+        """Why the link closed."""
+        self.broker_limit: int | None = None
+        """Largest packet that the broker announced, in bytes."""
+        self._settings = settings
+        self._owner = owner
+        self._pending = PendingBytes(settings.queue_bytes)
+        self._answered = threading.Event()
+        self._accepted = False
+        self._refusal: ReasonCode | None = None
+        self._wanted: dict[int, list[str]] = {}
+        self._wanted_lock = threading.Lock()
+        self._client = make_client(settings, version, will)
+        self._client.on_connect = self._guarded(self._on_connect)
+        self._client.on_disconnect = self._guarded(self._on_disconnect)
+        self._client.on_message = self._guarded(self._on_message)
+        self._client.on_publish = self._guarded(self._on_publish)
+        self._client.on_subscribe = self._guarded(self._on_subscribe)
+
+    def open(self) -> None:
+        """Connect and wait for the broker's answer; on failure close the link and raise why."""
+        address = f"{self._settings.host}:{self._settings.port}"
+        try:
+            self._client.connect(
+                self._settings.host,
+                self._settings.port,
+                self._settings.keepalive_seconds,
+                **_connect_options(self._settings, self.version),
+            )
+        except OSError as error:
+            raise BrokerUnreachableError(
+                f"{address}: no broker answers ({error}); check host and port, and that it runs"
+            ) from error
+        self._client.loop_start()
+        self._answered.wait(self._settings.answer_seconds)
+        if not self._accepted:
+            self.close(clean=False)
+            raise self._refused(address)
+
+    def subscribe(self, filters: Mapping[str, int]) -> None:
+        """Ask for `filters` (filter to QoS); refusals arrive as problems."""
+        if not filters:
+            return
+        with self._wanted_lock:
+            _, number = self._client.subscribe(list(filters.items()))
+            if number is not None:
+                self._wanted[number] = list(filters)
+
+    def publish(self, message: Outgoing) -> None:
+        """Hand `message` to paho; raise `NotConnectedError` or `QueueFullError`."""
+        size = len(message.payload)
+        self._pending.reserve(message.topic, size)
+        info = self._client.publish(message.topic, message.payload, message.qos, message.retain)
+        if info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._pending.placed(info.mid, message.topic, size)
+            return
+        self._pending.cancel(size)
+        if info.rc == MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            raise QueueFullError(message.topic, size, self._settings.queue_bytes)
+        raise NotConnectedError(message.topic)
+
+    def acknowledge(self, number: int) -> None:
+        """Acknowledge the received message of QoS 1 with this number."""
+        self._client.ack(number, qos=1)
+
+    def is_alive(self) -> bool:
+        """Say whether paho's network thread still runs; it has been known to die unseen."""
+        return getattr(self._client, "_thread", None) is not None
+
+    def close(self, *, clean: bool) -> None:
+        """End the link; a clean end sends what is queued and tells the broker goodbye."""
+        if clean and not self.closed.is_set():
+            self._pending.wait_empty(_FLUSH_SECONDS)
+            self._client.disconnect()
+            self.closed.wait(_GOODBYE_SECONDS)
+        self._cut_socket()
+        self._client.loop_stop()
+        self._ended("closed")
+
+    def _cut_socket(self) -> None:
+        connection = self._client.socket()
+        if isinstance(connection, socket.socket):
+            with contextlib.suppress(OSError):  # already closed by the network thread
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _refused(self, address: str) -> TransportError:
+        code = self._refusal
+        if code is None:
+            how = "closed the connection" if self.reason != "closed" else "gave no answer"
+            return OtherVersionError(f"{address}: the broker {how} (MQTT version {self.version})")
+        if code.value in _NOT_AUTHORISED:
+            return NotAuthorisedError(
+                f"user {self._settings.user!r}: the broker at {address} refuses this user name and "
+                f"password ({code}); check both"
+            )
+        kind = (
+            OtherVersionError
+            if code.value == _UNSUPPORTED_VERSION
+            else ConnectionRefusedByBrokerError
+        )
+        return kind(f"{address}: the broker refuses client {self._settings.client_id!r} ({code})")
+
+    def _ended(self, reason: str) -> None:
+        if not self.closed.is_set():
+            self.reason = reason
+            self.closed.set()
+        self._answered.set()
+
+    def _guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(callback)
+        def run(*arguments: Any) -> None:  # noqa: ANN401 - paho passes what it likes
+            try:
+                callback(*arguments)
+            except Exception as error:  # an escaping exception would end the network thread
+                log.exception("failure in %s", callback.__name__)
+                self._owner.problem(CallbackError(f"{callback.__name__}: {error!r}"))
+
+        return run
+
+    def _on_connect(
+        self,
+        client: Client,
+        data: object,
+        flags: ConnectFlags,
+        code: ReasonCode,
+        properties: Properties,
+    ) -> None:
+        if code.is_failure:
+            self._refusal = code
+        else:
+            self.broker_limit = getattr(properties, "MaximumPacketSize", None)
+            self._accepted = True
+            self._owner.opened(self, session_present=bool(flags.session_present))
+        self._answered.set()
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        data: object,
+        flags: DisconnectFlags,
+        code: ReasonCode,
+        properties: Properties,
+    ) -> None:
+        self._ended(str(code))
+
+    def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
+        self._owner.received(
+            Received(
+                message.topic,
+                bytes(message.payload),
+                message.qos,
+                bool(message.retain),
+                Token(self, message.mid) if message.qos else None,
+            )
+        )
+
+    def _on_publish(
+        self, client: Client, data: object, number: int, code: ReasonCode, properties: Properties
+    ) -> None:
+        topic = self._pending.finished(number)
+        if code.is_failure:
+            error = NotAuthorisedError if code.value in _NOT_AUTHORISED else TransportError
+            self._owner.problem(error(f"{topic}: the broker refused the message ({code})"))
+
+    def _on_subscribe(
+        self,
+        client: Client,
+        data: object,
+        number: int,
+        codes: list[ReasonCode],
+        properties: Properties,
+    ) -> None:
+        with self._wanted_lock:
+            filters = self._wanted.pop(number, [])
+        refused = [f for f, code in zip(filters, codes, strict=False) if code.is_failure]
+        if refused:
+            self._owner.problem(NotAuthorisedError(f"{refused}: the broker refused to subscribe"))
+
+
+def make_client(settings: MqttSettings, version: int, will: Outgoing | None) -> Client:
+    """Make the one kind of paho client that is used here; it is not connected yet."""
+    modern = version == MQTTProtocolVersion.MQTTv5
+    client = Client(
+        CallbackAPIVersion.VERSION2,
+        client_id=settings.client_id,
+        clean_session=None if modern else False,
+        protocol=MQTTProtocolVersion(version),
+        reconnect_on_failure=False,
+        manual_ack=True,
+    )
+    client.connect_timeout = settings.answer_seconds
+    client.max_inflight_messages_set(settings.inflight)
+    if settings.user is not None:
+        client.username_pw_set(settings.user, settings.password)
+    if will is not None:
+        properties = None
+        if modern:
+            properties = _properties(PacketTypes.WILLMESSAGE)
+            properties.WillDelayInterval = settings.will_delay_seconds
+        client.will_set(will.topic, will.payload, will.qos, will.retain, properties)
+    return client
+
+
+def _connect_options(settings: MqttSettings, version: int) -> dict[str, Any]:
+    if version != MQTTProtocolVersion.MQTTv5:
+        return {}
+    properties = _properties(PacketTypes.CONNECT)
+    properties.SessionExpiryInterval = settings.session_expiry_seconds
+    properties.ReceiveMaximum = _RECEIVE_MAXIMUM
+    properties.MaximumPacketSize = settings.max_packet
+    return {"clean_start": False, "properties": properties}
+
+
+def _properties(packet_type: int) -> Properties:
+    return Properties(packet_type)  # type: ignore[no-untyped-call] # paho has no hints there
