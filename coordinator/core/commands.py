@@ -1,0 +1,89 @@
+"""Commands of the operator: what the command line asks of the coordinator's core."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from coordinator.core.entries import BackboneImported
+from schemas.message import Strict
+from schemas.values import ClassName, DeviceId
+
+
+class AdmitDevice(Strict):
+    """Let a device take part."""
+
+    verb: Literal["admit"] = "admit"
+    device: DeviceId
+
+
+class ImportBackbone(Strict):
+    """Begin a new lineage; the files are in the blob store already."""
+
+    verb: Literal["import-backbone"] = "import-backbone"
+    backbone: BackboneImported
+
+
+class OpenStage(Strict):
+    """Ask the fleet to learn these classes; closes an open stage first."""
+
+    verb: Literal["open-stage"] = "open-stage"
+    class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=1000)
+
+
+class CloseStage(Strict):
+    """Close the open stage without waiting any longer."""
+
+    verb: Literal["close-stage"] = "close-stage"
+
+
+class RenameClass(Strict):
+    """Give a class another name."""
+
+    verb: Literal["rename-class"] = "rename-class"
+    old: ClassName
+    new: ClassName
+
+
+class MergeClasses(Strict):
+    """Make one class an alias of another."""
+
+    verb: Literal["merge-classes"] = "merge-classes"
+    source: ClassName
+    target: ClassName
+
+
+class PushModel(Strict):
+    """Make a version desired: on all devices, or on some."""
+
+    verb: Literal["push-model"] = "push-model"
+    version: int = Field(ge=1)
+    devices: tuple[DeviceId, ...] | None = None
+
+
+class HoldModels(Strict):
+    """Keep newly solved models from becoming desired, or end that."""
+
+    verb: Literal["hold-models"] = "hold-models"
+    held: bool = True
+
+
+class GoBack(Strict):
+    """Make the version desired that was desired before this one, and hold."""
+
+    verb: Literal["go-back"] = "go-back"
+
+
+Command = Annotated[
+    AdmitDevice
+    | ImportBackbone
+    | OpenStage
+    | CloseStage
+    | RenameClass
+    | MergeClasses
+    | PushModel
+    | HoldModels
+    | GoBack,
+    Field(discriminator="verb"),
+]

@@ -1,0 +1,80 @@
+"""The coordinator's core: one input in, one decision out, without I/O.
+
+The shell's part of the bargain:
+
+- call `handle`, then `apply` the decision's entries at once, so that the next input of the same
+  group is judged by them; commit the group; only then carry out the requests;
+- if the commit fails, throw the core away and make a new one by replaying the ledger.
+"""
+
+from __future__ import annotations
+
+from coordinator.core import inputs
+from coordinator.core.decision import Decision, ask, together
+from coordinator.core.devices import Devices
+from coordinator.core.entries import OPERATOR, EntryBody, NewEntry
+from coordinator.core.intake import Intake
+from coordinator.core.live import Live
+from coordinator.core.models import Models
+from coordinator.core.operator import Operator
+from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
+from coordinator.core.rules import Rules
+from coordinator.core.stages import CanLearn, Stages
+from coordinator.core.state import State
+from coordinator.errors import CommandError
+from schemas.values import DeviceId
+
+class Core:
+    """Rooms of rules around one state."""
+
+    def __init__(self, rules: Rules, can_learn: CanLearn, state: State | None = None) -> None:
+        self.state = state or State()
+        self.live = Live()
+        self.intake = Intake(rules.intake, self.state, self.live)
+        self.stages = Stages(rules.stages, self.state, can_learn)
+        self.models = Models(rules.models, self.state, self.live)
+        self.devices = Devices(rules.intake, self.state, self.live, self.models, self.intake)
+        self.operator = Operator(self.state, self.stages, self.models)
+
+    def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
+        """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
+        match happening:
+            case inputs.Connected():
+                return ask(AnnounceCoordinator(self.state.size)) + self.devices.remind_all()
+            case inputs.DeviceMessage(device, envelope):
+                return self.devices.message(device, envelope, now_ns)
+            case inputs.PayloadStored(device, contribution):
+                return self.intake.payload_stored(device, contribution, now_ns)
+            case inputs.PayloadUnusable(device, contribution, reason):
+                return self.intake.payload_unusable(device, contribution, reason, now_ns)
+            case inputs.PayloadMissing(device, contribution, reason):
+                return self.intake.payload_missing(device, contribution, reason, now_ns)
+            case inputs.ModelMade(solved, exported):
+                return self.models.made(solved, exported)
+            case inputs.ModelNotMade(used, reason):
+                return self.models.not_made(used, reason)
+            case inputs.OperatorCommand(ticket, command):
+                return self._command(ticket, command)
+            case inputs.Tick():
+                return self._look_around(now_ns)
+
+    def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
+        """Take in one decided entry; return what devices must be told because of it."""
+        self.state.apply(entry.body, entry.device, now_ns)
+        return self.devices.tell_about(entry.body).requests
+
+    def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
+        """Take in one entry that was committed before this program started."""
+        self.state.apply(body, device, time_ns)
+
+    def _look_around(self, now_ns: int) -> Decision:
+        closing = self.stages.look(now_ns)
+        # A model is asked for only after the closing is applied: it comes with the next tick.
+        return closing if closing.entries else self.models.look(now_ns)
+
+    def _command(self, ticket: str, command: inputs.Command) -> Decision:
+        try:
+            decision, text = self.operator.carry_out(command, actor=OPERATOR)
+        except CommandError as error:
+            return ask(AnswerOperator(ticket, False, str(error)))
+        return together((decision, ask(AnswerOperator(ticket, True, text))))

@@ -1,0 +1,45 @@
+"""A decision: entries to commit, then requests to carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from coordinator.core.entries import COORDINATOR, EntryBody, NewEntry
+from coordinator.core.requests import Request
+from schemas.values import DeviceId
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the rules make of one input."""
+
+    entries: tuple[NewEntry, ...] = ()
+    requests: tuple[Request, ...] = ()
+
+    def __add__(self, other: Decision) -> Decision:
+        """This decision, then the other."""
+        return Decision(self.entries + other.entries, self.requests + other.requests)
+
+
+def record(body: EntryBody, *, actor: str = COORDINATOR) -> Decision:
+    """Return the decision to commit one entry that no device made."""
+    return Decision(entries=(NewEntry(body, actor),))
+
+
+def record_for(device: DeviceId, body: EntryBody) -> Decision:
+    """Return the decision to commit one entry that `device` made."""
+    return Decision(entries=(NewEntry(body, str(device), device),))
+
+
+def ask(*requests: Request) -> Decision:
+    """Return the decision to carry out requests and commit nothing."""
+    return Decision(requests=requests)
+
+
+def together(decisions: Iterable[Decision]) -> Decision:
+    """Join decisions in their order."""
+    joined = Decision()
+    for decision in decisions:
+        joined += decision
+    return joined

@@ -1,0 +1,215 @@
+"""What devices say, each message to its rule, and what devices are told.
+
+A message from a device that is not admitted never reaches the ledger. A body that breaks the
+protocol is answered with a `Problem` that names field and value, so the owner can mend it.
+"""
+
+from __future__ import annotations
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record_for, together
+from coordinator.core.intake import Intake
+from coordinator.core.live import Live
+from coordinator.core.models import Models
+from coordinator.core.requests import Request, SendToDevice
+from coordinator.core.rules import IntakeRules
+from coordinator.core.state import State
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.envelope import Envelope
+from schemas.errors import SchemaError
+from schemas.models import ModelStatus
+from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
+from schemas.reports import Evaluation, Problem, WaitingClasses
+from schemas.values import BootId, DeviceId
+
+_CHANGES_ASSIGNMENT = (
+    entries.BackboneImported,
+    entries.ClassNamed,
+    entries.ClassRenamed,
+    entries.ClassMerged,
+    entries.StageOpened,
+)
+
+
+class Devices:
+    """Decides about messages of devices."""
+
+    def __init__(
+        self, rules: IntakeRules, state: State, live: Live, models: Models, intake: Intake
+    ) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+        self._models = models
+        self._intake = intake
+
+    def message(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        """A message arrived on one of the device's topics."""
+        if envelope.header.sender != device:
+            text = f"sender: {envelope.header.sender!r} sent on the topic of {str(device)!r}; ignored"
+            return self._complain(device, text, now_ns)
+        try:
+            return self._by_kind(device, envelope, now_ns)
+        except SchemaError as error:
+            return self._complain(device, str(error), now_ns)
+
+    def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        match envelope.header.kind:
+            case Contribution.kind:
+                body = envelope.read(Contribution)
+                return self._intake.contribution(device, body, envelope.attachment, now_ns)
+            case Withdrawal.kind:
+                return self._intake.withdrawal(device, envelope.read(Withdrawal), now_ns)
+            case Nothing.kind:
+                return self._intake.nothing(device, envelope.read(Nothing), now_ns)
+        if device not in self._state.devices:
+            text = f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
+            return self._complain(device, text, now_ns)
+        match envelope.header.kind:
+            case Birth.kind:
+                return self._born(device, envelope.header.boot, envelope.read(Birth))
+            case Death.kind:
+                return self._died(device, envelope.header.boot)
+            case Heartbeat.kind:
+                self._live.device(device).heartbeat = envelope.read(Heartbeat)
+                return Decision()
+            case ModelStatus.kind:
+                return self._model_status(device, envelope.read(ModelStatus))
+            case Evaluation.kind:
+                return self._evaluated(device, envelope.read(Evaluation))
+            case WaitingClasses.kind:
+                waiting = envelope.read(WaitingClasses).classes
+                self._live.device(device).waiting_classes = dict(waiting)
+                return Decision()
+            case Problem.kind:
+                problem = envelope.read(Problem)
+                return record_for(
+                    device, entries.DeviceProblem(about=problem.about, text=problem.text)
+                )
+            case kind:
+                raise SchemaError(f"kind: {kind!r} is not a message of devices; see docs/protocol")
+
+    def remind_all(self) -> Decision:
+        """Publish every device's assignment and desired model again, as a broker may forget."""
+        return together(
+            self._assignment(device) + self._models.tell(device) for device in self._state.devices
+        )
+
+    def tell_about(self, body: entries.EntryBody) -> Decision:
+        """Return what devices must be told because of an entry."""
+        if isinstance(body, entries.StageOpened) or (
+            isinstance(body, _CHANGES_ASSIGNMENT) and self._state.stages
+        ):
+            return together(self._assignment(device) for device in self._state.devices)
+        if isinstance(body, entries.ModelDesired):
+            devices = body.devices or tuple(self._state.devices)
+            return together(self._models.tell(device) for device in devices)
+        if isinstance(body, entries.DeviceAdmitted):
+            return self._greet(body.device)
+        return Decision()
+
+    def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
+        live = self._live.device(device)
+        live.boot = boot
+        live.pending.clear()
+        recorded = Decision()
+        if self._state.devices[device].boot != boot:
+            body = entries.DeviceBorn(
+                boot=boot, installation=birth.installation, capabilities=birth.capabilities
+            )
+            recorded = record_for(device, body)
+        return recorded + self._running(device, birth) + self._greet(device)
+
+    def _running(self, device: DeviceId, birth: Birth) -> Decision:
+        """Record the model that a device says it runs, if its own report of it was lost."""
+        known = self._state.models.get(birth.active_version or 0)
+        if known is None or known.exported is None or birth.active_manifest is None:
+            return Decision()
+        if known.exported.manifest.digest != birth.active_manifest:
+            return Decision()
+        body = entries.DeviceModelStatus(
+            version=known.solved.version, manifest=birth.active_manifest, state="active"
+        )
+        return self._models.status(device, body)
+
+    def _died(self, device: DeviceId, boot: BootId) -> Decision:
+        live = self._live.device(device)
+        if live.boot == boot:
+            live.boot = None
+        return Decision()
+
+    def _greet(self, device: DeviceId) -> Decision:
+        boot = self._live.device(device).boot
+        if boot is None:
+            return Decision()
+        return (
+            ask(*self._welcomes(device, boot))
+            + self._assignment(device)
+            + self._models.tell(device)
+        )
+
+    def _welcomes(self, device: DeviceId, boot: BootId) -> list[Request]:
+        record = self._state.devices[device]
+        held = record.held_parts()
+        pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
+        return [
+            SendToDevice(
+                device,
+                "ctl",
+                Welcome(
+                    boot=boot,
+                    held=tuple(page),
+                    more=number < len(pages),
+                    next_part=record.next_part,
+                ),
+            )
+            for number, page in enumerate(pages, start=1)
+        ]
+
+    def _assignment(self, device: DeviceId) -> Decision:
+        state = self._state
+        if state.current_stage is None or state.lineage is None:
+            return Decision()
+        body = Assignment(
+            action=state.assignment_action,
+            stage=state.current_stage,
+            method=state.lineage.method,
+            settings=state.lineage.settings,
+            lineage=state.lineage.frozen.digest,
+            frozen=state.lineage.frozen,
+            preprocessing=state.lineage.preprocessing,
+            class_names=state.classes.accepted_names,
+            stage_class_names=state.stages[state.current_stage].class_names,
+            max_samples_per_part=self._rules.max_samples_per_part,
+        )
+        return ask(SendToDevice(device, "assignment", body, retain=True))
+
+    def _model_status(self, device: DeviceId, status: ModelStatus) -> Decision:
+        if status.state not in ("active", "failed", "rolled_back"):
+            return Decision()
+        body = entries.DeviceModelStatus(
+            version=status.version,
+            manifest=status.manifest,
+            state=status.state,
+            reason=status.reason,
+        )
+        return self._models.status(device, body)
+
+    def _evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
+        if self._state.devices[device].evaluated_version == evaluation.model_version:
+            return Decision()
+        body = entries.DeviceEvaluated(
+            version=evaluation.model_version,
+            results=evaluation.results,
+            provider=evaluation.provider,
+            seconds=evaluation.seconds,
+            bytes_up=evaluation.bytes_up,
+            bytes_down=evaluation.bytes_down,
+        )
+        return record_for(device, body)
+
+    def _complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
+        if not self._live.device(device).may_refuse(now_ns, self._rules.refusals_per_minute):
+            return Decision()
+        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))

@@ -1,0 +1,275 @@
+"""The kinds of ledger entry and what each records; everything that decides the model is here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from schemas.contributions import PartKey
+from schemas.message import Strict
+from schemas.models import Parity, Preprocessing
+from schemas.offers import Offer
+from schemas.presence import Capabilities
+from schemas.reports import ClassResult
+from schemas.values import BootId, ClassName, DeviceId, Digest
+
+OPERATOR = "operator"
+COORDINATOR = "coordinator"
+
+
+class EntryBody(Strict):
+    """What one entry records; `kind` names it in the ledger."""
+
+    kind: ClassVar[str]
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """Digests of the blobs that must exist for as long as the entry is to be replayed."""
+        return ()
+
+
+@dataclass(frozen=True)
+class NewEntry:
+    """An entry that the rules have decided on and the shell is about to commit."""
+
+    body: EntryBody
+    actor: str
+    device: DeviceId | None = None
+
+
+class DeviceAdmitted(EntryBody):
+    """The operator lets a device take part."""
+
+    kind: ClassVar[str] = "device.admitted"
+    device: DeviceId
+
+
+class DeviceBorn(EntryBody):
+    """A device connected with a new boot."""
+
+    kind: ClassVar[str] = "device.born"
+    boot: BootId
+    installation: BootId
+    capabilities: Capabilities
+
+
+class BackboneImported(EntryBody):
+    """A frozen model was imported; it begins a lineage of heads."""
+
+    kind: ClassVar[str] = "backbone.imported"
+    name: str
+    frozen: Offer
+    golden: Offer
+    preprocessing: Preprocessing
+    backbone_width: int = Field(ge=1)
+    """Features of the backbone, before the random map."""
+    feature_width: int = Field(ge=1)
+    """Features that the frozen model puts out."""
+    method: str
+    settings: dict[str, Any]
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The frozen model and its golden batch."""
+        return (self.frozen.digest, self.golden.digest)
+
+
+class ClassNamed(EntryBody):
+    """The registry gave a class its index."""
+
+    kind: ClassVar[str] = "class.named"
+    name: ClassName
+    index: int = Field(ge=0)
+
+
+class ClassRenamed(EntryBody):
+    """A class has a new name; the old one stays as an alias."""
+
+    kind: ClassVar[str] = "class.renamed"
+    old: ClassName
+    new: ClassName
+
+
+class ClassMerged(EntryBody):
+    """Two names mean one class: `source` becomes an alias of `target`."""
+
+    kind: ClassVar[str] = "class.merged"
+    source: ClassName
+    target: ClassName
+
+
+class StageOpened(EntryBody):
+    """New classes are to be learned."""
+
+    kind: ClassVar[str] = "stage.opened"
+    stage: int = Field(ge=1)
+    class_names: tuple[ClassName, ...]
+    reason: str = "operator"
+
+
+class StageClosed(EntryBody):
+    """The stage has what it waited for; late contributions still count."""
+
+    kind: ClassVar[str] = "stage.closed"
+    stage: int
+    reason: str
+    answered: int
+    expected: int
+
+
+class ContributionAccepted(EntryBody):
+    """A device's part is in; an earlier revision of the same part is replaced."""
+
+    kind: ClassVar[str] = "contribution.accepted"
+    key: PartKey
+    revision: int
+    payload_kind: str
+    payload: Digest
+    payload_bytes: int
+    samples: dict[ClassName, int]
+    method: str
+    lineage: Digest
+    replaces: int | None = None
+    """Ledger index of the entry that this one replaces."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The payload."""
+        return (self.payload,)
+
+
+class ContributionWithdrawn(EntryBody):
+    """A device took a part out again."""
+
+    kind: ClassVar[str] = "contribution.withdrawn"
+    key: PartKey
+    revision: int
+    reason: str
+    replaces: int | None = None
+
+
+class NothingReported(EntryBody):
+    """A device has no data for a stage."""
+
+    kind: ClassVar[str] = "nothing.reported"
+    stage: int
+
+
+class ModelSolved(EntryBody):
+    """A head was solved from the sum of the listed contributions."""
+
+    kind: ClassVar[str] = "model.solved"
+    version: int = Field(ge=1)
+    lineage: Digest
+    inputs: tuple[int, ...]
+    """Ledger indices of the contributions in the sum."""
+    class_names: tuple[ClassName, ...]
+    aggregate: Digest
+    head: Digest
+    method: str
+    fingerprint: dict[str, str]
+    """Platform that solved it: the head's digest is promised for the same fingerprint only."""
+    seconds: float
+
+
+class ModelExported(EntryBody):
+    """A solved head became a pair of ONNX files with a manifest."""
+
+    kind: ClassVar[str] = "model.exported"
+    version: int
+    manifest: Offer
+    files: tuple[Offer, ...]
+    parity: Parity
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The manifest and every file that it pins."""
+        return (self.manifest.digest, *(offer.digest for offer in self.files))
+
+
+class SolveFailed(EntryBody):
+    """A model could not be made from the contributions; the text says why."""
+
+    kind: ClassVar[str] = "model.failed"
+    inputs: tuple[int, ...]
+    class_names: tuple[ClassName, ...]
+    reason: str
+
+
+class ModelDesired(EntryBody):
+    """A model is to run on all devices, or on the listed ones."""
+
+    kind: ClassVar[str] = "model.desired"
+    version: int
+    devices: tuple[DeviceId, ...] | None = None
+    reason: str
+
+
+class ModelsHeld(EntryBody):
+    """Whether newly solved models wait for the operator instead of becoming desired."""
+
+    kind: ClassVar[str] = "model.held"
+    held: bool
+
+
+class DeviceModelStatus(EntryBody):
+    """What became of a desired model on a device."""
+
+    kind: ClassVar[str] = "device.model_status"
+    version: int
+    manifest: Digest
+    state: Literal["active", "failed", "rolled_back"]
+    reason: str = ""
+
+
+class DeviceEvaluated(EntryBody):
+    """Accuracy measured on a device with the model that runs there."""
+
+    kind: ClassVar[str] = "device.evaluated"
+    version: int
+    results: dict[ClassName, ClassResult]
+    provider: str
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+
+
+class DeviceProblem(EntryBody):
+    """A device reported something that its owner should mend."""
+
+    kind: ClassVar[str] = "device.problem"
+    about: str
+    text: str
+
+
+ENTRY_KINDS: dict[str, type[EntryBody]] = {
+    model.kind: model
+    for model in (
+        DeviceAdmitted,
+        DeviceBorn,
+        BackboneImported,
+        ClassNamed,
+        ClassRenamed,
+        ClassMerged,
+        StageOpened,
+        StageClosed,
+        ContributionAccepted,
+        ContributionWithdrawn,
+        NothingReported,
+        ModelSolved,
+        ModelExported,
+        SolveFailed,
+        ModelDesired,
+        ModelsHeld,
+        DeviceModelStatus,
+        DeviceEvaluated,
+        DeviceProblem,
+    )
+}
+
+
+def read_entry(kind: str, body: dict[str, Any]) -> EntryBody:
+    """Return the body of a stored entry; raise `KeyError` for a kind this program does not know."""
+    return ENTRY_KINDS[kind].model_validate(body)

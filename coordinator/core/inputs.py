@@ -1,0 +1,92 @@
+"""What can happen to the coordinator: messages, results of its workers, commands, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.commands import Command
+from coordinator.core.entries import ModelExported, ModelSolved
+from schemas.contributions import Contribution
+from schemas.envelope import Envelope
+from schemas.values import DeviceId
+
+
+@dataclass(frozen=True)
+class Connected:
+    """The connection to the broker is up (again)."""
+
+
+@dataclass(frozen=True)
+class DeviceMessage:
+    """A decoded envelope from a device's topic; the topic says which device may have sent it."""
+
+    device: DeviceId
+    envelope: Envelope
+
+
+@dataclass(frozen=True)
+class PayloadStored:
+    """A payload arrived whole, was checked by the method, and is in the blob store."""
+
+    device: DeviceId
+    contribution: Contribution
+
+
+@dataclass(frozen=True)
+class PayloadUnusable:
+    """A payload arrived and the method's check refused it; final."""
+
+    device: DeviceId
+    contribution: Contribution
+    reason: str
+
+
+@dataclass(frozen=True)
+class PayloadMissing:
+    """A payload could not be fetched in time; the device will send its offer again."""
+
+    device: DeviceId
+    contribution: Contribution
+    reason: str
+
+
+@dataclass(frozen=True)
+class ModelMade:
+    """A worker solved and exported a model."""
+
+    solved: ModelSolved
+    exported: ModelExported
+
+
+@dataclass(frozen=True)
+class ModelNotMade:
+    """A worker could not make a model."""
+
+    inputs: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class OperatorCommand:
+    """A command of the operator; `ticket` names it in the answer."""
+
+    ticket: str
+    command: Command
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Input = (
+    Connected
+    | DeviceMessage
+    | PayloadStored
+    | PayloadUnusable
+    | PayloadMissing
+    | ModelMade
+    | ModelNotMade
+    | OperatorCommand
+    | Tick
+)

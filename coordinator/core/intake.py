@@ -1,0 +1,204 @@
+"""Contributions, withdrawals and 'nothing': data is counted once, and everything gets a receipt.
+
+The rules, in the order in which they are asked:
+
+- A device that is not admitted is refused by name.
+- The stage exists, the method and the frozen model are the current ones, the classes are known,
+  the sizes are within the limits; otherwise refused, with the way out.
+- A revision that is held gets its receipt again; an older one was superseded; the same revision
+  with another payload is refused, because it would make the ledger depend on the order.
+- A payload is taken in, checked by the method and stored before the entry is written.
+- When the payload is in, all rules are asked again, since the world may have changed.
+"""
+
+from __future__ import annotations
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record_for
+from coordinator.core.live import Live
+from coordinator.core.requests import SendToDevice, TakePayload
+from coordinator.core.rules import IntakeRules
+from coordinator.core.state import Part, State
+from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
+from schemas.values import DeviceId
+
+
+class Intake:
+    """Decides about everything that a device gives."""
+
+    def __init__(self, rules: IntakeRules, state: State, live: Live) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+
+    def contribution(
+        self, device: DeviceId, body: Contribution, attachment: bytes, now_ns: int
+    ) -> Decision:
+        """A contribution arrived; its payload is attached or offered."""
+        answer = self._judge(device, body)
+        if answer is not None:
+            return self._answer(device, body, answer, now_ns)
+        pending = self._live.device(device).pending
+        if (body.key, body.revision) in pending:
+            return Decision()
+        if len(pending) >= self._rules.max_pending_per_device:
+            return self._answer(device, body, self._later("other payloads are on their way"), now_ns)
+        pending.add((body.key, body.revision))
+        assert self._state.lineage is not None
+        return ask(
+            TakePayload(
+                device, body, attachment, self._state.lineage, self._state.classes.accepted_names
+            )
+        )
+
+    def payload_stored(self, device: DeviceId, body: Contribution, now_ns: int) -> Decision:
+        """The payload is checked and stored: write the entry, if the rules still allow it."""
+        self._live.device(device).pending.discard((body.key, body.revision))
+        answer = self._judge(device, body)
+        if answer is not None:
+            return self._answer(device, body, answer, now_ns)
+        entry = entries.ContributionAccepted(
+            key=body.key,
+            revision=body.revision,
+            payload_kind=body.payload_kind,
+            payload=body.payload,
+            payload_bytes=body.payload_bytes,
+            samples=dict(body.samples),
+            method=body.method,
+            lineage=body.lineage,
+            replaces=self._held_index(device, body.key),
+        )
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def payload_unusable(
+        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
+    ) -> Decision:
+        """The method's check refused the payload; final."""
+        self._live.device(device).pending.discard((body.key, body.revision))
+        return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
+
+    def payload_missing(
+        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
+    ) -> Decision:
+        """The payload could not be fetched; the device's outbox will ask again."""
+        self._live.device(device).pending.discard((body.key, body.revision))
+        return self._answer(device, body, self._later(reason), now_ns)
+
+    def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
+        """A device takes a part out."""
+        if device not in self._state.devices:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        part = self._state.devices[device].parts.get(body.key)
+        if part is not None and part.revision >= body.revision:
+            answer: Answer = (
+                Accepted(ledger_index=part.index)
+                if part.revision == body.revision and not part.held
+                else _superseded(part)
+            )
+            return self._answer(device, body, answer, now_ns)
+        if part is None:
+            reason = f"key: no part {body.key.part} of stage {body.key.stage} is held"
+            return self._answer(device, body, Refused(reason=reason), now_ns)
+        entry = entries.ContributionWithdrawn(
+            key=body.key,
+            revision=body.revision,
+            reason=body.reason,
+            replaces=part.index if part.held else None,
+        )
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def nothing(self, device: DeviceId, body: Nothing, now_ns: int) -> Decision:
+        """A device has nothing for a stage."""
+        if device not in self._state.devices:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        if body.stage not in self._state.stages:
+            reason = f"stage: {body.stage} was never opened"
+            return self._answer(device, body, Refused(reason=reason), now_ns)
+        index = self._state.devices[device].nothing.get(body.stage)
+        if index is not None:
+            return self._answer(device, body, Accepted(ledger_index=index), now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        entry = entries.NothingReported(stage=body.stage)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def _judge(self, device: DeviceId, body: Contribution) -> Answer | None:
+        """Return the answer that can be given without the payload, or None to take it in."""
+        if device not in self._state.devices:
+            return self._not_admitted(device)
+        part = self._state.devices[device].parts.get(body.key)
+        if part is not None and part.revision >= body.revision:
+            if part.revision == body.revision and part.payload == body.payload:
+                return Accepted(ledger_index=part.index)
+            return _superseded(part)
+        reason = self._fault(body)
+        return Refused(reason=reason) if reason else None
+
+    def _fault(self, body: Contribution) -> str | None:
+        lineage = self._state.lineage
+        if body.key.stage not in self._state.stages or lineage is None:
+            return f"stage: {body.key.stage} was never opened; wait for an assignment"
+        if body.method != lineage.method:
+            return f"method: {body.method!r} is not the fleet's method {lineage.method!r}"
+        if body.lineage != lineage.frozen.digest:
+            return (
+                f"lineage: features of frozen model {body.lineage.short} cannot be added to those "
+                f"of {lineage.frozen.digest.short}; compute them again with the assigned model"
+            )
+        strange = [name for name in body.samples if not self._state.classes.knows(name)]
+        if strange:
+            return f"samples: class {str(strange[0])!r} is not registered; keep it until it is"
+        samples = sum(body.samples.values())
+        if samples > self._rules.max_samples_per_part:
+            limit = self._rules.max_samples_per_part
+            return f"samples: {samples} exceed {limit} of one part; send several parts"
+        if body.payload_bytes > self._rules.max_payload_mib << 20:
+            limit = self._rules.max_payload_mib
+            return f"payload_bytes: {body.payload_bytes} exceed {limit} MiB; send smaller parts"
+        return None
+
+    def _held_index(self, device: DeviceId, key: PartKey) -> int | None:
+        part = self._state.devices[device].parts.get(key)
+        return part.index if part is not None and part.held else None
+
+    def _later(self, reason: str) -> Later:
+        return Later(after_seconds=self._rules.retry_seconds, reason=reason[:500])
+
+    def _not_admitted(self, device: DeviceId) -> Refused:
+        return Refused(
+            reason=f"device: {str(device)!r} is not admitted to this fleet; the operator admits it "
+            f"with `fleetledger coordinator admit {device}`"
+        )
+
+    def _answer(
+        self,
+        device: DeviceId,
+        body: Contribution | Withdrawal | Nothing,
+        answer: Answer,
+        now_ns: int,
+    ) -> Decision:
+        if isinstance(answer, Refused) and not self._live.device(device).may_refuse(
+            now_ns, self._rules.refusals_per_minute
+        ):
+            return Decision()
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, answer)))
+
+
+def receipt_for(body: Contribution | Withdrawal | Nothing, answer: Answer) -> Receipt:
+    """Return the receipt that answers a message."""
+    if isinstance(body, Nothing):
+        return Receipt(about="nothing", key=PartKey(stage=body.stage, part=0), answer=answer)
+    about = "contribution" if isinstance(body, Contribution) else "withdrawal"
+    return Receipt.model_validate(
+        {"about": about, "key": body.key, "revision": body.revision, "answer": answer}
+    )
+
+
+def _superseded(part: Part) -> Refused:
+    state = "held" if part.held else "withdrawn"
+    return Refused(
+        reason=f"revision: revision {part.revision} of this part is {state} with other content; "
+        "a change needs a higher revision"
+    )

@@ -1,0 +1,50 @@
+"""What the coordinator knows only while it runs; none of it decides the model."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from schemas.contributions import PartKey
+from schemas.presence import Heartbeat
+from schemas.values import BootId, ClassName, DeviceId
+
+NANOSECONDS = 1_000_000_000
+Pending = tuple[PartKey, int]
+
+
+@dataclass
+class LiveDevice:
+    """A device as it is now."""
+
+    boot: BootId | None = None
+    """The boot that is connected; None when the device is away."""
+    heartbeat: Heartbeat | None = None
+    waiting_classes: dict[ClassName, int] = field(default_factory=dict)
+    pending: set[Pending] = field(default_factory=set)
+    """Parts whose payload is on its way into the store."""
+    refusals_ns: deque[int] = field(default_factory=deque)
+    """When this device was refused something during the last minute."""
+
+    def may_refuse(self, now_ns: int, per_minute: int) -> bool:
+        """Whether one more refusal may be sent; notes it if so."""
+        while self.refusals_ns and now_ns - self.refusals_ns[0] > 60 * NANOSECONDS:
+            self.refusals_ns.popleft()
+        if len(self.refusals_ns) >= per_minute:
+            return False
+        self.refusals_ns.append(now_ns)
+        return True
+
+
+@dataclass
+class Live:
+    """Devices present, and whether a worker is making a model."""
+
+    devices: dict[DeviceId, LiveDevice] = field(default_factory=dict)
+    making_model: bool = False
+    last_model_ns: int | None = None
+    """When the last making of a model began."""
+
+    def device(self, device: DeviceId) -> LiveDevice:
+        """Return what is known of a device now, beginning with nothing."""
+        return self.devices.setdefault(device, LiveDevice())

@@ -1,0 +1,146 @@
+"""Models: when one is solved, which one devices are to run, and what devices say of it."""
+
+from __future__ import annotations
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.requests import MakeModel, SendToDevice, SolveInput
+from coordinator.core.rules import ModelRules
+from coordinator.core.state import Desired, Model, State
+from coordinator.errors import CommandError
+from schemas.models import DesiredModel
+from schemas.values import DeviceId
+
+
+class Models:
+    """Decides what is solved and what is desired."""
+
+    def __init__(self, rules: ModelRules, state: State, live: Live) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+
+    def look(self, now_ns: int) -> Decision:
+        """Ask for a model if contributions wait and it is time."""
+        if self._live.making_model or not self._waiting() or not self._due(now_ns):
+            return Decision()
+        self._live.making_model = True
+        self._live.last_model_ns = now_ns
+        return ask(self._recipe())
+
+    def made(self, solved: entries.ModelSolved, exported: entries.ModelExported) -> Decision:
+        """A worker made a model: record it, and make it desired unless models are held."""
+        self._live.making_model = False
+        decision = record(solved) + record(exported)
+        if self._rules.automatic and not self._state.held:
+            reason = f"solved from {len(solved.inputs)} contributions"
+            decision += record(entries.ModelDesired(version=solved.version, reason=reason))
+        return decision
+
+    def not_made(self, inputs: tuple[int, ...], reason: str) -> Decision:
+        """A worker failed; do not try the same inputs again."""
+        self._live.making_model = False
+        names = self._state.classes.names
+        return record(
+            entries.SolveFailed(inputs=inputs, class_names=names, reason=reason[:2000])
+        )
+
+    def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
+        """Make a version desired; raise `CommandError` if it or a device does not exist."""
+        self._exported(version)
+        for device in devices or ():
+            if device not in self._state.devices:
+                raise CommandError(f"device: {str(device)!r} is not admitted to this fleet")
+        body = entries.ModelDesired(version=version, devices=devices, reason="operator")
+        return record(body, actor=entries.OPERATOR)
+
+    def hold(self, held: bool) -> Decision:
+        """Stop solved models from going out by themselves, or let them again."""
+        return record(entries.ModelsHeld(held=held), actor=entries.OPERATOR)
+
+    def back(self) -> Decision:
+        """Make the version before the current one desired, and hold so that it stays."""
+        history = self._state.desired_history
+        earlier = [version for version in history if version != history[-1]] if history else []
+        if not earlier:
+            raise CommandError("model: there is no earlier version that was desired by all devices")
+        body = entries.ModelDesired(version=earlier[-1], reason="taken back by the operator")
+        return self.hold(held=True) + record(body, actor=entries.OPERATOR)
+
+    def tell(self, device: DeviceId) -> Decision:
+        """Publish the model that `device` is to run, if there is one."""
+        desired = self._state.desired_for(device)
+        if desired is None:
+            return Decision()
+        message = self.desired_message(desired)
+        return ask(SendToDevice(device, "desired", message, retain=True))
+
+    def desired_message(self, desired: Desired) -> DesiredModel:
+        """Return the message that names the files of a desired version."""
+        exported = self._exported(desired.version)
+        return DesiredModel(
+            action=desired.action,
+            version=desired.version,
+            manifest=exported.manifest,
+            files=exported.files,
+        )
+
+    def status(self, device: DeviceId, body: entries.DeviceModelStatus) -> Decision:
+        """Record what became of a model on a device, once per change."""
+        seen = self._state.devices[device].model_versions_seen.get(body.version)
+        known = self._state.devices[device]
+        same_version = known.active_version == body.version or body.state != "active"
+        if seen == body.state and same_version:
+            return Decision()
+        return record_for(device, body)
+
+    def _exported(self, version: int) -> entries.ModelExported:
+        model: Model | None = self._state.models.get(version)
+        if model is None or model.exported is None:
+            raise CommandError(
+                f"version: {version} is not a model; `fleetledger model list` shows the versions"
+            )
+        return model.exported
+
+    def _waiting(self) -> bool:
+        """Whether a model of what is held now would differ from the last one, made or failed."""
+        inputs, names = self._state.inputs(), self._state.classes.names
+        if not inputs or not names:
+            return False
+        newest, failed = self._state.newest_model, self._state.failed_solve
+        if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
+            return False
+        if newest is None:
+            return True
+        return (newest.solved.inputs, newest.solved.class_names) != (inputs, names) or (
+            newest.solved.lineage != self._lineage()
+        )
+
+    def _due(self, now_ns: int) -> bool:
+        stage = self._state.stages[self._state.current_stage or 1]
+        newest = self._state.newest_model
+        closed_since = stage.closed_index is not None and (
+            newest is None or newest.solved_index < stage.closed_index
+        )
+        if closed_since and self._state.failed_solve is None:
+            return True
+        last = self._live.last_model_ns
+        if last is None:
+            last = self._live.last_model_ns = now_ns
+        return now_ns - last >= self._rules.solve_every_seconds * NANOSECONDS
+
+    def _recipe(self) -> MakeModel:
+        state = self._state
+        assert state.lineage is not None
+        return MakeModel(
+            version=max(state.models, default=0) + 1,
+            lineage=state.lineage,
+            inputs=tuple(SolveInput(i, state.counted[i].payload) for i in state.inputs()),
+            class_names=state.classes.names,
+            resolution=state.classes.resolution(),
+        )
+
+    def _lineage(self) -> str:
+        assert self._state.lineage is not None
+        return self._state.lineage.frozen.digest

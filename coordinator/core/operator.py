@@ -1,0 +1,76 @@
+"""Commands of the operator, each to its rule, with the sentence that answers it."""
+
+from __future__ import annotations
+
+from coordinator.core import commands, entries
+from coordinator.core.decision import Decision, record
+from coordinator.core.models import Models
+from coordinator.core.stages import Stages
+from coordinator.core.state import State
+from coordinator.errors import CommandError, UnknownClassError
+from schemas.values import ClassName
+
+
+class Operator:
+    """Carries out commands; each either decides entries or raises `CommandError`."""
+
+    def __init__(self, state: State, stages: Stages, models: Models) -> None:
+        self._state = state
+        self._stages = stages
+        self._models = models
+
+    def carry_out(self, command: commands.Command, *, actor: str) -> tuple[Decision, str]:
+        """Return what the command decides and a sentence for the operator."""
+        match command:
+            case commands.AdmitDevice(device=device):
+                return self._admit(command), f"device {device} is admitted"
+            case commands.ImportBackbone(backbone=backbone):
+                text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
+                return record(backbone, actor=actor), text
+            case commands.OpenStage(class_names=names):
+                decision = self._stages.open(names, actor=actor)
+                stage = (self._state.current_stage or 0) + 1
+                return decision, f"stage {stage} is open for {', '.join(names)}"
+            case commands.CloseStage():
+                return self._stages.close(actor=actor), "the stage is closed"
+            case commands.RenameClass(old=old, new=new):
+                return self._rename(old, new), f"class {old} is now {new}; {old} stays an alias"
+            case commands.MergeClasses(source=source, target=target):
+                return self._merge(source, target), f"{source} now means {target}"
+            case commands.PushModel(version=version, devices=devices):
+                whom = ", ".join(devices) if devices else "all devices"
+                return self._models.push(version, devices), f"model {version} goes to {whom}"
+            case commands.HoldModels(held=held):
+                text = "new models wait for `model push`" if held else "new models go out again"
+                return self._models.hold(held), text
+            case commands.GoBack():
+                return self._models.back(), "the model before is desired; new models are held"
+
+    def _admit(self, command: commands.AdmitDevice) -> Decision:
+        if command.device in self._state.devices:
+            return Decision()
+        return record(entries.DeviceAdmitted(device=command.device), actor=entries.OPERATOR)
+
+    def _rename(self, old: ClassName, new: ClassName) -> Decision:
+        old = self._resolve(old)
+        if new in self._state.classes.indices:
+            raise CommandError(
+                f"class: {str(new)!r} exists; to make both one use `fleetledger class merge`"
+            )
+        meant = self._state.classes.aliases.get(new)
+        if meant is not None and self._resolve(new) != old:
+            raise CommandError(f"class: {str(new)!r} is another name of {str(meant)!r}")
+        return record(entries.ClassRenamed(old=old, new=new), actor=entries.OPERATOR)
+
+    def _merge(self, source: ClassName, target: ClassName) -> Decision:
+        source, target = self._resolve(source), self._resolve(target)
+        if source == target:
+            raise CommandError(f"class: both names mean {str(target)!r} already")
+        body = entries.ClassMerged(source=source, target=target)
+        return record(body, actor=entries.OPERATOR)
+
+    def _resolve(self, name: ClassName) -> ClassName:
+        try:
+            return self._state.classes.resolve(name)
+        except UnknownClassError as error:
+            raise CommandError(str(error)) from error

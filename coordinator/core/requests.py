@@ -1,0 +1,73 @@
+"""What the rules ask of the shell, to be done after the entries of the same decision are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.entries import BackboneImported
+from schemas.contributions import Contribution
+from schemas.message import Message
+from schemas.topics import DownLeaf
+from schemas.values import ClassName, DeviceId, Digest
+
+
+@dataclass(frozen=True)
+class SendToDevice:
+    """Publish a message to one device."""
+
+    device: DeviceId
+    leaf: DownLeaf
+    body: Message
+    retain: bool = False
+    refers_to: Digest | None = None
+
+
+@dataclass(frozen=True)
+class AnnounceCoordinator:
+    """Publish the coordinator's retained birth."""
+
+    ledger_size: int
+
+
+@dataclass(frozen=True)
+class TakePayload:
+    """Take the payload in: from the attachment, or by fetching the offer; then check and store it."""
+
+    device: DeviceId
+    contribution: Contribution
+    attachment: bytes
+    lineage: BackboneImported
+    class_names: tuple[ClassName, ...]
+
+
+@dataclass(frozen=True)
+class SolveInput:
+    """One contribution of a solve."""
+
+    index: int
+    payload: Digest
+
+
+@dataclass(frozen=True)
+class MakeModel:
+    """Sum the inputs, solve the head, export it: the recipe of a model."""
+
+    version: int
+    lineage: BackboneImported
+    inputs: tuple[SolveInput, ...]
+    class_names: tuple[ClassName, ...]
+    """Rows of the head, in order."""
+    resolution: dict[ClassName, ClassName]
+    """Every accepted name with the class that it means."""
+
+
+@dataclass(frozen=True)
+class AnswerOperator:
+    """Tell the operator what came of a command."""
+
+    ticket: str
+    done: bool
+    text: str
+
+
+Request = SendToDevice | AnnounceCoordinator | TakePayload | MakeModel | AnswerOperator

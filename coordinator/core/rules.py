@@ -1,0 +1,47 @@
+"""Settings of the rules: when a stage is done, when a model is solved, what is too much."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.message import Strict
+
+
+class StageRules(Strict):
+    """A stage closes on quorum and quiet time, or on its deadline."""
+
+    quorum: float = Field(default=1.0, gt=0, le=1)
+    """Share of admitted devices that must have answered."""
+    quiet_seconds: float = Field(default=30.0, ge=0)
+    """Time without a further answer, once the quorum is there."""
+    deadline_seconds: float = Field(default=3600.0, gt=0)
+    """Time after which the stage closes with whatever came."""
+
+
+class ModelRules(Strict):
+    """When models are solved and whether they go out by themselves."""
+
+    automatic: bool = True
+    """Each solved model becomes desired for all devices."""
+    solve_every_seconds: float = Field(default=30.0, ge=0)
+    """Shortest time between two solves while contributions wait outside a stage's closing."""
+
+
+class IntakeRules(Strict):
+    """What one device may send, and how often it is told no."""
+
+    max_samples_per_part: int = Field(default=10_000, ge=1, le=1_000_000)
+    max_payload_mib: int = Field(default=256, ge=1, le=1024)
+    max_pending_per_device: int = Field(default=4, ge=1, le=100)
+    """Payloads of one device that may be under way to the store at a time."""
+    retry_seconds: float = Field(default=2.0, gt=0, le=3600)
+    refusals_per_minute: int = Field(default=60, ge=1)
+    """Refusals sent to one device; more are dropped, since its outbox asks again."""
+
+
+class Rules(Strict):
+    """All settings that the core decides by."""
+
+    stages: StageRules = StageRules()
+    models: ModelRules = ModelRules()
+    intake: IntakeRules = IntakeRules()

@@ -1,0 +1,101 @@
+"""Stages: opened by the operator, closed on quorum and quiet time, or on the deadline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, record, together
+from coordinator.core.live import NANOSECONDS
+from coordinator.core.rules import StageRules
+from coordinator.core.state import Device, Stage, State
+from coordinator.errors import CommandError
+from schemas.presence import Capabilities
+from schemas.values import ClassName
+
+CanLearn = Callable[[Capabilities, str], bool]
+"""Whether a device with these capabilities can run the learning phase of the named method."""
+
+
+class Stages:
+    """Decides when a stage opens and closes."""
+
+    def __init__(self, rules: StageRules, state: State, can_learn: CanLearn) -> None:
+        self._rules = rules
+        self._state = state
+        self._can_learn = can_learn
+
+    def open(self, class_names: tuple[ClassName, ...], *, actor: str) -> Decision:
+        """Register new names and open a stage; raise `CommandError` if that makes no sense."""
+        state = self._state
+        if state.lineage is None:
+            raise CommandError(
+                "stage: no frozen model to learn with; first `fleetledger model import-backbone`"
+            )
+        if len(set(class_names)) != len(class_names):
+            raise CommandError("class_names: a name is given twice; give each once")
+        for name in class_names:
+            if name in state.classes.aliases:
+                meant = state.classes.resolve(name)
+                raise CommandError(
+                    f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
+                )
+        closing = self._close_current("the next stage was opened")
+        new_names = [name for name in class_names if not state.classes.knows(name)]
+        named = together(
+            record(entries.ClassNamed(name=name, index=state.classes.next_index + i), actor=actor)
+            for i, name in enumerate(new_names)
+        )
+        stage = (state.current_stage or 0) + 1
+        opened = entries.StageOpened(stage=stage, class_names=class_names, reason=actor)
+        return closing + named + record(opened, actor=actor)
+
+    def close(self, *, actor: str) -> Decision:
+        """Close the open stage now; raise `CommandError` if none is open."""
+        decision = self._close_current("closed by the operator", actor=actor)
+        if not decision.entries:
+            raise CommandError("stage: none is open; `fleetledger coordinator stages` lists them")
+        return decision
+
+    def look(self, now_ns: int) -> Decision:
+        """Close the current stage if it has what it waits for."""
+        number = self._state.current_stage
+        if number is None or self._state.stages[number].closed_index is not None:
+            return Decision()
+        stage = self._state.stages[number]
+        reason = self._reason_to_close(number, stage, now_ns)
+        return self._close_current(reason) if reason else Decision()
+
+    def answered_and_expected(self, number: int) -> tuple[int, int]:
+        """Count the devices that answered, of those that are able to (or not yet heard of)."""
+        invited = [device for device in self._state.devices.values() if self._invited(device)]
+        return sum(device.answered(number) for device in invited), len(invited)
+
+    def _invited(self, device: Device) -> bool:
+        lineage = self._state.lineage
+        if device.capabilities is None or lineage is None:
+            return True
+        return self._can_learn(device.capabilities, lineage.method)
+
+    def _reason_to_close(self, number: int, stage: Stage, now_ns: int) -> str:
+        age = (now_ns - stage.opened_ns) / NANOSECONDS
+        if age >= self._rules.deadline_seconds:
+            return f"deadline of {self._rules.deadline_seconds:g} s"
+        answered, expected = self.answered_and_expected(number)
+        if stage.last_answer_ns is None or answered < math.ceil(self._rules.quorum * expected):
+            return ""
+        quiet = (now_ns - stage.last_answer_ns) / NANOSECONDS
+        if quiet < self._rules.quiet_seconds:
+            return ""
+        return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
+
+    def _close_current(self, reason: str, *, actor: str = entries.COORDINATOR) -> Decision:
+        number = self._state.current_stage
+        if number is None or self._state.stages[number].closed_index is not None:
+            return Decision()
+        answered, expected = self.answered_and_expected(number)
+        body = entries.StageClosed(
+            stage=number, reason=reason, answered=answered, expected=expected
+        )
+        return record(body, actor=actor)

@@ -1,0 +1,138 @@
+"""The operator's inbox: commands for a coordinator that may be running in another process.
+
+The ledger has one writer. So a command is written into a small SQLite file beside it; the running
+coordinator carries it out and writes the answer into the same row.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from sqlite_utils import Database
+
+from coordinator.core.commands import Command
+from coordinator.errors import CommandError, OperatorTimeoutError
+from schemas.message import explain
+
+FILE_NAME = "operator.db"
+POLL_SECONDS = 0.05
+_COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a command."""
+
+    done: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A command that nobody has carried out yet."""
+
+    ticket: str
+    command: Command
+
+
+class OperatorInbox:
+    """Commands and their answers, in one SQLite file that several processes may open."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self._database = Database(home / FILE_NAME)
+        self._database.conn.execute("PRAGMA busy_timeout = 5000")
+        self._database.enable_wal()
+        self._table = self._database["command"]
+        self._table.create(
+            {
+                "number": int,
+                "ticket": str,
+                "body": str,
+                "done": int,
+                "answer": str,
+            },
+            pk="number",
+            if_not_exists=True,
+        )
+
+    def submit(self, command: Command) -> str:
+        """Put a command in and return its ticket."""
+        ticket = secrets.token_hex(8)
+        body = _COMMAND.dump_json(command).decode("utf-8")
+        self._table.insert({"ticket": ticket, "body": body, "done": None, "answer": None})
+        return ticket
+
+    def waiting(self) -> list[Waiting]:
+        """Return unanswered commands in their order; unreadable ones are answered at once."""
+        found = []
+        for row in self._table.rows_where("answer is null", order_by="number"):
+            try:
+                command = _COMMAND.validate_json(row["body"])
+            except ValidationError as error:
+                self.answer(row["ticket"], done=False, text=f"command: {explain(error)}")
+                continue
+            found.append(Waiting(row["ticket"], command))
+        return found
+
+    def answer(self, ticket: str, *, done: bool, text: str) -> None:
+        """Write what came of a command."""
+        with self._database.conn:
+            self._database.execute(
+                "update command set done = ?, answer = ? where ticket = ?", [done, text, ticket]
+            )
+
+    def answer_to(self, ticket: str) -> Answer | None:
+        """Return the answer to a command, or None while there is none."""
+        row: dict[str, Any]
+        for row in self._table.rows_where("ticket = ? and answer is not null", [ticket]):
+            return Answer(bool(row["done"]), row["answer"])
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+
+def send(
+    home: Path,
+    command: Command,
+    *,
+    carry_out_here: Callable[[], bool],
+    timeout_seconds: float = 30.0,
+) -> str:
+    """Submit a command, wait for it, and return the answer's text.
+
+    `carry_out_here` is called while no answer comes; it carries the inbox out in this process if
+    no coordinator runs, and returns whether it did. Raises `CommandError` if the command was
+    refused and `OperatorTimeoutError` if nobody answered.
+    """
+    inbox = OperatorInbox(home)
+    try:
+        ticket = inbox.submit(command)
+        answer = _wait(inbox, ticket, carry_out_here, time.monotonic() + timeout_seconds)
+    finally:
+        inbox.close()
+    if answer is None:
+        raise OperatorTimeoutError(
+            f"the coordinator of {home} did not answer within {timeout_seconds:g} s; "
+            "see its log, the command is still waiting in its inbox"
+        )
+    if not answer.done:
+        raise CommandError(answer.text)
+    return answer.text
+
+
+def _wait(
+    inbox: OperatorInbox, ticket: str, carry_out_here: Callable[[], bool], deadline: float
+) -> Answer | None:
+    carry_out_here()
+    while (answer := inbox.answer_to(ticket)) is None and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return answer

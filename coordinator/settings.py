@@ -1,0 +1,136 @@
+"""Settings of a coordinator: one TOML file in its home folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
+from schemas.message import Strict
+from schemas.settings_file import SettingsError, load_settings
+from schemas.values import DeviceId, FleetId
+
+FILE_NAME = "coordinator.toml"
+HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
+DEFAULT_HOME = "coordinator-home"
+
+
+class BrokerSettings(Strict):
+    """Where the MQTT broker is, and who the coordinator is there."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=1883, ge=1, le=65535)
+    username: DeviceId = DeviceId("coordinator")
+    password_file: Path | None = None
+
+
+class MethodSettings(Strict):
+    """The method that the fleet learns with, and its own settings."""
+
+    name: str = "stsa"
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class CoordinatorSettings(Strict):
+    """Everything that the operator may set."""
+
+    fleet: FleetId
+    broker: BrokerSettings = BrokerSettings()
+    method: MethodSettings = MethodSettings()
+    stages: StageRules = StageRules()
+    models: ModelRules = ModelRules()
+    intake: IntakeRules = IntakeRules()
+    blobs: str | None = None
+    """Folder or fsspec URL of the blob store; by default `ledger/blobs` in the home folder."""
+
+    @property
+    def rules(self) -> Rules:
+        """The part that the core decides by."""
+        return Rules(stages=self.stages, models=self.models, intake=self.intake)
+
+
+def load(home: Path) -> CoordinatorSettings:
+    """Read the settings of the coordinator that lives in `home`; raise `SettingsError`."""
+    return load_settings(home / FILE_NAME, CoordinatorSettings)
+
+
+def read_password(home: Path, settings: CoordinatorSettings) -> str | None:
+    """Return the broker password, or None where none is set; raise `SettingsError`."""
+    file = settings.broker.password_file
+    if file is None:
+        return None
+    path = home / file
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"broker.password_file: {path}: {error.strerror}; write it") from error
+
+
+def write_new(home: Path, settings: CoordinatorSettings) -> Path:
+    """Write a commented settings file into `home`; raise `SettingsError` if there is one."""
+    path = home / FILE_NAME
+    if path.exists():
+        raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
+    home.mkdir(parents=True, exist_ok=True)
+    path.write_text(_TEMPLATE.format(**_template_values(settings)), encoding="utf-8")
+    return path
+
+
+def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
+    password_file = settings.broker.password_file
+    return {
+        "fleet": settings.fleet,
+        "host": settings.broker.host,
+        "port": settings.broker.port,
+        "username": settings.broker.username,
+        "password": (
+            f'password_file = "{os.fspath(password_file)}"'
+            if password_file
+            else '# password_file = "broker.password"   # one line, mode 0600'
+        ),
+        "stages": settings.stages,
+        "models": settings.models,
+        "automatic": _toml_value(settings.models.automatic),
+        "method": settings.method.name,
+        "method_settings": "\n".join(
+            f"{key} = {_toml_value(value)}" for key, value in settings.method.settings.items()
+        ),
+    }
+
+
+def _toml_value(value: bool | int | float | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    return repr(value)
+
+
+_TEMPLATE = """\
+# Settings of a fleetledger coordinator.
+fleet = "{fleet}"
+
+[broker]
+host = "{host}"
+port = {port}
+username = "{username}"
+{password}
+
+[stages]
+quorum = {stages.quorum}              # share of admitted devices that must have answered
+quiet_seconds = {stages.quiet_seconds}      # then wait this long for more
+deadline_seconds = {stages.deadline_seconds}   # close with whatever came
+
+[models]
+automatic = {automatic}        # each solved model goes to all devices
+solve_every_seconds = {models.solve_every_seconds}   # at most this often while contributions wait
+
+[method]
+name = "{method}"
+
+[method.settings]                 # see docs/methods
+{method_settings}
+"""
