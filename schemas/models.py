@@ -1,0 +1,213 @@
+"""What a model is: preprocessing, the manifest that pins its files, and the messages about it.
+
+A model is a pair of ONNX files run in a row, `frozen.onnx` and `head.onnx`, so a new class moves
+only the head. The manifest pins both and their golden batches by digest. docs/models.md describes
+every field.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+from typing_extensions import Self
+
+from schemas.canonical import canonical_json, parse_json
+from schemas.contributions import MAX_CLASSES
+from schemas.errors import SchemaError
+from schemas.message import Message, Strict, explain
+from schemas.offers import MAX_OFFER_SIZE, Offer
+from schemas.values import ClassName, Digest
+
+FEATURES = "features"
+"""Output of `frozen.onnx`, input of `head.onnx`, tensor of the golden batch."""
+SCORES = "scores"
+"""First output of `head.onnx`, tensor of the golden scores."""
+PROBABILITIES = "probabilities"
+"""Second output of `head.onnx`: softmax of the scores times `logit_scale`."""
+GOLDEN_INPUTS = "inputs"
+"""Tensor of the golden batch: preprocessed images, ready for `frozen.onnx`."""
+
+MAX_MANIFEST_BYTES = 4 * 1024**2
+MAX_SIDE = 8192
+"""Pixels along one side of a preprocessed image."""
+MAX_FEATURES = 1 << 17
+
+Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
+TensorName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Version = Annotated[int, Field(ge=1, lt=2**31)]
+
+
+class Preprocessing(Strict):
+    """How an image becomes the input tensor; `learning.numerics.preprocessing` applies it.
+
+    The steps run in the order of the fields: decode to `mode`, resize (and crop) to `size`, divide
+    by `divide_by`, subtract `mean`, divide by `deviation`, order the axes as `layout` says.
+    """
+
+    mode: Literal["L", "RGB"]
+    size: tuple[Side, Side]
+    """Height and width of the input tensor in pixels."""
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
+    resize: Literal["stretch", "shorter_side_crop"] = "stretch"
+    """Stretch to `size`, or bring the shorter side to `shorter_side` and crop `size` centrally."""
+    shorter_side: Side | None = None
+    divide_by: Literal[1, 255] = 255
+    mean: tuple[float, ...] = Field(min_length=1, max_length=3)
+    """One number per channel, in units of the divided values."""
+    deviation: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, max_length=3)
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+    input_name: TensorName
+    """Name of the model's one input."""
+    dtype: Literal["float32"] = "float32"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for field, values in (("mean", self.mean), ("deviation", self.deviation)):
+            if len(values) != self.channels:
+                raise ValueError(
+                    f"{field}: {len(values)} numbers for mode {self.mode!r}; "
+                    f"give one per channel, {self.channels}"
+                )
+        if self.resize == "stretch" and self.shorter_side is not None:
+            raise ValueError("shorter_side: has no meaning with resize 'stretch'; leave it out")
+        if self.resize == "shorter_side_crop" and (self.shorter_side or 0) < max(self.size):
+            raise ValueError(
+                f"shorter_side: {self.shorter_side} does not cover the crop {self.size}; "
+                f"give at least {max(self.size)}"
+            )
+        return self
+
+    @property
+    def channels(self) -> int:
+        """Channels of the image: 1 for L, 3 for RGB."""
+        return 1 if self.mode == "L" else 3
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of one preprocessed image, without the batch axis."""
+        height, width = self.size
+        if self.layout == "NCHW":
+            return (self.channels, height, width)
+        return (height, width, self.channels)
+
+
+class FileReference(Strict):
+    """Pins a file by content."""
+
+    digest: Digest
+    size: int = Field(ge=1, le=MAX_OFFER_SIZE)
+    """Bytes."""
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        """Return the reference of `data`, which must not be empty."""
+        return cls(digest=Digest.of(data), size=len(data))
+
+
+class Parity(Strict):
+    """How closely the exported pair follows the coordinator's own prediction."""
+
+    max_absolute_difference: float = Field(ge=0)
+    """Largest difference of a score over all samples and classes."""
+    agreement: float = Field(ge=0, le=1)
+    """Share of the samples whose best class is the same."""
+    samples: int = Field(ge=1)
+    runtime: str = Field(min_length=1, max_length=120)
+    """Engine, version and provider that ran the pair."""
+
+
+class Manifest(Strict):
+    """Everything a device needs to run and check one version of the model.
+
+    The law: `Manifest.read(manifest.canonical_bytes()) == manifest`. The digest of a manifest is
+    that of its canonical bytes, the only form that `read` accepts.
+    """
+
+    schema_version: Literal[1] = 1
+    version: Version
+    method: str = Field(min_length=1, max_length=40)
+    lineage: Digest
+    """Digest of the frozen file: heads of one lineage fit the same features."""
+    frozen: FileReference
+    head: FileReference
+    golden: FileReference
+    golden_scores: FileReference
+    class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_CLASSES)
+    """Names in the order of the head's rows."""
+    feature_width: int = Field(ge=1, le=MAX_FEATURES)
+    logit_scale: float = Field(gt=0)
+    """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
+    preprocessing: Preprocessing
+    parity: Parity
+    tolerance: float = Field(gt=0)
+    """Largest difference to a golden score that a device's self-test accepts."""
+    ledger_index: int = Field(ge=0, lt=2**63)
+    """Index of the ledger entry that recorded the solve."""
+    created_ns: int = Field(ge=0, lt=2**63)
+    """Nanoseconds since 1970 by the coordinator's clock; for people, never for decisions."""
+    key: None = None
+    signature: None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.lineage != self.frozen.digest:
+            raise ValueError(
+                f"lineage: {self.lineage.short} is not the frozen file's digest "
+                f"{self.frozen.digest.short}; a lineage is named by its frozen file"
+            )
+        if len(set(self.class_names)) != len(self.class_names):
+            raise ValueError("class_names: a name stands twice; each head row has its own name")
+        return self
+
+    @property
+    def files(self) -> tuple[FileReference, ...]:
+        """All files the manifest pins: frozen, head, golden batch, golden scores."""
+        return (self.frozen, self.head, self.golden, self.golden_scores)
+
+    @property
+    def digest(self) -> Digest:
+        """SHA-256 of the canonical bytes."""
+        return Digest.of(self.canonical_bytes())
+
+    def canonical_bytes(self) -> bytes:
+        """Return the one byte string of this manifest."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """Read canonical bytes; raise `SchemaError` for anything else."""
+        if len(data) > MAX_MANIFEST_BYTES:
+            raise SchemaError(f"manifest: {len(data)} bytes exceed {MAX_MANIFEST_BYTES}; refuse it")
+        try:
+            manifest = cls.model_validate(parse_json(data))
+        except ValidationError as error:
+            raise SchemaError(f"manifest: {explain(error)}") from error
+        if manifest.canonical_bytes() != data:
+            raise SchemaError("manifest: not in canonical form; write it with canonical_bytes()")
+        return manifest
+
+
+class DesiredModel(Message):
+    """The model that a device is to run; retained per device. A higher action replaces a lower."""
+
+    kind: ClassVar[str] = "model.desired"
+    action: int = Field(ge=0, lt=2**63)
+    """Index of the ledger entry that decided it."""
+    version: Version
+    manifest: Offer
+    files: tuple[Offer, ...] = Field(min_length=1, max_length=16)
+    """Offers of the files that the manifest pins; a device fetches those it lacks."""
+    reason: str = Field(default="", max_length=500)
+
+
+class ModelStatus(Message):
+    """How far a device has come with a desired model."""
+
+    kind: ClassVar[str] = "model.status"
+    version: Version
+    manifest: Digest
+    state: Literal["fetching", "verified", "active", "failed", "rolled_back"]
+    reason: str = Field(default="", max_length=500)
+    previous_version: Version | None = None
+    """The version in the other slot, to which the device can go back."""
