@@ -15,7 +15,7 @@ from typing_extensions import Self
 from schemas.envelope import INLINE_LIMIT
 from schemas.message import Message, Strict
 from schemas.offers import Offer
-from schemas.values import ClassName, Digest
+from schemas.values import Digest, PerClass
 
 MAX_PAYLOAD_BYTES = 1 << 30
 """No contribution may be larger than 1 GiB; a method's own limit is usually far below."""
@@ -54,7 +54,7 @@ class Contribution(Message):
     payload_bytes: int = Field(ge=1, le=MAX_PAYLOAD_BYTES)
     offer: Offer | None = None
     """Given when the payload is not attached."""
-    samples: dict[ClassName, Samples] = Field(min_length=1, max_length=MAX_CLASSES)
+    samples: PerClass[Samples] = Field(min_length=1, max_length=MAX_CLASSES)
     """Number of images per class name."""
 
     @model_validator(mode="after")

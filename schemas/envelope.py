@@ -2,14 +2,17 @@
 
 The header holds everything that a reader needs, so MQTT 3.1.1 suffices. `message_id` is the
 SHA-256 of the header line; the header pins the attachment by length and digest, so the id covers
-all. `key` and `signature` are places for the device's signature and are empty for now.
+all. Only the canonical line of a header is accepted: a message has one id, not one per spelling.
+`key` and `signature` are places for the device's signature and are empty for now.
 
-The law: `decode(encode(header, attachment)) == Envelope(header, attachment)`.
+The laws: `decode(encode(envelope)) == envelope`, and `encode(decode(data)) == data` for all data
+that `decode` accepts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
@@ -19,14 +22,15 @@ from schemas.errors import EnvelopeError, SchemaError, shorten
 from schemas.message import Message, Strict, explain
 from schemas.values import BootId, DeviceId, Digest, FleetId
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 MAX_HEADER_BYTES = 128 * 1024
 MAX_ATTACHMENT_BYTES = 256 * 1024
 MAX_ENVELOPE_BYTES = MAX_HEADER_BYTES + MAX_ATTACHMENT_BYTES + 1
 INLINE_LIMIT = 64 * 1024
 """Payloads up to this many bytes are attached; larger ones are offered and fetched in blocks."""
 
-COORDINATOR = "coordinator"
+COORDINATOR = DeviceId("coordinator")
+"""The coordinator's name as a sender; no device may be admitted under it."""
 BodyType = TypeVar("BodyType", bound=Message)
 
 
@@ -56,7 +60,7 @@ class Envelope:
     header: Header
     attachment: bytes = b""
 
-    @property
+    @cached_property
     def message_id(self) -> Digest:
         """SHA-256 of the header line; the same for every repeat of the message."""
         return Digest.of(_header_line(self.header))
@@ -68,9 +72,7 @@ class Envelope:
                 f"kind: {self.header.kind!r} arrived where {model.kind!r} was expected; "
                 "see docs/protocol for what each topic carries"
             )
-        body = model.read(self.header.body)
-        assert isinstance(body, model)
-        return body
+        return model.read(self.header.body)
 
 
 @dataclass
@@ -128,9 +130,17 @@ def decode(data: bytes) -> Envelope:
     if len(data) > MAX_ENVELOPE_BYTES:
         raise EnvelopeError(f"envelope: {len(data)} bytes exceed {MAX_ENVELOPE_BYTES}; send blocks")
     line, newline, attachment = data.partition(b"\n")
-    if not newline or len(line) > MAX_HEADER_BYTES:
-        raise EnvelopeError("envelope: no header line; expected one line of JSON, then the attachment")
+    if not newline:
+        raise EnvelopeError(
+            f"envelope: no line ends within {len(data)} bytes; "
+            "expected a header line of JSON, then the attachment"
+        )
     header = _read_header(line)
+    _check_attachment(header, attachment)
+    return Envelope(header, attachment)
+
+
+def _check_attachment(header: Header, attachment: bytes) -> None:
     if len(attachment) != header.attachment_size:
         raise EnvelopeError(
             f"attachment_size: header says {header.attachment_size}, {len(attachment)} arrived; "
@@ -138,8 +148,10 @@ def decode(data: bytes) -> Envelope:
         )
     expected = Digest.of(attachment) if attachment else None
     if header.attachment_digest != expected:
-        raise EnvelopeError("attachment_digest: the attached bytes have another SHA-256")
-    return Envelope(header, attachment)
+        raise EnvelopeError(
+            f"attachment_digest: header says {shorten(header.attachment_digest)}, the attached "
+            f"bytes have {shorten(expected)}; the message was altered on its way: send it again"
+        )
 
 
 def _header_line(header: Header) -> bytes:
@@ -147,6 +159,10 @@ def _header_line(header: Header) -> bytes:
 
 
 def _read_header(line: bytes) -> Header:
+    if len(line) > MAX_HEADER_BYTES:
+        raise EnvelopeError(
+            f"header: {len(line)} bytes exceed {MAX_HEADER_BYTES}; send large data as an offer"
+        )
     try:
         values = parse_json(line)
     except SchemaError as error:
@@ -157,6 +173,12 @@ def _read_header(line: bytes) -> Header:
             f"version {SCHEMA_VERSION}: update the older side"
         )
     try:
-        return Header.model_validate(values)
+        header = Header.model_validate(values)
     except ValidationError as error:
         raise EnvelopeError(f"header: {explain(error)}") from error
+    if _header_line(header) != line:
+        raise EnvelopeError(
+            "header: the line is not canonical JSON of all header fields; "
+            "sort the keys, leave out spaces, write every field and no escapes"
+        )
+    return header

@@ -1,16 +1,17 @@
 """The error tree of the house, and the part of it that belongs to schemas.
 
-    FleetledgerError            everything this project raises on purpose
-    ├── SchemaError             something that crossed (or would cross) the wire is wrong
-    │   ├── InvalidValueError   a single field: names the field, the value and the way out
-    │   ├── EnvelopeError       the frame around a message
-    │   └── TensorError         packed or safetensors data
-    ├── TransportError          (transport.errors)
-    ├── LearningError           (learning.errors)
-    ├── MethodError             (methods.errors)
-    ├── ExportError             (export.errors)
-    ├── AgentError              (device_agent.errors)
-    └── CoordinatorError        (coordinator.errors)
+FleetledgerError            everything this project raises on purpose
+├── SchemaError             something that crossed (or would cross) the wire is wrong
+│   ├── InvalidValueError   a single field: names the field, the value and the way out
+│   ├── EnvelopeError       the frame around a message
+│   └── TensorError         packed or safetensors data
+├── TransportError          (transport.errors)
+├── MethodError             (methods.errors)
+├── ExportError             (export.errors)
+├── AgentError              (device_agent.errors)
+└── CoordinatorError        (coordinator.errors)
+
+`learning` is plain mathematics that knows no messages, so its errors have a root of their own.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ of a lost connection) is ignored when a later boot has been born.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from schemas.contributions import HeldPart
 from schemas.message import Message, Strict
@@ -17,6 +17,8 @@ from schemas.values import BootId, Digest
 MAX_HELD_PARTS = 500
 """Parts named in one welcome; a device with more gets several, numbered."""
 
+FeatureName = Annotated[str, Field(min_length=1, max_length=40)]
+
 
 class Capabilities(Strict):
     """What a device can run; the coordinator invites it only to that."""
@@ -24,8 +26,8 @@ class Capabilities(Strict):
     agent_version: str = Field(max_length=40)
     python: str = Field(max_length=20)
     machine: str = Field(max_length=80)
-    features: frozenset[str] = Field(max_length=20)
-    """Names such as `numpy`, `onnxruntime`, `torch`; a method's card lists what each phase needs."""
+    features: Annotated[frozenset[FeatureName], PlainSerializer(sorted)] = Field(max_length=20)
+    """Names such as `numpy` or `onnxruntime`; a method's card lists what each phase needs."""
     provider: str | None = Field(default=None, max_length=60)
     """The ONNX Runtime execution provider in use."""
     memory_mib: int = Field(ge=0)

@@ -49,5 +49,5 @@ class Receipt(Message):
     about: Literal["contribution", "withdrawal", "nothing"]
     key: PartKey
     """For 'nothing' the part is 0."""
-    revision: int = Field(default=0, ge=0)
+    revision: int = Field(default=0, ge=0, lt=2**31)
     answer: Answer

@@ -1,14 +1,15 @@
-"""What a device tells about itself: accuracy on its own held-out images, waiting classes, faults."""
+"""What a device tells about itself: accuracy on its own held-out images, new classes, faults."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from schemas.contributions import MAX_CLASSES
 from schemas.message import Message, Strict
-from schemas.values import ClassName, Digest
+from schemas.values import Digest, PerClass
 
 
 class ClassResult(Strict):
@@ -30,7 +31,7 @@ class Evaluation(Message):
     kind: ClassVar[str] = "evaluation"
     model_version: int = Field(ge=1)
     manifest: Digest
-    results: dict[ClassName, ClassResult] = Field(max_length=10_000)
+    results: PerClass[ClassResult] = Field(max_length=MAX_CLASSES)
     provider: str = Field(max_length=60)
     seconds: float = Field(ge=0)
     bytes_up: int = Field(ge=0)
@@ -51,4 +52,4 @@ class WaitingClasses(Message):
     """Class folders whose names the registry does not know, with their number of images."""
 
     kind: ClassVar[str] = "waiting-classes"
-    classes: dict[ClassName, int] = Field(max_length=1000)
+    classes: PerClass[Annotated[int, Field(ge=0, le=10**9)]] = Field(max_length=1000)

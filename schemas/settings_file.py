@@ -28,7 +28,9 @@ def load_settings(path: Path, model: type[Settings]) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise SettingsError(f"{path}: there is no such settings file; make one with `init`") from error
+        raise SettingsError(
+            f"{path}: there is no such settings file; make one with `init`"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}; it must be UTF-8 text") from error
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from schemas.errors import InvalidValueError
 from schemas.values import DeviceId, FleetId, ValidatedText
@@ -19,8 +19,8 @@ ROOT = f"fleetledger/{PROTOCOL_VERSION}"
 
 UpLeaf = Literal["state", "msg", "hb", "req", "blk"]
 DownLeaf = Literal["assignment", "desired", "rcpt", "ctl", "req", "blk"]
-UP_LEAVES: tuple[str, ...] = ("state", "msg", "hb", "req", "blk")
-DOWN_LEAVES: tuple[str, ...] = ("assignment", "desired", "rcpt", "ctl", "req", "blk")
+UP_LEAVES: tuple[str, ...] = get_args(UpLeaf)
+DOWN_LEAVES: tuple[str, ...] = get_args(DownLeaf)
 
 
 class Topic(ValidatedText):
@@ -62,11 +62,11 @@ class FleetTopics:
         return Topic(f"{ROOT}/{self.fleet}/down/{device}/{leaf}")
 
     def from_every_device(self, *leaves: UpLeaf) -> tuple[str, ...]:
-        """Filters for what all devices send on the given leaves."""
+        """Return filters for what all devices send on the given leaves."""
         return tuple(f"{ROOT}/{self.fleet}/up/+/{leaf}" for leaf in leaves)
 
     def to_device(self, device: DeviceId, *leaves: DownLeaf) -> tuple[str, ...]:
-        """Filters for what one device receives on the given leaves."""
+        """Return filters for what one device receives on the given leaves."""
         return tuple(str(self.down(device, leaf)) for leaf in leaves)
 
     def parse(self, topic: str) -> DeviceTopic:
@@ -80,4 +80,5 @@ class FleetTopics:
             return DeviceTopic("up", DeviceId(device), leaf)
         if direction == "down" and leaf in DOWN_LEAVES:
             return DeviceTopic("down", DeviceId(device), leaf)
-        raise InvalidValueError("topic", topic, f"unknown leaf; up: {UP_LEAVES}, down: {DOWN_LEAVES}")
+        leaves = f"up/<device>/({'|'.join(UP_LEAVES)}) or down/<device>/({'|'.join(DOWN_LEAVES)})"
+        raise InvalidValueError("topic", topic, f"after {ROOT}/{self.fleet} comes {leaves}")

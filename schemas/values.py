@@ -10,9 +10,10 @@ import hashlib
 import re
 import secrets
 import unicodedata
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidatorFunctionWrapHandler
+from pydantic.functional_validators import WrapValidator
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import Self
 
@@ -22,7 +23,8 @@ from schemas.errors import InvalidValueError
 class ValidatedText(str):
     """A string with one rule, checked when it is made.
 
-    Subclasses give `pattern` (the whole text must match) and `rule` (the same in words).
+    Subclasses give `pattern` (the whole text must match, and it must be a regular expression of
+    ECMAScript too, for the JSON Schema) and `rule` (the same in words).
     """
 
     __slots__ = ()
@@ -36,7 +38,7 @@ class ValidatedText(str):
         if not isinstance(value, str):
             raise InvalidValueError(cls.__name__, value, f"give {cls.rule}")
         text = cls.normalise(value)
-        if not cls.pattern.fullmatch(text):
+        if not cls.obeys_rule(text):
             raise InvalidValueError(cls.__name__, value, f"give {cls.rule}")
         return super().__new__(cls, text)
 
@@ -46,12 +48,30 @@ class ValidatedText(str):
         return value
 
     @classmethod
+    def obeys_rule(cls, text: str) -> bool:
+        """Tell whether the normalised `text` is allowed."""
+        return cls.pattern.fullmatch(text) is not None
+
+    @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return core_schema.no_info_after_validator_function(
-            cls, core_schema.str_schema(strict=True), serialization=core_schema.to_string_ser_schema()
+            cls,
+            core_schema.str_schema(strict=True),
+            serialization=core_schema.to_string_ser_schema(),
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "title": cls.__name__,
+            "description": cls.rule,
+            "pattern": f"^{cls.pattern.pattern}$",
+        }
 
 
 class FleetId(ValidatedText):
@@ -69,7 +89,7 @@ class DeviceId(ValidatedText):
 
 
 class BootId(ValidatedText):
-    """Random name of one run of a program: ties a death to its birth and scopes sequence numbers."""
+    """Random name of one run of a program: ties a death to its birth, scopes sequence numbers."""
 
     pattern = re.compile(r"[0-9a-f]{16}")
     rule = "16 lower-case hexadecimal digits"
@@ -98,12 +118,41 @@ class Digest(ValidatedText):
 
 
 class ClassName(ValidatedText):
-    """Label of a class: Unicode NFC, 1 to 100 printable characters, usable as a folder name."""
+    """Label of a class: Unicode NFC, visible, usable as a folder name.
 
-    pattern = re.compile(r"(?!\.)(?!\s)[^/\\\x00-\x1f\x7f]{1,100}(?<!\s)")
-    rule = "1 to 100 characters without '/', '\\' or control characters, not beginning with '.'"
+    Control characters, line separators, marks that reorder text on a terminal and half surrogate
+    pairs are refused; joiners, which some scripts need, are not.
+    """
+
+    pattern = re.compile(
+        r"(?![.\s])[^/\\\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+        r"{1,100}(?<!\s)"
+    )
+    max_bytes: ClassVar[int] = 255
+    """The longest file name, in UTF-8, of Linux file systems."""
+    rule = (
+        "1 to 100 characters (255 bytes in UTF-8) without '/', '\\' or control characters, "
+        "not beginning with '.' and without space at either end"
+    )
 
     @classmethod
     def normalise(cls, value: str) -> str:
         """Bring the name to NFC, so that é typed in two ways is one class."""
         return unicodedata.normalize("NFC", value)
+
+    @classmethod
+    def obeys_rule(cls, text: str) -> bool:
+        """Tell whether `text` matches the pattern and fits a folder name."""
+        return super().obeys_rule(text) and len(text.encode("utf-8")) <= cls.max_bytes
+
+
+def _one_entry_per_class(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - pydantic's protocol
+    entries = validate(value)
+    if len(entries) != len(value):
+        raise ValueError("two names are one class after Unicode NFC; send one entry per class")
+    return entries
+
+
+Entry = TypeVar("Entry")
+PerClass = Annotated[dict[ClassName, Entry], WrapValidator(_one_entry_per_class)]
+"""One entry per class name; names that NFC makes equal are refused, not merged in silence."""
