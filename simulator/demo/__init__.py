@@ -1,0 +1,1 @@
+"""The demo: a whole fleet of real processes on one machine learns handwritten digits in stages."""

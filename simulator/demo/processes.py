@@ -1,0 +1,135 @@
+"""The demo's child processes: started with a log file each, watched, and always stopped.
+
+They end with us in every case: `stop` in an orderly way, and where we cannot call it any more
+(killed outright), Linux sends them SIGTERM itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from typing_extensions import Self
+
+from simulator.errors import ProcessDiedError
+
+STOP_SECONDS = 5.0
+TAIL_LINES = 8
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass
+class Child:
+    """One running program and the file with what it says."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def tail(self) -> str:
+        """Return the last lines of the log, indented."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        shown = lines[-TAIL_LINES:] or ["(nothing)"]
+        return "\n".join(f"    {line}" for line in shown)
+
+    def resident_mib(self) -> float:
+        """Return the memory that the program holds now, 0 when it is gone."""
+        try:
+            return float(psutil.Process(self.process.pid).memory_info().rss / 2**20)
+        except psutil.NoSuchProcess:
+            return 0.0
+
+
+@dataclass
+class Children:
+    """All programs of a run, in the order of their start; leaving the block stops them."""
+
+    logs: Path
+    running: list[Child] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self, name: str, command: list[str]) -> Child:
+        """Start `command` with output into `<logs>/<name>.log`."""
+        path = self.logs / f"{name}.log"
+        with path.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own command, no shell
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=child_environment(),
+                start_new_session=True,  # Ctrl-C reaches us alone, and we stop them in order
+                preexec_fn=_end_with_parent(),  # noqa: PLW1509 - one system call, no locks
+            )
+        child = Child(name, process, path)
+        self.running.append(child)
+        return child
+
+    def check(self) -> None:
+        """Raise `ProcessDiedError` with the last words of a program that ended by itself."""
+        for child in self.running:
+            status = child.process.poll()
+            if status is not None:
+                raise ProcessDiedError(
+                    f"{child.name}: ended by itself with status {status}; the end of {child.log}:\n"
+                    f"{child.tail()}"
+                )
+
+    def tails(self) -> str:
+        """Return the last lines of every log, for an error message."""
+        return "\n".join(f"  {child.log}:\n{child.tail()}" for child in self.running)
+
+    def stop(self) -> None:
+        """Ask all programs to end, the newest first; kill what does not within five seconds."""
+        children = self.running[::-1]
+        for child in children:
+            _signal_group(child.process, signal.SIGTERM)
+        end = time.monotonic() + STOP_SECONDS
+        for child in children:
+            try:
+                child.process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                _signal_group(child.process, signal.SIGKILL)
+                child.process.wait()
+        self.running.clear()
+
+
+def fleetledger_command(*arguments: str) -> list[str]:
+    """Return the command line of this program itself, in this Python."""
+    return [sys.executable, "-m", "fleetledger", *arguments]
+
+
+def child_environment() -> dict[str, str]:
+    """Return our environment with one numerical thread: the programs share few cores."""
+    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONUNBUFFERED": "1"}
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """Return what makes a child get SIGTERM when its parent dies; None off Linux."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
+
+    def set_signal() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+
+    return set_signal
