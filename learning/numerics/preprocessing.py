@@ -1,0 +1,173 @@
+"""From a picture to the model's input tensor: the one function that every program uses.
+
+Agent, coordinator and simulator must feed the frozen model the same numbers for the same picture,
+so there is no second implementation. The steps are closed and ordered: decode, turn upright (EXIF),
+convert to the mode, resize, crop, divide, subtract the mean, divide by the deviation, order axes.
+Resizing is Pillow's, with its antialiasing; the crop follows torchvision's rounding, so that
+published backbones see what they were trained on.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from learning.errors import ImageError
+
+MAX_PIXELS = 50_000_000
+"""Pictures with more pixels are refused before they are decoded (150 MB as RGB)."""
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+"""Formats that Pillow may decode; none of them starts another program. The usual ones come first,
+because Pillow loads all its decoders into memory when it meets a name beyond the first five."""
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+_DEEP_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
+_UNREAD_FAULTS = (
+    *(OSError, ValueError, SyntaxError, EOFError, ArithmeticError, LookupError),
+    *(struct.error, zlib.error),
+)
+"""What Pillow's decoders raise for damaged files; `UnidentifiedImageError` is an `OSError`."""
+
+
+class PreprocessingSpec(Protocol):
+    """What `preprocess` needs to know; `schemas.models.Preprocessing` fits, so does a dataclass."""
+
+    @property
+    def mode(self) -> Literal["L", "RGB"]:
+        """Grey or colour."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the result in pixels."""
+
+    @property
+    def interpolation(self) -> str:
+        """One of nearest, bilinear, bicubic, lanczos."""
+
+    @property
+    def resize(self) -> Literal["stretch", "shorter_side_crop"]:
+        """Stretch to `size`, or bring the shorter side to `shorter_side` and crop centrally."""
+
+    @property
+    def shorter_side(self) -> int | None:
+        """Pixels of the shorter side before the crop; given with that rule."""
+
+    @property
+    def divide_by(self) -> int:
+        """Divisor of the 8-bit values: 255 or 1."""
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Subtracted after the division, per channel."""
+
+    @property
+    def deviation(self) -> tuple[float, ...]:
+        """Divides the difference, per channel."""
+
+    @property
+    def layout(self) -> Literal["NCHW", "NHWC"]:
+        """Order of the axes."""
+
+
+def preprocess(
+    picture: bytes | Image.Image, spec: PreprocessingSpec, *, max_pixels: int = MAX_PIXELS
+) -> npt.NDArray[np.float32]:
+    """Return the model's input for one picture: (C, H, W) float32, or (H, W, C) for NHWC.
+
+    `picture` is the content of an image file, or an image that is already open. An alpha channel
+    is ignored, of an animation the first frame counts, 16-bit grey keeps its upper 8 bits.
+    Raises `ImageError` if it cannot be decoded or has more than `max_pixels` pixels.
+    """
+    image = _open(picture) if isinstance(picture, bytes) else picture
+    _check_pixels(image, max_pixels)
+    pixels = np.asarray(_resize(_decode(image, spec.mode), spec), dtype=np.float32)
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, np.newaxis]
+    scaled = pixels / np.float32(spec.divide_by)
+    mean, deviation = np.asarray(spec.mean, np.float32), np.asarray(spec.deviation, np.float32)
+    normal = (scaled - mean) / deviation
+    if spec.layout == "NCHW":
+        normal = normal.transpose(2, 0, 1)
+    return np.ascontiguousarray(normal, dtype=np.float32)
+
+
+def _open(data: bytes) -> Image.Image:
+    """Read the header only."""
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise ImageError(f"image: {error}; scale it down") from error
+    except _UNREAD_FAULTS as error:
+        raise ImageError(
+            f"image: {len(data)} bytes are no picture that can be read ({error}); "
+            f"replace the file by one of {', '.join(FORMATS)}"
+        ) from error
+
+
+def _check_pixels(image: Image.Image, max_pixels: int) -> None:
+    if image.width * image.height > max_pixels:
+        raise ImageError(
+            f"image: {image.width} x {image.height} pixels exceed {max_pixels}; scale it down"
+        )
+
+
+def _decode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+    """Decode all pixels, turn them upright and bring them to `mode`."""
+    try:
+        image.load()
+        upright = ImageOps.exif_transpose(image)
+        shallow = _upper_byte(upright) if upright.mode in _DEEP_MODES else upright
+        if shallow.mode == "F":
+            raise ImageError(
+                "image: floating-point pixels have no known range; save it with 8 or 16 bits"
+            )
+        return shallow.convert(mode)
+    except _UNREAD_FAULTS as error:
+        raise ImageError(
+            f"image: the picture is damaged ({error}); replace the file or copy it again"
+        ) from error
+
+
+def _upper_byte(image: Image.Image) -> Image.Image:
+    """Bring 16-bit grey to 8 bits; Pillow's own conversion would clip everything above 255."""
+    deep = np.asarray(image)
+    if deep.size and (deep.min() < 0 or deep.max() > 0xFFFF):
+        raise ImageError(
+            f"image: grey values from {deep.min()} to {deep.max()} exceed 16 bits; "
+            "save it with 8 or 16 bits"
+        )
+    return Image.fromarray((deep >> 8).astype(np.uint8))
+
+
+def _resize(image: Image.Image, spec: PreprocessingSpec) -> Image.Image:
+    height, width = spec.size
+    method = _FILTERS[spec.interpolation]
+    if spec.resize == "stretch":
+        return image.resize((width, height), method)
+    assert spec.shorter_side is not None
+    wide, high = _cover(image.width, image.height, spec.shorter_side)
+    if wide * high > MAX_PIXELS:
+        raise ImageError(
+            f"image: {image.width} x {image.height} pixels are too narrow to be cropped to "
+            f"{width} x {height}; cut a part out of it"
+        )
+    resized = image.resize((wide, high), method)
+    left, top = round((wide - width) / 2), round((high - height) / 2)
+    return resized.crop((left, top, left + width, top + height))
+
+
+def _cover(width: int, height: int, shorter_side: int) -> tuple[int, int]:
+    """Return the size at which the shorter side is `shorter_side`, the other rounded down."""
+    shorter = min(width, height)
+    return width * shorter_side // shorter, height * shorter_side // shorter
