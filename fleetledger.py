@@ -1,0 +1,164 @@
+"""The door: maps each verb of the command line to the room that answers it.
+
+A room is imported when its verb is used and not before, so `fleetledger --help` needs neither
+NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes:
+0 done, 1 an error told in one sentence, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+DEBUG_VARIABLE = "FLEETLEDGER_DEBUG"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where a verb lives (`module:attribute`, a Typer app or a function) and what it does."""
+
+    target: str
+    help: str
+
+
+VERBS = {
+    "agent": Verb(
+        "device_agent.cli:app",
+        "On a device: contribute statistics of private images, run the fleet's model.",
+    ),
+    "coordinator": Verb(
+        "coordinator.cli.coordinator:app", "Lead a fleet: admit devices, open stages, serve."
+    ),
+    "class": Verb("coordinator.cli.classes:app", "List, rename and merge the classes of a fleet."),
+    "model": Verb(
+        "coordinator.cli.models:app",
+        "See which model runs where and why; push, hold and take back models.",
+    ),
+    "ledger": Verb("coordinator.ledger.cli:app", "Read the ledger and verify it."),
+    "demo": Verb(
+        "simulator.cli:demo",
+        "A broker, a coordinator and five devices learn digits on this machine.",
+    ),
+}
+
+EXTRAS = {
+    "amqtt": "broker",
+    "fsspec": "coordinator",
+    "matplotlib": "simulator",
+    "onnx": "coordinator",
+    "onnxruntime": "cpu",
+    "sklearn": "simulator",
+    "threadpoolctl": "coordinator",
+    "torch": "train",
+    "torchvision": "train",
+}
+"""Import name of an optional package -> the extra that installs it."""
+
+ERROR_ROOTS = {("schemas.errors", "FleetledgerError"), ("learning.errors", "LearningError")}
+"""Bases of the errors that are raised on purpose, by name: to know one needs no import."""
+
+
+class LazyGroup(TyperGroup):
+    """A group whose verbs are placeholders for the help page until one is chosen."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:  # noqa: ANN401 - Typer carries its own Click
+        """Return the chosen verb, its loaded command and the arguments left for it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in VERBS else command, rest
+
+
+def load(verb: str) -> Any:  # noqa: ANN401 - Typer carries its own Click
+    """Import the room behind `verb` and return its command, ready to run."""
+    module, _, attribute = VERBS[verb].target.partition(":")
+    loaded = getattr(importlib.import_module(module), attribute)
+    holder = typer.Typer(add_completion=False, callback=_placeholder)
+    if isinstance(loaded, typer.Typer):
+        holder.add_typer(loaded, name=verb, help=VERBS[verb].help)
+    else:
+        holder.command(name=verb)(loaded)
+    group = typer.main.get_command(holder)
+    assert isinstance(group, TyperGroup)
+    return group.commands[verb]
+
+
+def _placeholder() -> None:
+    """Stand in the help page for a command that is loaded when it is used."""
+
+
+app = typer.Typer(
+    name="fleetledger",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    # Tracebacks are plain and for bugs only: Typer's would print the values of local variables.
+    pretty_exceptions_enable=False,
+)
+for _name, _verb in VERBS.items():
+    app.command(name=_name, help=_verb.help)(_placeholder)
+
+
+@app.callback()
+def _root(
+    debug: bool = typer.Option(
+        False, "--debug", help=f"Show the traceback of an error (or set {DEBUG_VARIABLE}=1)."
+    ),
+) -> None:
+    """Deploy a fleet that keeps learning: exact statistics up, a ledger, ONNX models down."""
+    if debug:
+        # An environment variable, because the processes that `demo` starts shall see it too.
+        os.environ[DEBUG_VARIABLE] = "1"
+
+
+@app.command()
+def version() -> None:
+    """Print the version of fleetledger and of the Python that runs it."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
+    try:
+        release = installed_version("fleetledger")
+    except PackageNotFoundError:
+        release = "from a source folder"
+    typer.echo(f"fleetledger {release} (Python {sys.version.split()[0]})")
+
+
+def main() -> None:
+    """Run the command line; an error raised on purpose becomes its text and exit code 1."""
+    try:
+        app(prog_name="fleetledger")
+    except Exception as error:
+        text = explain(error)
+        if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
+            raise
+        typer.echo(f"fleetledger: {text}", err=True)
+        sys.exit(1)
+
+
+def explain(error: Exception) -> str | None:
+    """Return what to tell the person at the keyboard, or None where `error` is a bug."""
+    names = {(base.__module__, base.__qualname__) for base in type(error).__mro__}
+    if names & ERROR_ROOTS:
+        return str(error)
+    if isinstance(error, ImportError):
+        return _explain_missing(error)
+    return None
+
+
+def _explain_missing(error: ImportError) -> str | None:
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    if extra is None:
+        return None
+    text = f"this needs {package} ({error}): pip install 'fleetledger[{extra}]'"
+    if package == "onnxruntime":
+        text += " (on a Jetson, NVIDIA's wheel instead: see `fleetledger agent doctor`)"
+    return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""What the command line promises before any room has answered."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import fleetledger
+from schemas.errors import FleetledgerError
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("torch", "numpy", "onnx", "onnxruntime", "pydantic", "sqlite_utils", "paho", "PIL")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+stand_in = typer.Typer()
+
+
+@stand_in.command()
+def refuse() -> None:
+    raise FleetledgerError("stage: 7 is not open; open it with `coordinator open-stage`")
+
+
+@stand_in.command()
+def import_what(package: str) -> None:
+    __import__(package)
+
+
+@stand_in.command()
+def stumble() -> None:
+    raise RuntimeError("a bug")
+
+
+def greet(name: str = "nobody") -> None:
+    """Greet somebody."""
+    typer.echo(f"hello {name}")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fleetledger", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `main` here, with a stand-in behind `agent` and a function behind `demo`."""
+    monkeypatch.setitem(fleetledger.VERBS, "agent", fleetledger.Verb(f"{__name__}:stand_in", "x"))
+    monkeypatch.setitem(fleetledger.VERBS, "demo", fleetledger.Verb(f"{__name__}:greet", "x"))
+    monkeypatch.setattr(sys, "argv", ["fleetledger", *arguments])
+    with pytest.raises(SystemExit) as leaving:
+        fleetledger.main()
+    return int(leaving.value.code or 0)
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """Return user and system time of a child that runs `fleetledger ARGUMENTS`."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fleetledger", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_help_lists_every_verb_with_its_purpose() -> None:
+    page = " ".join(ANSI.sub("", run("--help").stdout).replace("│", " ").split())
+    for verb in ("agent", "coordinator", "class", "model", "ledger", "demo", "version"):
+        assert f" {verb} " in page
+    for verb in fleetledger.VERBS.values():
+        assert verb.help in page
+
+
+def test_help_takes_less_than_half_a_second_of_cpu_time() -> None:
+    # Of three runs the best counts, because the first may compile and the machine may be busy.
+    assert min(cpu_seconds("--help") for _ in range(3)) < 0.5
+
+
+def test_help_imports_no_heavy_package_and_no_room() -> None:
+    program = (
+        "import sys, fleetledger\n"
+        "sys.argv = ['fleetledger', '--help']\n"
+        "try: fleetledger.main()\n"
+        "except SystemExit: pass\n"
+        "print('IMPORTED', *{name.partition('.')[0] for name in sys.modules})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    imported = set(done.stdout.partition("IMPORTED")[2].split())
+    assert "typer" in imported
+    assert not imported & {*HEAVY, "schemas", "device_agent", "coordinator", "simulator"}
+
+
+def test_a_wrong_verb_gets_a_suggestion_and_exit_code_two() -> None:
+    done = run("agnet")
+    assert done.returncode == 2
+    assert "agent" in done.stderr
+
+
+def test_version_names_the_release() -> None:
+    assert run("version").stdout.startswith("fleetledger ")
+
+
+def test_arguments_reach_a_verb_that_is_a_function(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "demo", "--name", "fleet") == 0
+    assert capsys.readouterr().out == "hello fleet\n"
+
+
+def test_the_help_of_a_verb_is_that_of_its_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "agent", "--help") == 0
+    page = ANSI.sub("", capsys.readouterr().out)
+    assert "fleetledger agent" in page
+    assert "import-what" in page
+
+
+def test_an_error_on_purpose_is_its_text_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(fleetledger.DEBUG_VARIABLE, raising=False)
+    assert call(monkeypatch, "agent", "refuse") == 1
+    heard = capsys.readouterr()
+    assert heard.err == (
+        "fleetledger: stage: 7 is not open; open it with `coordinator open-stage`\n"
+    )
+    assert heard.out == ""
+
+
+@pytest.mark.parametrize("package", sorted(fleetledger.EXTRAS))
+def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(fleetledger.DEBUG_VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    assert call(monkeypatch, "agent", "import-what", package) == 1
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert f"pip install 'fleetledger[{fleetledger.EXTRAS[package]}]'" in text
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    declared = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert set(fleetledger.EXTRAS.values()) <= set(declared)
+
+
+def test_the_debug_option_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fleetledger.DEBUG_VARIABLE, "0")  # so that it is put back afterwards
+    with pytest.raises(FleetledgerError, match="stage: 7"):
+        call(monkeypatch, "--debug", "agent", "refuse")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="a bug"):
+        call(monkeypatch, "agent", "stumble")
+
+
+def test_a_missing_module_of_our_own_is_a_bug() -> None:
+    assert fleetledger.explain(ModuleNotFoundError("no", name="coordinator.nowhere")) is None
