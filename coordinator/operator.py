@@ -49,7 +49,7 @@ class OperatorInbox:
         self._database = Database(home / FILE_NAME)
         self._database.conn.execute("PRAGMA busy_timeout = 5000")
         self._database.enable_wal()
-        self._table = self._database["command"]
+        self._table = self._database.table("command")
         self._table.create(
             {
                 "number": int,

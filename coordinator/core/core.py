@@ -10,9 +10,10 @@ The shell's part of the bargain:
 from __future__ import annotations
 
 from coordinator.core import inputs
+from coordinator.core.commands import Command
 from coordinator.core.decision import Decision, ask, together
 from coordinator.core.devices import Devices
-from coordinator.core.entries import OPERATOR, EntryBody, NewEntry
+from coordinator.core.entries import OPERATOR, EntryBody, ModelFailed, NewEntry
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
@@ -21,8 +22,10 @@ from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Reque
 from coordinator.core.rules import Rules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
+from coordinator.core.transitions import apply
 from coordinator.errors import CommandError
 from schemas.values import DeviceId
+
 
 class Core:
     """Rooms of rules around one state."""
@@ -49,10 +52,13 @@ class Core:
                 return self.intake.payload_unusable(device, contribution, reason, now_ns)
             case inputs.PayloadMissing(device, contribution, reason):
                 return self.intake.payload_missing(device, contribution, reason, now_ns)
-            case inputs.ModelMade(solved, exported):
-                return self.models.made(solved, exported)
-            case inputs.ModelNotMade(used, reason):
-                return self.models.not_made(used, reason)
+            case inputs.HeadSolved(solved):
+                return self.models.solved(solved)
+            case inputs.HeadExported(exported):
+                return self.models.exported(exported)
+            case inputs.ModelNotMade(used, names, reason):
+                failure = ModelFailed(inputs=used, class_names=names, reason=reason[:2000])
+                return self.models.not_made(failure)
             case inputs.OperatorCommand(ticket, command):
                 return self._command(ticket, command)
             case inputs.Tick():
@@ -60,19 +66,19 @@ class Core:
 
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""
-        self.state.apply(entry.body, entry.device, now_ns)
+        apply(self.state, entry.body, entry.device, now_ns)
         return self.devices.tell_about(entry.body).requests
 
     def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in one entry that was committed before this program started."""
-        self.state.apply(body, device, time_ns)
+        apply(self.state, body, device, time_ns)
 
     def _look_around(self, now_ns: int) -> Decision:
         closing = self.stages.look(now_ns)
         # A model is asked for only after the closing is applied: it comes with the next tick.
         return closing if closing.entries else self.models.look(now_ns)
 
-    def _command(self, ticket: str, command: inputs.Command) -> Decision:
+    def _command(self, ticket: str, command: Command) -> Decision:
         try:
             decision, text = self.operator.carry_out(command, actor=OPERATOR)
         except CommandError as error:

@@ -18,7 +18,7 @@ class Decision:
     requests: tuple[Request, ...] = ()
 
     def __add__(self, other: Decision) -> Decision:
-        """This decision, then the other."""
+        """Put the other decision after this one."""
         return Decision(self.entries + other.entries, self.requests + other.requests)
 
 

@@ -45,9 +45,11 @@ class Devices:
         self._intake = intake
 
     def message(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
-        """A message arrived on one of the device's topics."""
+        """Decide about a message that arrived on one of the device's topics."""
         if envelope.header.sender != device:
-            text = f"sender: {envelope.header.sender!r} sent on the topic of {str(device)!r}; ignored"
+            text = (
+                f"sender: {envelope.header.sender!r} sent on the topic of {str(device)!r}; ignored"
+            )
             return self._complain(device, text, now_ns)
         try:
             return self._by_kind(device, envelope, now_ns)
@@ -64,7 +66,9 @@ class Devices:
             case Nothing.kind:
                 return self._intake.nothing(device, envelope.read(Nothing), now_ns)
         if device not in self._state.devices:
-            text = f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
+            text = (
+                f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
+            )
             return self._complain(device, text, now_ns)
         match envelope.header.kind:
             case Birth.kind:

@@ -168,10 +168,16 @@ class ModelSolved(EntryBody):
     class_names: tuple[ClassName, ...]
     aggregate: Digest
     head: Digest
+    """The head's weights, as a blob."""
     method: str
     fingerprint: dict[str, str]
     """Platform that solved it: the head's digest is promised for the same fingerprint only."""
     seconds: float
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The head's weights."""
+        return (self.head,)
 
 
 class ModelExported(EntryBody):
@@ -189,8 +195,8 @@ class ModelExported(EntryBody):
         return (self.manifest.digest, *(offer.digest for offer in self.files))
 
 
-class SolveFailed(EntryBody):
-    """A model could not be made from the contributions; the text says why."""
+class ModelFailed(EntryBody):
+    """A model could not be solved or exported; the text says why."""
 
     kind: ClassVar[str] = "model.failed"
     inputs: tuple[int, ...]
@@ -260,7 +266,7 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         NothingReported,
         ModelSolved,
         ModelExported,
-        SolveFailed,
+        ModelFailed,
         ModelDesired,
         ModelsHeld,
         DeviceModelStatus,

@@ -8,7 +8,7 @@ from coordinator.core.commands import Command
 from coordinator.core.entries import ModelExported, ModelSolved
 from schemas.contributions import Contribution
 from schemas.envelope import Envelope
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,25 @@ class PayloadMissing:
 
 
 @dataclass(frozen=True)
-class ModelMade:
-    """A worker solved and exported a model."""
+class HeadSolved:
+    """A worker summed the contributions and solved a head; the weights are in the blob store."""
 
     solved: ModelSolved
+
+
+@dataclass(frozen=True)
+class HeadExported:
+    """A worker exported a solved head; the files are in the blob store."""
+
     exported: ModelExported
 
 
 @dataclass(frozen=True)
 class ModelNotMade:
-    """A worker could not make a model."""
+    """A worker could not solve or export a model."""
 
     inputs: tuple[int, ...]
+    class_names: tuple[ClassName, ...]
     reason: str
 
 
@@ -85,7 +92,8 @@ Input = (
     | PayloadStored
     | PayloadUnusable
     | PayloadMissing
-    | ModelMade
+    | HeadSolved
+    | HeadExported
     | ModelNotMade
     | OperatorCommand
     | Tick

@@ -16,9 +16,10 @@ from __future__ import annotations
 from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import Live
+from coordinator.core.records import Part
 from coordinator.core.requests import SendToDevice, TakePayload
 from coordinator.core.rules import IntakeRules
-from coordinator.core.state import Part, State
+from coordinator.core.state import State
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from schemas.values import DeviceId
@@ -35,7 +36,7 @@ class Intake:
     def contribution(
         self, device: DeviceId, body: Contribution, attachment: bytes, now_ns: int
     ) -> Decision:
-        """A contribution arrived; its payload is attached or offered."""
+        """Decide about a contribution whose payload is attached or offered."""
         answer = self._judge(device, body)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
@@ -43,7 +44,9 @@ class Intake:
         if (body.key, body.revision) in pending:
             return Decision()
         if len(pending) >= self._rules.max_pending_per_device:
-            return self._answer(device, body, self._later("other payloads are on their way"), now_ns)
+            return self._answer(
+                device, body, self._later("other payloads are on their way"), now_ns
+            )
         pending.add((body.key, body.revision))
         assert self._state.lineage is not None
         return ask(
@@ -53,7 +56,7 @@ class Intake:
         )
 
     def payload_stored(self, device: DeviceId, body: Contribution, now_ns: int) -> Decision:
-        """The payload is checked and stored: write the entry, if the rules still allow it."""
+        """Write the entry of a checked and stored payload, if the rules still allow it."""
         self._live.device(device).pending.discard((body.key, body.revision))
         answer = self._judge(device, body)
         if answer is not None:
@@ -75,19 +78,19 @@ class Intake:
     def payload_unusable(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int
     ) -> Decision:
-        """The method's check refused the payload; final."""
+        """Refuse a payload that the method's check found wrong; final."""
         self._live.device(device).pending.discard((body.key, body.revision))
         return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
 
     def payload_missing(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int
     ) -> Decision:
-        """The payload could not be fetched; the device's outbox will ask again."""
+        """Ask the device to send again what could not be fetched."""
         self._live.device(device).pending.discard((body.key, body.revision))
         return self._answer(device, body, self._later(reason), now_ns)
 
     def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
-        """A device takes a part out."""
+        """Take a part of a device out of the sum."""
         if device not in self._state.devices:
             return self._answer(device, body, self._not_admitted(device), now_ns)
         part = self._state.devices[device].parts.get(body.key)
@@ -111,7 +114,7 @@ class Intake:
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def nothing(self, device: DeviceId, body: Nothing, now_ns: int) -> Decision:
-        """A device has nothing for a stage."""
+        """Note that a device has nothing for a stage."""
         if device not in self._state.devices:
             return self._answer(device, body, self._not_admitted(device), now_ns)
         if body.stage not in self._state.stages:

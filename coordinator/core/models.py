@@ -5,9 +5,10 @@ from __future__ import annotations
 from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record, record_for
 from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import MakeModel, SendToDevice, SolveInput
+from coordinator.core.records import Desired, Model
+from coordinator.core.requests import ExportHead, SendToDevice, SolveHead, SolveInput
 from coordinator.core.rules import ModelRules
-from coordinator.core.state import Desired, Model, State
+from coordinator.core.state import State
 from coordinator.errors import CommandError
 from schemas.models import DesiredModel
 from schemas.values import DeviceId
@@ -22,29 +23,43 @@ class Models:
         self._live = live
 
     def look(self, now_ns: int) -> Decision:
-        """Ask for a model if contributions wait and it is time."""
-        if self._live.making_model or not self._waiting() or not self._due(now_ns):
+        """Ask for the export of a solved head, or for a new head if it is time for one."""
+        if self._live.making_model:
+            return Decision()
+        newest = self._state.newest_model
+        if newest is not None and newest.exported is None and self._state.failed is None:
+            self._live.making_model = True
+            return ask(
+                ExportHead(newest.solved, newest.solved_index, newest.solved_ns, newest.lineage)
+            )
+        if not self._waiting() or not self._due(now_ns):
             return Decision()
         self._live.making_model = True
         self._live.last_model_ns = now_ns
         return ask(self._recipe())
 
-    def made(self, solved: entries.ModelSolved, exported: entries.ModelExported) -> Decision:
-        """A worker made a model: record it, and make it desired unless models are held."""
+    def solved(self, body: entries.ModelSolved) -> Decision:
+        """Record a solved head, unless another frozen model leads by now.
+
+        Its export is asked for with the next look.
+        """
         self._live.making_model = False
-        decision = record(solved) + record(exported)
+        return record(body) if body.lineage == self._lineage() else Decision()
+
+    def exported(self, body: entries.ModelExported) -> Decision:
+        """Record an exported model; make it desired unless models are held."""
+        self._live.making_model = False
+        decision = record(body)
         if self._rules.automatic and not self._state.held:
-            reason = f"solved from {len(solved.inputs)} contributions"
-            decision += record(entries.ModelDesired(version=solved.version, reason=reason))
+            inputs = self._state.models[body.version].solved.inputs
+            reason = f"solved from {len(inputs)} contributions"
+            decision += record(entries.ModelDesired(version=body.version, reason=reason))
         return decision
 
-    def not_made(self, inputs: tuple[int, ...], reason: str) -> Decision:
-        """A worker failed; do not try the same inputs again."""
+    def not_made(self, failure: entries.ModelFailed) -> Decision:
+        """Record a failure, so that the same inputs are not tried again."""
         self._live.making_model = False
-        names = self._state.classes.names
-        return record(
-            entries.SolveFailed(inputs=inputs, class_names=names, reason=reason[:2000])
-        )
+        return record(failure)
 
     def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
         """Make a version desired; raise `CommandError` if it or a device does not exist."""
@@ -108,7 +123,7 @@ class Models:
         inputs, names = self._state.inputs(), self._state.classes.names
         if not inputs or not names:
             return False
-        newest, failed = self._state.newest_model, self._state.failed_solve
+        newest, failed = self._state.newest_model, self._state.failed
         if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
             return False
         if newest is None:
@@ -123,17 +138,17 @@ class Models:
         closed_since = stage.closed_index is not None and (
             newest is None or newest.solved_index < stage.closed_index
         )
-        if closed_since and self._state.failed_solve is None:
+        if closed_since and self._state.failed is None:
             return True
         last = self._live.last_model_ns
         if last is None:
             last = self._live.last_model_ns = now_ns
         return now_ns - last >= self._rules.solve_every_seconds * NANOSECONDS
 
-    def _recipe(self) -> MakeModel:
+    def _recipe(self) -> SolveHead:
         state = self._state
         assert state.lineage is not None
-        return MakeModel(
+        return SolveHead(
             version=max(state.models, default=0) + 1,
             lineage=state.lineage,
             inputs=tuple(SolveInput(i, state.counted[i].payload) for i in state.inputs()),

@@ -1,10 +1,10 @@
-"""What the rules ask of the shell, to be done after the entries of the same decision are committed."""
+"""What the rules ask of the shell, to be done once the decision's entries are committed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.entries import BackboneImported
+from coordinator.core.entries import BackboneImported, ModelSolved
 from schemas.contributions import Contribution
 from schemas.message import Message
 from schemas.topics import DownLeaf
@@ -31,7 +31,7 @@ class AnnounceCoordinator:
 
 @dataclass(frozen=True)
 class TakePayload:
-    """Take the payload in: from the attachment, or by fetching the offer; then check and store it."""
+    """Take the payload in, attached or by fetching the offer; then check and store it."""
 
     device: DeviceId
     contribution: Contribution
@@ -49,8 +49,8 @@ class SolveInput:
 
 
 @dataclass(frozen=True)
-class MakeModel:
-    """Sum the inputs, solve the head, export it: the recipe of a model."""
+class SolveHead:
+    """Sum the inputs and solve the head: the recipe of a model."""
 
     version: int
     lineage: BackboneImported
@@ -62,6 +62,17 @@ class MakeModel:
 
 
 @dataclass(frozen=True)
+class ExportHead:
+    """Turn a solved head into a pair of ONNX files with a manifest."""
+
+    solved: ModelSolved
+    solved_index: int
+    """Ledger index of the solve."""
+    solved_ns: int
+    lineage: BackboneImported
+
+
+@dataclass(frozen=True)
 class AnswerOperator:
     """Tell the operator what came of a command."""
 
@@ -70,4 +81,4 @@ class AnswerOperator:
     text: str
 
 
-Request = SendToDevice | AnnounceCoordinator | TakePayload | MakeModel | AnswerOperator
+Request = SendToDevice | AnnounceCoordinator | TakePayload | SolveHead | ExportHead | AnswerOperator

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from coordinator.core import entries
 from coordinator.core.decision import Decision, record, together
 from coordinator.core.live import NANOSECONDS
+from coordinator.core.records import Device, Stage
 from coordinator.core.rules import StageRules
-from coordinator.core.state import Device, Stage, State
+from coordinator.core.state import State
 from coordinator.errors import CommandError
 from schemas.presence import Capabilities
 from schemas.values import ClassName

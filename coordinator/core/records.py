@@ -1,0 +1,106 @@
+"""What the state is made of: devices and their parts, stages, contributions, models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core import entries
+from schemas.contributions import HeldPart, PartKey
+from schemas.presence import Capabilities
+from schemas.values import BootId, ClassName, DeviceId, Digest
+
+
+@dataclass
+class Part:
+    """The newest revision of one part of a device: held, or withdrawn."""
+
+    index: int
+    revision: int
+    payload: Digest | None
+    """None when the part was withdrawn."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the part is in the sum."""
+        return self.payload is not None
+
+
+@dataclass
+class Device:
+    """An admitted device and what it has done."""
+
+    admitted_index: int
+    boot: BootId | None = None
+    installation: BootId | None = None
+    capabilities: Capabilities | None = None
+    parts: dict[PartKey, Part] = field(default_factory=dict)
+    nothing: dict[int, int] = field(default_factory=dict)
+    """Stage to the index of the entry that says the device has nothing for it."""
+    active_version: int | None = None
+    model_state: str = ""
+    model_reason: str = ""
+    model_versions_seen: dict[int, str] = field(default_factory=dict)
+    """Version to the last state reported for it."""
+    evaluated_version: int | None = None
+
+    def answered(self, stage: int) -> bool:
+        """Whether the device contributed to the stage or said that it has nothing."""
+        return stage in self.nothing or any(
+            key.stage == stage and part.held for key, part in self.parts.items()
+        )
+
+    def held_parts(self) -> list[HeldPart]:
+        """Parts in the sum, in the order of their keys."""
+        return [
+            HeldPart(key=key, revision=part.revision, payload=part.payload)
+            for key, part in sorted(
+                self.parts.items(), key=lambda item: (item[0].stage, item[0].part)
+            )
+            if part.payload is not None
+        ]
+
+    @property
+    def next_part(self) -> int:
+        """A part number above all that this device ever used."""
+        return max((key.part for key in self.parts), default=-1) + 1
+
+
+@dataclass
+class Stage:
+    """Classes learned together."""
+
+    opened_index: int
+    opened_ns: int
+    class_names: tuple[ClassName, ...]
+    closed_index: int | None = None
+    last_answer_ns: int | None = None
+
+
+@dataclass
+class Counted:
+    """A contribution that is in the sum."""
+
+    device: DeviceId
+    key: PartKey
+    payload: Digest
+    lineage: Digest
+    samples: dict[ClassName, int]
+
+
+@dataclass
+class Model:
+    """A solved model; exported once it has a manifest."""
+
+    solved: entries.ModelSolved
+    solved_index: int
+    solved_ns: int
+    lineage: entries.BackboneImported
+    exported: entries.ModelExported | None = None
+
+
+@dataclass
+class Desired:
+    """The version that devices are to run, and the entry that says so."""
+
+    version: int
+    action: int

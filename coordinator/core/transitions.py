@@ -1,0 +1,202 @@
+"""How each kind of entry changes the state; `apply` is the only function that does.
+
+It changes the state in place, because a copy for every entry would cost as much as the fleet is
+large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core import entries
+from coordinator.core.records import Counted, Desired, Device, Model, Part, Stage
+from coordinator.core.state import State
+from schemas.values import DeviceId
+
+
+def apply(
+    state: State, body: entries.EntryBody, device: DeviceId | None = None, time_ns: int = 0
+) -> None:
+    """Take in the next entry; its index is `state.size`, `device` made it, if a device did."""
+    _TRANSITIONS[type(body)](state, body, device, time_ns)
+    state.size += 1
+
+
+def _device_admitted(
+    state: State, body: entries.DeviceAdmitted, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.devices.setdefault(body.device, Device(admitted_index=state.size))
+
+
+def _device_born(
+    state: State, body: entries.DeviceBorn, device: DeviceId | None, _time_ns: int
+) -> None:
+    record = _known(state, device)
+    record.boot, record.installation = body.boot, body.installation
+    record.capabilities = body.capabilities
+
+
+def _backbone_imported(
+    state: State, body: entries.BackboneImported, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.lineage = body
+    state.assignment_action = state.size
+
+
+def _class_named(
+    state: State, body: entries.ClassNamed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.classes.name(body.name, body.index)
+    state.assignment_action = state.size
+
+
+def _class_renamed(
+    state: State, body: entries.ClassRenamed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.classes.rename(body.old, body.new)
+    state.assignment_action = state.size
+
+
+def _class_merged(
+    state: State, body: entries.ClassMerged, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.classes.merge(body.source, body.target)
+    state.assignment_action = state.size
+
+
+def _stage_opened(
+    state: State, body: entries.StageOpened, _device: DeviceId | None, time_ns: int
+) -> None:
+    state.stages[body.stage] = Stage(state.size, time_ns, body.class_names)
+    state.assignment_action = state.size
+
+
+def _stage_closed(
+    state: State, body: entries.StageClosed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.stages[body.stage].closed_index = state.size
+
+
+def _contribution_accepted(
+    state: State, body: entries.ContributionAccepted, device: DeviceId | None, time_ns: int
+) -> None:
+    record = _known(state, device)
+    _forget(state, body.replaces)
+    record.parts[body.key] = Part(state.size, body.revision, body.payload)
+    assert device is not None
+    state.counted[state.size] = Counted(
+        device, body.key, body.payload, body.lineage, dict(body.samples)
+    )
+    _note_answer(state, body.key.stage, time_ns)
+
+
+def _contribution_withdrawn(
+    state: State, body: entries.ContributionWithdrawn, device: DeviceId | None, _time_ns: int
+) -> None:
+    _forget(state, body.replaces)
+    _known(state, device).parts[body.key] = Part(state.size, body.revision, None)
+
+
+def _nothing_reported(
+    state: State, body: entries.NothingReported, device: DeviceId | None, time_ns: int
+) -> None:
+    _known(state, device).nothing[body.stage] = state.size
+    _note_answer(state, body.stage, time_ns)
+
+
+def _model_solved(
+    state: State, body: entries.ModelSolved, _device: DeviceId | None, time_ns: int
+) -> None:
+    assert state.lineage is not None
+    state.models[body.version] = Model(body, state.size, time_ns, state.lineage)
+    state.failed = None
+
+
+def _model_exported(
+    state: State, body: entries.ModelExported, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.models[body.version].exported = body
+
+
+def _model_failed(
+    state: State, body: entries.ModelFailed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.failed = body
+
+
+def _model_desired(
+    state: State, body: entries.ModelDesired, _device: DeviceId | None, _time_ns: int
+) -> None:
+    desired = Desired(body.version, state.size)
+    if body.devices is None:
+        state.desired = desired
+        state.desired_by_device.clear()
+        state.desired_history.append(body.version)
+    else:
+        state.desired_by_device.update(dict.fromkeys(body.devices, desired))
+
+
+def _models_held(
+    state: State, body: entries.ModelsHeld, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.held = body.held
+
+
+def _device_model_status(
+    state: State, body: entries.DeviceModelStatus, device: DeviceId | None, _time_ns: int
+) -> None:
+    record = _known(state, device)
+    record.model_state, record.model_reason = body.state, body.reason
+    record.model_versions_seen[body.version] = body.state
+    if body.state == "active":
+        record.active_version = body.version
+
+
+def _device_evaluated(
+    state: State, body: entries.DeviceEvaluated, device: DeviceId | None, _time_ns: int
+) -> None:
+    _known(state, device).evaluated_version = body.version
+
+
+def _device_problem(
+    _state: State, _body: entries.DeviceProblem, _device: DeviceId | None, _time_ns: int
+) -> None:
+    """Problems are for people; they change nothing that is decided."""
+
+
+def _known(state: State, device: DeviceId | None) -> Device:
+    assert device is not None
+    return state.devices[device]
+
+
+def _forget(state: State, index: int | None) -> None:
+    if index is not None:
+        state.counted.pop(index, None)
+
+
+def _note_answer(state: State, stage: int, time_ns: int) -> None:
+    state.stages[stage].last_answer_ns = time_ns
+
+
+# Each function takes the body type under which it is listed; one table cannot say so in types.
+_TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
+    entries.DeviceAdmitted: _device_admitted,
+    entries.DeviceBorn: _device_born,
+    entries.BackboneImported: _backbone_imported,
+    entries.ClassNamed: _class_named,
+    entries.ClassRenamed: _class_renamed,
+    entries.ClassMerged: _class_merged,
+    entries.StageOpened: _stage_opened,
+    entries.StageClosed: _stage_closed,
+    entries.ContributionAccepted: _contribution_accepted,
+    entries.ContributionWithdrawn: _contribution_withdrawn,
+    entries.NothingReported: _nothing_reported,
+    entries.ModelSolved: _model_solved,
+    entries.ModelExported: _model_exported,
+    entries.ModelFailed: _model_failed,
+    entries.ModelDesired: _model_desired,
+    entries.ModelsHeld: _models_held,
+    entries.DeviceModelStatus: _device_model_status,
+    entries.DeviceEvaluated: _device_evaluated,
+    entries.DeviceProblem: _device_problem,
+}
