@@ -100,10 +100,10 @@ def test_help_imports_no_heavy_package_and_no_room() -> None:
     assert not imported & {*HEAVY, "schemas", "device_agent", "coordinator", "simulator"}
 
 
-def test_a_wrong_verb_gets_a_suggestion_and_exit_code_two() -> None:
+def test_a_wrong_verb_is_named_and_gives_exit_code_two() -> None:
     done = run("agnet")
     assert done.returncode == 2
-    assert "agent" in done.stderr
+    assert "agnet" in done.stderr
 
 
 def test_version_names_the_release() -> None:
