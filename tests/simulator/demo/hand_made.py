@@ -1,0 +1,172 @@
+"""A small plan and hand-made ledger entries that fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinator.core import entries
+from schemas.contributions import PartKey
+from schemas.models import Parity, Preprocessing
+from schemas.offers import Offer
+from schemas.presence import Capabilities
+from schemas.reports import ClassResult
+from schemas.values import BootId, ClassName, DeviceId, Digest
+from simulator.datasets.digits import split_digits
+from simulator.demo.plan import Plan, make_plan
+from simulator.demo.settings import DemoSettings
+from simulator.demo.view import FleetView
+
+LINEAGE = Digest.of(b"frozen")
+CAPABILITIES = Capabilities(
+    agent_version="1", python="3.11", machine="x86_64", features=frozenset(), memory_mib=1024
+)
+PREPROCESSING = Preprocessing(
+    mode="L", size=(8, 8), mean=(0.0,), deviation=(1.0,), input_name="image"
+)
+
+
+def offer(text: str) -> Offer:
+    return Offer(digest=Digest.of(text.encode()), size=5000, list_digest=Digest.of(b"list"))
+
+
+def small_plan() -> Plan:
+    return make_plan(split_digits(seed=0), DemoSettings(Path("unused"), agents=2, stages=2))
+
+
+@dataclass
+class HandMadeLedger:
+    """Writes plausible entries one after another and keeps a view of them."""
+
+    plan: Plan = field(default_factory=small_plan)
+    view: FleetView = field(default_factory=FleetView)
+    recorded: list[tuple[entries.EntryBody, DeviceId | None, int]] = field(default_factory=list)
+
+    def add(self, body: entries.EntryBody, device: DeviceId | None = None) -> int:
+        index = len(self.recorded)
+        self.recorded.append((body, device, index * 10**9))
+        self.view.take(*self.recorded[-1])
+        return index
+
+    def since(self, index: int) -> Iterator[tuple[entries.EntryBody, DeviceId | None, int]]:
+        return iter(self.recorded[index:])
+
+    def begin(self) -> None:
+        for device in self.plan.devices:
+            self.add(entries.DeviceAdmitted(device=device))
+        self.add(
+            entries.BackboneImported(
+                name="digits",
+                frozen=offer("frozen"),
+                golden=offer("golden"),
+                preprocessing=PREPROCESSING,
+                backbone_width=64,
+                feature_width=64,
+                method="stsa",
+                settings={},
+            )
+        )
+        for device in self.plan.devices:
+            self.bear(device)
+
+    def bear(self, device: DeviceId) -> None:
+        boot = BootId.fresh()
+        self.add(
+            entries.DeviceBorn(boot=boot, installation=boot, capabilities=CAPABILITIES), device
+        )
+
+    def open(self, stage: int) -> None:
+        names = self.plan.stages[stage - 1].class_names
+        for name in names:
+            index = self.view.state.classes.next_index
+            self.add(entries.ClassNamed(name=name, index=index))
+        self.add(entries.StageOpened(stage=stage, class_names=names))
+
+    def contribute(self, stage: int, device: DeviceId, samples: dict | None = None) -> int:
+        counts = self.plan.stages[stage - 1].private[device].counts()
+        return self.add(
+            entries.ContributionAccepted(
+                key=PartKey(stage=stage, part=len(self.recorded)),
+                revision=0,
+                payload_kind="statistics",
+                payload=Digest.of(str(len(self.recorded)).encode()),
+                payload_bytes=1000 * stage,
+                samples=counts if samples is None else samples,
+                method="stsa",
+                lineage=LINEAGE,
+            ),
+            device,
+        )
+
+    def close(self, stage: int) -> None:
+        self.add(entries.StageClosed(stage=stage, reason="quorum", answered=2, expected=2))
+
+    def solve(self, version: int, inputs: tuple[int, ...] | None = None) -> None:
+        state = self.view.state
+        self.add(
+            entries.ModelSolved(
+                version=version,
+                lineage=LINEAGE,
+                inputs=state.inputs() if inputs is None else inputs,
+                class_names=state.classes.names,
+                aggregate=Digest.of(f"sum {version}".encode()),
+                head=Digest.of(f"head {version}".encode()),
+                method="stsa",
+                fingerprint={"machine": "x86_64"},
+                seconds=0.25,
+            )
+        )
+        parity = Parity(max_absolute_difference=0.0, agreement=1.0, samples=1, runtime="none")
+        self.add(
+            entries.ModelExported(
+                version=version, manifest=offer(f"manifest {version}"), files=(), parity=parity
+            )
+        )
+
+    def desire(self, version: int) -> None:
+        self.add(entries.ModelDesired(version=version, reason="automatic"))
+
+    def report(self, version: int, device: DeviceId, state: str = "active") -> None:
+        self.add(
+            entries.DeviceModelStatus(
+                version=version, manifest=Digest.of(b"m"), state=state, reason="because"
+            ),
+            device,
+        )
+
+    def evaluate(self, stage: int, version: int, device: DeviceId, wrong: int = 0) -> None:
+        """Report right answers: all but `wrong` of the first class."""
+        questions = self.plan.questions(device, stage)
+        first = next(iter(questions))
+        results = {
+            name: ClassResult(correct=total - (wrong if name == first else 0), total=total)
+            for name, total in questions.items()
+        }
+        self.add(
+            entries.DeviceEvaluated(
+                version=version,
+                results=results,
+                provider="CPUExecutionProvider",
+                seconds=0.1,
+                bytes_up=10_000 * stage,
+                bytes_down=1_000 * stage,
+            ),
+            device,
+        )
+
+    def learn(self, stage: int, wrong: int = 0) -> None:
+        """Add everything that a stage takes; the model's version is the stage's number."""
+        self.open(stage)
+        for device in self.plan.devices:
+            self.contribute(stage, device)
+        self.close(stage)
+        self.solve(stage)
+        self.desire(stage)
+        for device in self.plan.devices:
+            self.report(stage, device)
+            self.evaluate(stage, stage, device, wrong)
+
+
+def names(*texts: str) -> tuple[ClassName, ...]:
+    return tuple(ClassName(text) for text in texts)
