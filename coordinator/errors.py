@@ -1,16 +1,23 @@
 """The errors of the coordinator.
 
-    CoordinatorError
-    ├── CommandError            the operator asked for something that makes no sense now
-    ├── OperatorTimeoutError    no coordinator answered a command
-    ├── UnknownClassError       a class name that the registry lacks
-    ├── LedgerError             the ledger cannot be read or written
-    │   ├── LedgerLockedError   another process is the writer
-    │   └── LedgerCorruptError  an entry, a checkpoint or a projection does not fit
-    └── BlobError               a blob is missing or has another digest
+CoordinatorError
+├── CommandError            the operator asked for something that makes no sense now
+├── OperatorTimeoutError    no coordinator answered a command
+├── UnknownClassError       a class name that the registry lacks
+├── LedgerError             the ledger cannot be read or written
+│   ├── EntryError          an entry that may not be written
+│   ├── LedgerLockedError   another process is the writer
+│   ├── LedgerWriteError    a group could not be committed; nothing of it was stored
+│   └── LedgerCorruptError  an entry, a checkpoint or a projection does not fit
+└── BlobError               a blob cannot be had
+    ├── BlobMissingError    nobody holds it
+    ├── BlobPrunedError     it was deleted on purpose
+    └── BlobCorruptError    its bytes have another digest
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from schemas.errors import FleetledgerError
 
@@ -35,13 +42,57 @@ class LedgerError(CoordinatorError):
     """The ledger cannot be read or written."""
 
 
+class EntryError(LedgerError):
+    """An entry may not be written: a field is wrong or the body is no JSON or too large."""
+
+
 class LedgerLockedError(LedgerError):
     """Another process is the ledger's writer; the text names its process id."""
+
+
+class LedgerWriteError(LedgerError):
+    """A group could not be committed (full disk, busy database); nothing of it was stored."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The place where stored and recomputed disagree."""
+
+    place: str
+    """What does not fit, in words: `entry 5`, `checkpoint of size 64`, `blob 12ab…`."""
+    field: str
+    expected: str
+    found: str
+    index: int | None = None
+    """Index of the (first) entry concerned; None where no entry is."""
+    kind: str | None = None
+    """Kind of that entry, where it can be read."""
+
+    def __str__(self) -> str:
+        """Return the one sentence for the operator."""
+        kind = f" ({self.kind})" if self.kind else ""
+        return f"{self.place}{kind}: {self.field} should be {self.expected}, found {self.found}"
 
 
 class LedgerCorruptError(LedgerError):
     """An entry, a checkpoint or a projection does not fit the others."""
 
+    def __init__(self, mismatch: Mismatch) -> None:
+        self.mismatch = mismatch
+        super().__init__(f"{mismatch}; `fleetledger ledger verify` checks the whole ledger")
+
 
 class BlobError(CoordinatorError):
-    """A blob is missing, or its bytes have another digest."""
+    """A blob cannot be had."""
+
+
+class BlobMissingError(BlobError):
+    """A blob that nobody holds, though it was not deleted on purpose."""
+
+
+class BlobPrunedError(BlobError):
+    """A blob that retention deleted; its entry stays."""
+
+
+class BlobCorruptError(BlobError):
+    """The bytes stored under a digest have another one."""

@@ -30,9 +30,9 @@ from schemas.values import DeviceId
 class Core:
     """Rooms of rules around one state."""
 
-    def __init__(self, rules: Rules, can_learn: CanLearn, state: State | None = None) -> None:
-        self.state = state or State()
-        self.live = Live()
+    def __init__(self, rules: Rules, can_learn: CanLearn, *, live: Live | None = None) -> None:
+        self.state = State()
+        self.live = live or Live()
         self.intake = Intake(rules.intake, self.state, self.live)
         self.stages = Stages(rules.stages, self.state, can_learn)
         self.models = Models(rules.models, self.state, self.live)

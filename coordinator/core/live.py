@@ -48,3 +48,9 @@ class Live:
     def device(self, device: DeviceId) -> LiveDevice:
         """Return what is known of a device now, beginning with nothing."""
         return self.devices.setdefault(device, LiveDevice())
+
+    def forget_requests(self) -> None:
+        """Forget what was asked of the shell, because a failed commit kept it from being done."""
+        self.making_model = False
+        for device in self.devices.values():
+            device.pending.clear()

@@ -39,16 +39,20 @@ class Models:
         return ask(self._recipe())
 
     def solved(self, body: entries.ModelSolved) -> Decision:
-        """Record a solved head, unless another frozen model leads by now.
+        """Record a solved head, unless it was recorded or another frozen model leads by now.
 
         Its export is asked for with the next look.
         """
         self._live.making_model = False
-        return record(body) if body.lineage == self._lineage() else Decision()
+        if body.lineage != self._lineage() or body.version in self._state.models:
+            return Decision()
+        return record(body)
 
     def exported(self, body: entries.ModelExported) -> Decision:
         """Record an exported model; make it desired unless models are held."""
         self._live.making_model = False
+        if self._state.models[body.version].exported is not None:
+            return Decision()
         decision = record(body)
         if self._rules.automatic and not self._state.held:
             inputs = self._state.models[body.version].solved.inputs

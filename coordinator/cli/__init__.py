@@ -1,0 +1,1 @@
+"""Verbs of the operator: thin commands that parse, call one function and print."""

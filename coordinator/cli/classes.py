@@ -1,0 +1,37 @@
+"""`fleetledger class list | rename | merge`: the names that the fleet learns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coordinator import views
+from coordinator.cli.common import HOME, Home, command, print_table
+from coordinator.core.commands import MergeClasses, RenameClass
+from schemas.values import ClassName
+
+app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
+
+Name = Annotated[str, typer.Argument(help="Name of a class.")]
+
+
+@app.command("list")
+def list_classes(home: Home = HOME) -> None:
+    """Show every class with its index, its other names and its number of images."""
+    rows = [
+        (row.index, row.name, ", ".join(row.aliases), row.samples) for row in views.classes(home)
+    ]
+    print_table("Classes", ("index", "name", "other names", "images"), rows)
+
+
+@app.command()
+def rename(old: Name, new: Name, home: Home = HOME) -> None:
+    """Give a class another name; the old one stays usable on the devices."""
+    command(home, RenameClass(old=ClassName(old), new=ClassName(new)))
+
+
+@app.command()
+def merge(source: Name, target: Name, home: Home = HOME) -> None:
+    """Make SOURCE another name of TARGET, because both mean one thing."""
+    command(home, MergeClasses(source=ClassName(source), target=ClassName(target)))

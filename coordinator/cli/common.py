@@ -1,0 +1,54 @@
+"""What the operator's verbs share: the home folder, sending a command, printing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from coordinator.core.commands import Command
+from coordinator.engine import carry_out_waiting
+from coordinator.operator import send
+from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from schemas.values import ClassName, DeviceId
+
+Home = Annotated[
+    Path,
+    typer.Option(
+        "--home", envvar=HOME_VARIABLE, help="Home folder of the coordinator.", file_okay=False
+    ),
+]
+HOME = Path(DEFAULT_HOME)
+
+
+def command(home: Path, body: Command) -> None:
+    """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
+    Console().print(send(home, body, carry_out_here=lambda: carry_out_waiting(home)), markup=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows as a table, or say that there are none."""
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    console = Console()
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print(f"{title}: none", markup=False)
+
+
+def class_names(names: list[str]) -> tuple[ClassName, ...]:
+    """Check names given on the command line."""
+    return tuple(ClassName(name) for name in names)
+
+
+def device_ids(devices: list[str]) -> tuple[DeviceId, ...]:
+    """Check device ids given on the command line."""
+    return tuple(DeviceId(device) for device in devices)

@@ -1,0 +1,103 @@
+"""`fleetledger coordinator …`: set up, serve, and lead the fleet from stage to stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from coordinator import settings as settings_module
+from coordinator import views
+from coordinator.cli.common import HOME, Home, class_names, command, print_table
+from coordinator.core.commands import AdmitDevice, CloseStage, OpenStage
+from coordinator.settings import BrokerSettings, CoordinatorSettings
+from schemas.values import DeviceId, FleetId
+
+app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices, open stages.")
+
+
+@app.command()
+def init(  # noqa: PLR0913 - each is one option of the command line
+    fleet: Annotated[str, typer.Option(help="Name of the fleet: a-z, 0-9 and '-'.")],
+    broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
+    broker_port: Annotated[int, typer.Option(help="Port of the MQTT broker.")] = 1883,
+    username: Annotated[str, typer.Option(help="User name at the broker.")] = "coordinator",
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the broker password, one line.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Write a commented settings file."""
+    broker = BrokerSettings(
+        host=broker_host,
+        port=broker_port,
+        username=DeviceId(username),
+        password_file=password_file,
+    )
+    path = settings_module.write_new(home, CoordinatorSettings(fleet=FleetId(fleet), broker=broker))
+    Console().print(f"wrote {path}; next: fleetledger coordinator admit DEVICE", markup=False)
+
+
+@app.command()
+def serve(home: Home = HOME) -> None:
+    """Lead the fleet until stopped."""
+    from coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
+
+    serve_until_stopped(home)
+
+
+@app.command()
+def admit(
+    device: Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")],
+    home: Home = HOME,
+) -> None:
+    """Let a device take part."""
+    command(home, AdmitDevice(device=DeviceId(device)))
+
+
+@app.command("open-stage")
+def open_stage(
+    classes: Annotated[list[str], typer.Argument(help="Names of the classes to learn.")],
+    home: Home = HOME,
+) -> None:
+    """Open a stage: ask the fleet to learn these classes."""
+    command(home, OpenStage(class_names=class_names(classes)))
+
+
+@app.command("close-stage")
+def close_stage(home: Home = HOME) -> None:
+    """Close the open stage now; late contributions still count."""
+    command(home, CloseStage())
+
+
+@app.command()
+def stages(home: Home = HOME) -> None:
+    """Show the stages and why each was opened and closed."""
+    rows = [
+        (row.stage, ", ".join(row.class_names), row.contributions, row.opened, row.closed)
+        for row in views.stages(home)
+    ]
+    print_table("Stages", ("stage", "classes", "contributions", "opened", "closed"), rows)
+
+
+@app.command()
+def status(home: Home = HOME) -> None:
+    """Show the devices: what they gave, which model they run, how well it does there."""
+    rows = [
+        (
+            row.device,
+            row.contributions,
+            row.samples,
+            row.active_version,
+            row.model_state,
+            None if row.accuracy is None else f"{100 * row.accuracy:.1f} %",
+        )
+        for row in views.devices(home)
+    ]
+    columns = ("device", "contributions", "images", "runs model", "last report", "accuracy there")
+    print_table("Devices", columns, rows)
+    newest = views.models(home)[-1:]
+    for model in newest:
+        Console().print(f"newest model: version {model.version}, {model.state}", markup=False)

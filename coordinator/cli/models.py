@@ -1,0 +1,79 @@
+"""`fleetledger model …`: which models there are, where they run, push one out, take one back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from coordinator import views
+from coordinator.cli.common import HOME, Home, command, device_ids, print_table
+from coordinator.core.commands import GoBack, HoldModels, ImportBackbone, PushModel
+
+app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
+
+Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
+
+
+@app.command("list")
+def list_models(home: Home = HOME) -> None:
+    """Show every version and on how many devices it runs."""
+    rows = [
+        (row.version, row.state, len(row.class_names), row.contributions, row.running_on)
+        for row in views.models(home)
+    ]
+    print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
+
+
+@app.command()
+def show(version: Version, home: Home = HOME) -> None:
+    """Show one version: its classes, files, parity, and what it was made from."""
+    for name, value in views.model_facts(home, version):
+        Console().print(f"{name:>14}  {value}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def push(
+    version: Version,
+    device: Annotated[
+        list[str] | None, typer.Option(help="Only this device; may be given several times.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Make a version the desired one, on all devices or on some."""
+    command(home, PushModel(version=version, devices=device_ids(device) if device else None))
+
+
+@app.command()
+def hold(
+    release: Annotated[bool, typer.Option("--release", help="Let new models go out again.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Keep newly solved models from going out by themselves."""
+    command(home, HoldModels(held=not release))
+
+
+@app.command()
+def back(home: Home = HOME) -> None:
+    """Go back to the version that was desired before, and hold new ones."""
+    command(home, GoBack())
+
+
+@app.command("import-backbone")
+def import_backbone(
+    file: Annotated[Path, typer.Argument(help="ONNX feature extractor.", dir_okay=False)],
+    preprocessing: Annotated[
+        Path, typer.Option(help="TOML or JSON file that says how an image becomes the input.")
+    ],
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Average a feature map over its pixels.")
+    ] = False,
+    home: Home = HOME,
+) -> None:
+    """Make an ONNX feature extractor the frozen model that all devices share."""
+    from coordinator.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
+
+    backbone = prepare_backbone(home, file, preprocessing, pool=pool)
+    command(home, ImportBackbone(backbone=backbone))

@@ -1,0 +1,120 @@
+"""The core on its ledger: decide, apply, commit; only then are requests carried out.
+
+A group of inputs becomes one transaction. If it cannot be committed, the core is made anew from
+the ledger, so that memory never knows what the disk does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from coordinator.core.core import Core
+from coordinator.core.entries import NewEntry, read_entry
+from coordinator.core.inputs import Input, OperatorCommand
+from coordinator.core.live import Live
+from coordinator.core.requests import AnswerOperator, Request
+from coordinator.core.rules import Rules
+from coordinator.errors import LedgerLockedError
+from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.store import Ledger
+from coordinator.operator import OperatorInbox
+from coordinator.paths import ledger_path
+from coordinator.projections import TABLES
+from coordinator.settings import load
+from methods.registry import can_learn
+from schemas.values import Digest
+
+
+class Engine:
+    """A coordinator's core whose state is the ledger's; the ledger's one writer."""
+
+    def __init__(
+        self, ledger: Ledger, rules: Rules, *, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        self.ledger = ledger
+        self._rules = rules
+        self._clock = clock
+        self._core = self._replayed(None)
+
+    @classmethod
+    def open(cls, home: Path, rules: Rules) -> Engine:
+        """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
+        return cls(Ledger.open(ledger_path(home), TABLES), rules)
+
+    @property
+    def core(self) -> Core:
+        """The core as it is now; another object after a failed commit."""
+        return self._core
+
+    def process(
+        self, happenings: Sequence[Input], small_blobs: Mapping[Digest, bytes] | None = None
+    ) -> list[Request]:
+        """Decide about a group of inputs and commit what was decided; return what is to be done.
+
+        Raises `LedgerError` if the group cannot be committed; nothing of it has happened then.
+        """
+        now_ns = self._clock()
+        drafts: list[EntryDraft] = []
+        requests: list[Request] = []
+        try:
+            for happening in happenings:
+                decision = self._core.handle(happening, now_ns)
+                requests.extend(decision.requests)
+                for entry in decision.entries:
+                    requests.extend(self._core.apply(entry, now_ns))
+                    drafts.append(_draft(entry, now_ns))
+            self.ledger.append(drafts, small_blobs)
+        except BaseException:
+            self._core.live.forget_requests()
+            self._core = self._replayed(self._core.live)
+            raise
+        return requests
+
+    def close(self) -> None:
+        """Close the ledger and let another process write."""
+        self.ledger.close()
+
+    def _replayed(self, live: Live | None) -> Core:
+        core = Core(self._rules, can_learn, live=live)
+        for entry in self.ledger.entries():
+            core.replay(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
+        return core
+
+
+def carry_out_waiting(home: Path) -> bool:
+    """Carry out the operator's commands here, if no coordinator runs; return whether it did."""
+    try:
+        engine = Engine.open(home, load(home).rules)
+    except LedgerLockedError:
+        return False
+    inbox = OperatorInbox(home)
+    try:
+        for waiting in inbox.waiting():
+            requests = engine.process([OperatorCommand(waiting.ticket, waiting.command)])
+            answer_operator(inbox, requests)
+    finally:
+        inbox.close()
+        engine.close()
+    return True
+
+
+def answer_operator(inbox: OperatorInbox, requests: Sequence[Request]) -> None:
+    """Write the answers among the requests into the inbox."""
+    for request in requests:
+        if isinstance(request, AnswerOperator):
+            inbox.answer(request.ticket, done=request.done, text=request.text)
+
+
+def _draft(entry: NewEntry, now_ns: int) -> EntryDraft:
+    return EntryDraft(
+        kind=entry.body.kind,
+        actor=entry.actor,
+        body=entry.body.model_dump(mode="json"),
+        device=entry.device,
+        blobs=entry.body.blobs,
+        time_ns=now_ns,
+    )
+
+

@@ -1,0 +1,15 @@
+"""Where things are in a coordinator's home folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def ledger_path(home: Path) -> Path:
+    """Return the path of the ledger's database."""
+    return home / "ledger" / "ledger.db"
+
+
+def blob_folder(home: Path) -> Path:
+    """Return the folder of the blob store, where the settings name no other."""
+    return home / "ledger" / "blobs"

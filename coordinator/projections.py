@@ -1,0 +1,279 @@
+"""Tables for people and programs that ask with SQL: devices, classes, stages, contributions, models.
+
+Each rule takes the table from before an entry to after it. The rules of the fleet do not read
+these tables; they decide on `coordinator.core.state`.
+"""
+
+from __future__ import annotations
+
+from sqlite_utils import Database
+
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection, Projections
+from schemas.canonical import canonical_json
+
+
+def _device_admitted(db: Database, entry: Entry) -> None:
+    row = {"device": entry.body["device"], "admitted_index": entry.index}
+    db.table("device").insert(row, ignore=True)
+
+
+def _device_born(db: Database, entry: Entry) -> None:
+    able = entry.body["capabilities"]
+    db.table("device").update(
+        entry.device,
+        {
+            "boot": entry.body["boot"],
+            "installation": entry.body["installation"],
+            "provider": able["provider"],
+            "born_ns": entry.time_ns,
+        },
+    )
+
+
+def _device_model_status(db: Database, entry: Entry) -> None:
+    change = {"model_state": entry.body["state"], "model_reason": entry.body["reason"]}
+    if entry.body["state"] == "active":
+        change["active_version"] = entry.body["version"]
+    db.table("device").update(entry.device, change)
+
+
+def _device_evaluated(db: Database, entry: Entry) -> None:
+    results = entry.body["results"].values()
+    db.table("device").update(
+        entry.device,
+        {
+            "evaluated_version": entry.body["version"],
+            "correct": sum(result["correct"] for result in results),
+            "total": sum(result["total"] for result in results),
+            "bytes_up": entry.body["bytes_up"],
+            "bytes_down": entry.body["bytes_down"],
+        },
+    )
+
+
+DEVICE = Projection(
+    "device",
+    {
+        "device": str,
+        "admitted_index": int,
+        "boot": str,
+        "installation": str,
+        "provider": str,
+        "born_ns": int,
+        "active_version": int,
+        "model_state": str,
+        "model_reason": str,
+        "evaluated_version": int,
+        "correct": int,
+        "total": int,
+        "bytes_up": int,
+        "bytes_down": int,
+    },
+    ("device",),
+    {
+        "device.admitted": _device_admitted,
+        "device.born": _device_born,
+        "device.model_status": _device_model_status,
+        "device.evaluated": _device_evaluated,
+    },
+)
+
+
+def _class_named(db: Database, entry: Entry) -> None:
+    row = {"name": entry.body["name"], "class_index": entry.body["index"], "meaning": None}
+    db.table("class").insert(row, replace=True)
+
+
+def _class_renamed(db: Database, entry: Entry) -> None:
+    old, new = entry.body["old"], entry.body["new"]
+    index = db.table("class").get(old)["class_index"]
+    db.table("class").insert({"name": new, "class_index": index, "meaning": None}, replace=True)
+    db.table("class").update(old, {"class_index": None, "meaning": new})
+
+
+def _class_merged(db: Database, entry: Entry) -> None:
+    change = {"class_index": None, "meaning": entry.body["target"]}
+    db.table("class").update(entry.body["source"], change)
+
+
+CLASS = Projection(
+    "class",
+    {"name": str, "class_index": int, "meaning": str},
+    ("name",),
+    {
+        "class.named": _class_named,
+        "class.renamed": _class_renamed,
+        "class.merged": _class_merged,
+    },
+)
+
+
+def _stage_opened(db: Database, entry: Entry) -> None:
+    db.table("stage").insert(
+        {
+            "stage": entry.body["stage"],
+            "class_names": _json(entry.body["class_names"]),
+            "opened_ns": entry.time_ns,
+            "opened_by": entry.body["reason"],
+        }
+    )
+
+
+def _stage_closed(db: Database, entry: Entry) -> None:
+    db.table("stage").update(
+        entry.body["stage"],
+        {
+            "closed_ns": entry.time_ns,
+            "closed_because": entry.body["reason"],
+            "answered": entry.body["answered"],
+            "expected": entry.body["expected"],
+        },
+    )
+
+
+STAGE = Projection(
+    "stage",
+    {
+        "stage": int,
+        "class_names": str,
+        "opened_ns": int,
+        "opened_by": str,
+        "closed_ns": int,
+        "closed_because": str,
+        "answered": int,
+        "expected": int,
+    },
+    ("stage",),
+    {"stage.opened": _stage_opened, "stage.closed": _stage_closed},
+)
+
+
+def _contribution_accepted(db: Database, entry: Entry) -> None:
+    _leave(db, entry.body["replaces"], "replaced")
+    db.table("contribution").insert(
+        {
+            "idx": entry.index,
+            "device": entry.device,
+            "stage": entry.body["key"]["stage"],
+            "part": entry.body["key"]["part"],
+            "revision": entry.body["revision"],
+            "payload": entry.body["payload"],
+            "payload_bytes": entry.body["payload_bytes"],
+            "samples": sum(entry.body["samples"].values()),
+            "state": "held",
+        }
+    )
+
+
+def _contribution_withdrawn(db: Database, entry: Entry) -> None:
+    _leave(db, entry.body["replaces"], "withdrawn")
+
+
+def _leave(db: Database, index: int | None, state: str) -> None:
+    if index is not None:
+        db.table("contribution").update(index, {"state": state})
+
+
+CONTRIBUTION = Projection(
+    "contribution",
+    {
+        "idx": int,
+        "device": str,
+        "stage": int,
+        "part": int,
+        "revision": int,
+        "payload": str,
+        "payload_bytes": int,
+        "samples": int,
+        "state": str,
+    },
+    ("idx",),
+    {
+        "contribution.accepted": _contribution_accepted,
+        "contribution.withdrawn": _contribution_withdrawn,
+    },
+)
+
+
+def _class_samples(db: Database, entry: Entry) -> None:
+    db.table("contribution_class").insert_all(
+        {"idx": entry.index, "name": name, "samples": samples}
+        for name, samples in entry.body["samples"].items()
+    )
+
+
+CONTRIBUTION_CLASS = Projection(
+    "contribution_class",
+    {"idx": int, "name": str, "samples": int},
+    ("idx", "name"),
+    {"contribution.accepted": _class_samples},
+)
+
+
+def _model_solved(db: Database, entry: Entry) -> None:
+    db.table("model").insert(
+        {
+            "version": entry.body["version"],
+            "state": "solved",
+            "solved_index": entry.index,
+            "solved_ns": entry.time_ns,
+            "lineage": entry.body["lineage"],
+            "class_names": _json(entry.body["class_names"]),
+            "contributions": len(entry.body["inputs"]),
+            "aggregate": entry.body["aggregate"],
+            "head": entry.body["head"],
+        }
+    )
+
+
+def _model_exported(db: Database, entry: Entry) -> None:
+    parity = entry.body["parity"]
+    db.table("model").update(
+        entry.body["version"],
+        {
+            "state": "exported",
+            "manifest": entry.body["manifest"]["digest"],
+            "parity_difference": parity["max_absolute_difference"],
+            "parity_agreement": parity["agreement"],
+        },
+    )
+
+
+def _model_desired(db: Database, entry: Entry) -> None:
+    if entry.body["devices"] is None:
+        db.execute("UPDATE model SET state = 'exported' WHERE state = 'desired'")
+        db.table("model").update(entry.body["version"], {"state": "desired"})
+
+
+MODEL = Projection(
+    "model",
+    {
+        "version": int,
+        "state": str,
+        "solved_index": int,
+        "solved_ns": int,
+        "lineage": str,
+        "class_names": str,
+        "contributions": int,
+        "aggregate": str,
+        "head": str,
+        "manifest": str,
+        "parity_difference": float,
+        "parity_agreement": float,
+    },
+    ("version",),
+    {
+        "model.solved": _model_solved,
+        "model.exported": _model_exported,
+        "model.desired": _model_desired,
+    },
+)
+
+
+def _json(value: object) -> str:
+    return canonical_json(value).decode("utf-8")
+
+
+TABLES = Projections((DEVICE, CLASS, STAGE, CONTRIBUTION, CONTRIBUTION_CLASS, MODEL))
+"""Every projection of a coordinator's ledger."""

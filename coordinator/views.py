@@ -1,0 +1,186 @@
+"""What the command line shows, read from the ledger's projections while the coordinator runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.errors import CommandError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.projections import TABLES
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A registered class."""
+
+    index: int
+    name: str
+    aliases: tuple[str, ...]
+    samples: int
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """A stage, with why it was opened and closed."""
+
+    stage: int
+    class_names: tuple[str, ...]
+    contributions: int
+    opened: str
+    closed: str
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """An admitted device."""
+
+    device: str
+    contributions: int
+    samples: int
+    active_version: int | None
+    model_state: str
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A version of the model."""
+
+    version: int
+    state: str
+    class_names: tuple[str, ...]
+    contributions: int
+    running_on: int
+
+
+def classes(home: Path) -> list[ClassRow]:
+    """Return the registered classes in the order of their indices."""
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query("SELECT name, class_index, meaning FROM class"))
+        counted = ledger.db.execute(
+            "SELECT name, sum(c.samples) FROM contribution_class c"
+            " JOIN contribution USING (idx) WHERE state = 'held' GROUP BY name"
+        )
+        samples: dict[str, int] = dict(counted.fetchall())
+    meanings = {row["name"]: row["meaning"] for row in rows}
+    aliases: dict[str, list[str]] = {}
+    for name in meanings:
+        aliases.setdefault(_meant(meanings, name), []).append(name)
+    found = [
+        ClassRow(
+            row["class_index"],
+            row["name"],
+            tuple(sorted(set(aliases[row["name"]]) - {row["name"]})),
+            sum(samples.get(name, 0) for name in aliases[row["name"]]),
+        )
+        for row in rows
+        if row["meaning"] is None
+    ]
+    return sorted(found, key=lambda row: row.index)
+
+
+def stages(home: Path) -> list[StageRow]:
+    """Return the stages, oldest first."""
+    with _ledger(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT stage.*, (SELECT count(*) FROM contribution"
+                " WHERE contribution.stage = stage.stage AND state = 'held') AS held"
+                " FROM stage ORDER BY stage"
+            )
+        )
+    return [
+        StageRow(
+            row["stage"],
+            tuple(json.loads(row["class_names"])),
+            row["held"],
+            f"by {row['opened_by']}",
+            _closed(row),
+        )
+        for row in rows
+    ]
+
+
+def devices(home: Path) -> list[DeviceRow]:
+    """Return the admitted devices by name."""
+    with _ledger(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT device.*, count(idx) AS held, coalesce(sum(samples), 0) AS samples"
+                " FROM device LEFT JOIN contribution"
+                " ON contribution.device = device.device AND state = 'held'"
+                " GROUP BY device.device ORDER BY device.device"
+            )
+        )
+    return [
+        DeviceRow(
+            row["device"],
+            row["held"],
+            row["samples"],
+            row["active_version"],
+            " ".join(filter(None, (row["model_state"], row["model_reason"]))),
+            row["correct"] / row["total"] if row["total"] else None,
+        )
+        for row in rows
+    ]
+
+
+def models(home: Path) -> list[ModelRow]:
+    """Return the versions, oldest first."""
+    with _ledger(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT model.*, (SELECT count(*) FROM device"
+                " WHERE active_version = model.version) AS running_on"
+                " FROM model ORDER BY version"
+            )
+        )
+    return [
+        ModelRow(
+            row["version"],
+            row["state"],
+            tuple(json.loads(row["class_names"])),
+            row["contributions"],
+            row["running_on"],
+        )
+        for row in rows
+    ]
+
+
+def model_facts(home: Path, version: int) -> list[tuple[str, object]]:
+    """Return what is known of one version; raise `CommandError` if there is none."""
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query("SELECT * FROM model WHERE version = ?", [version]))
+        running = ledger.db.execute(
+            "SELECT device FROM device WHERE active_version = ? ORDER BY device", [version]
+        ).fetchall()
+    if not rows:
+        raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
+    row = dict(rows[0])
+    row["class_names"] = ", ".join(json.loads(row["class_names"]))
+    row["running_on"] = ", ".join(device for (device,) in running) or "no device"
+    return [(name, value) for name, value in row.items() if value is not None]
+
+
+@contextmanager
+def _ledger(home: Path) -> Iterator[LedgerReader]:
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        yield ledger
+
+
+def _meant(meanings: dict[str, str | None], name: str) -> str:
+    while (meaning := meanings[name]) is not None:
+        name = meaning
+    return name
+
+
+def _closed(row: dict[str, Any]) -> str:
+    if row["closed_ns"] is None:
+        return "open"
+    return f"{row['closed_because']}; {row['answered']} of {row['expected']} devices answered"
