@@ -23,7 +23,7 @@ def draw_accuracy(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = Figure(figsize=(9, 5.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _draw_tasks(axes, results)
@@ -31,6 +31,7 @@ def draw_accuracy(
     _label(axes, results)
     figure.suptitle("A fleet learns handwritten digits stage by stage, and keeps the old ones")
     axes.set_title(subtitle, fontsize=9, color="0.35")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=_DOTS_PER_INCH)
 
 
@@ -38,7 +39,7 @@ def _draw_tasks(axes: Axes, results: Sequence[StageResult]) -> None:
     accuracy = 100 * task_scores(results).accuracy()
     stages = [result.stage for result in results]
     for task in range(len(results)):
-        label = "classes of one stage, on the devices" if task == 0 else None
+        label = "devices, classes of one stage" if task == 0 else None
         axes.plot(
             stages[task:], accuracy[task:, task], ".-", color="0.75", linewidth=1, label=label
         )
@@ -55,14 +56,14 @@ def _draw_curves(axes: Axes, results: Sequence[StageResult], pooled: Sequence[fl
         color=_POOLED,
         markersize=9,
         markerfacecolor="none",
-        label="ridge regression in float64 on the pooled images",
+        label="pooled images, ridge regression in float64",
     )
-    axes.plot(stages, devices, "o-", color=_DEVICES, linewidth=2, label="models on the devices")
+    axes.plot(stages, devices, "o-", color=_DEVICES, linewidth=2, label="devices, all seen classes")
     for stage, value in zip(stages, devices, strict=True):
         axes.annotate(
             f"{value:.1f}",
             (stage, value),
-            xytext=(0, 10),
+            xytext=(0, 15),
             textcoords="offset points",
             ha="center",
             color=_DEVICES,
@@ -81,7 +82,6 @@ def _label(axes: Axes, results: Sequence[StageResult]) -> None:
     axes.set_xlim(results[0].stage - 0.3, results[-1].stage + 0.3)
     axes.grid(axis="y", color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower left", frameon=False)
 
 
 def _lowest(results: Sequence[StageResult]) -> float:

@@ -1,0 +1,45 @@
+"""On what a run was made: machine and versions, for `metrics.json`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from typing import Any
+
+import psutil
+
+_PACKAGES = (
+    "fleetledger",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "paho-mqtt",
+    "pydantic",
+    "scikit-learn",
+    "sqlite-utils",
+)
+
+
+def machine() -> dict[str, Any]:
+    """Return what decides how fast the demo is."""
+    return {
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "memory_mib": round(psutil.virtual_memory().total / 2**20),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages that compute or carry."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
