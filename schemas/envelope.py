@@ -38,19 +38,31 @@ class Header(Strict):
     """What the first line says."""
 
     version: Literal[1] = SCHEMA_VERSION
+    """Version of the envelope and of all bodies."""
     kind: str = Field(min_length=1, max_length=40)
+    """Which message the body is."""
     fleet: FleetId
+    """Name of the fleet, as in the topic."""
     sender: DeviceId
+    """Device id, as in the topic, or `coordinator`."""
     boot: BootId
+    """Random name of this run of the sender's program."""
     sequence: int = Field(ge=0, lt=2**63)
+    """Counts the messages of this run."""
     sent_ms: int = Field(ge=0, lt=2**63)
     """Milliseconds since 1970 by the sender's clock; for people, never for decisions."""
     refers_to: Digest | None = None
+    """Id of the message that this one answers, or null."""
     body: dict[str, Any]
+    """The message itself."""
     attachment_size: int = Field(default=0, ge=0, le=MAX_ATTACHMENT_BYTES)
+    """Bytes after the header line."""
     attachment_digest: Digest | None = None
+    """SHA-256 of these bytes, null where there are none."""
     key: None = None
+    """Place for the name of the signing key; null for now."""
     signature: None = None
+    """Place for the sender's signature; null for now."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""One good message of every kind, and the senders that wrap them."""
+
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from schemas.envelope import Sender
+from schemas.message import Message
+from schemas.models import DesiredModel, ModelStatus, Preprocessing
+from schemas.offers import BlockData, BlockRequest, Offer
+from schemas.presence import (
+    Birth,
+    Capabilities,
+    CoordinatorBirth,
+    CoordinatorDeath,
+    Death,
+    Heartbeat,
+    SeenCheckpoint,
+    Welcome,
+)
+from schemas.receipts import Accepted, Later, Receipt
+from schemas.reports import ClassResult, Evaluation, Problem, WaitingClasses
+from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+
+DIGEST = Digest.of(b"anything")
+BOOT = BootId("0123456789abcdef")
+KEY = PartKey(stage=2, part=7)
+CAT = ClassName("cat")
+OFFER = Offer(digest=DIGEST, size=200_000, list_digest=Digest.of(b"list"))
+PREPROCESSING = Preprocessing(
+    mode="L", size=(8, 8), mean=(0.0,), deviation=(1.0,), input_name="image"
+)
+
+EXAMPLES: tuple[Message, ...] = (
+    Birth(
+        installation=BOOT,
+        capabilities=Capabilities(
+            agent_version="0.1.0",
+            python="3.10.12",
+            machine="aarch64",
+            features=frozenset({"numpy", "onnxruntime"}),
+            provider="CPUExecutionProvider",
+            memory_mib=7_600,
+        ),
+        seen_checkpoint=SeenCheckpoint(size=3, root=DIGEST),
+    ),
+    Death(),
+    Heartbeat(outbox_length=0, waiting_images=3, resident_bytes=1, bytes_up=2, bytes_down=3),
+    Contribution(
+        key=KEY,
+        revision=1,
+        payload_kind="statistics",
+        method="stsa",
+        lineage=DIGEST,
+        payload=DIGEST,
+        payload_bytes=200_000,
+        offer=OFFER,
+        samples={CAT: 130, ClassName("caf\u00e9"): 4},
+    ),
+    Withdrawal(key=KEY, revision=2, reason="the agent was installed again"),
+    Nothing(stage=2),
+    Evaluation(
+        model_version=4,
+        manifest=DIGEST,
+        results={CAT: ClassResult(correct=9, total=10)},
+        provider="CPUExecutionProvider",
+        seconds=0.25,
+        bytes_up=10,
+        bytes_down=20,
+    ),
+    WaitingClasses(classes={ClassName("dog"): 12}),
+    Problem(about="image", text="dog/3.png does not decode; delete it or save it again"),
+    ModelStatus(version=4, manifest=DIGEST, state="active"),
+    CoordinatorBirth(ledger_size=12),
+    CoordinatorDeath(),
+    Welcome(boot=BOOT, held=(HeldPart(key=KEY, revision=1, payload=DIGEST),), next_part=8),
+    Receipt(about="contribution", key=KEY, revision=1, answer=Accepted(ledger_index=5)),
+    Receipt(about="nothing", key=KEY, answer=Later(after_seconds=1.5)),
+    Assignment(
+        action=9,
+        stage=2,
+        method="stsa",
+        settings={"width": 1250, "form": "exact"},
+        lineage=DIGEST,
+        frozen=OFFER,
+        preprocessing=PREPROCESSING,
+        class_names=(CAT,),
+        stage_class_names=(CAT,),
+        max_samples_per_part=500,
+    ),
+    DesiredModel(action=10, version=4, manifest=OFFER, files=(OFFER,)),
+    BlockRequest(digest=DIGEST, block_size=65_536, section="data", indices=(0, 2)),
+    BlockData(digest=DIGEST, section="list", index=0),
+)
+
+
+def sender() -> Sender:
+    return Sender(FleetId("harbour"), DeviceId("crane-7"), BOOT)

@@ -1,0 +1,206 @@
+"""What the frame around messages promises."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import envelope as frame
+from schemas.canonical import canonical_json
+from schemas.contributions import Nothing, Withdrawal
+from schemas.envelope import Envelope, Header, Sender, decode, encode
+from schemas.errors import EnvelopeError, SchemaError
+from schemas.message import Message
+from schemas.values import BootId, DeviceId, Digest, FleetId
+from tests.schemas.examples import EXAMPLES, KEY, sender
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT
+BODIES = st.dictionaries(TEXT, SCALARS | st.lists(SCALARS, max_size=3), max_size=4)
+
+
+@st.composite
+def envelopes(draw: st.DrawFn) -> Envelope:
+    attachment = draw(st.binary(max_size=200))
+    header = Header(
+        kind=draw(st.text("abc.-", min_size=1, max_size=40)),
+        fleet=FleetId(draw(st.from_regex(FleetId.pattern, fullmatch=True))),
+        sender=DeviceId(draw(st.from_regex(DeviceId.pattern, fullmatch=True))),
+        boot=BootId(draw(st.from_regex(BootId.pattern, fullmatch=True))),
+        sequence=draw(st.integers(0, 2**63 - 1)),
+        sent_ms=draw(st.integers(0, 2**63 - 1)),
+        refers_to=draw(st.none() | st.binary().map(Digest.of)),
+        body=draw(BODIES),
+        attachment_size=len(attachment),
+        attachment_digest=Digest.of(attachment) if attachment else None,
+    )
+    return Envelope(header, attachment)
+
+
+def written(attachment: bytes = b"payload", **changes: Any) -> bytes:
+    """Return a good envelope whose header line has some fields changed."""
+    good = sender().seal(Nothing(stage=2), sent_ms=5, attachment=attachment)
+    values = {**good.header.model_dump(mode="json"), **changes}
+    return canonical_json(values) + b"\n" + attachment
+
+
+def without(field: str) -> bytes:
+    values = json.loads(written().partition(b"\n")[0])
+    del values[field]
+    return canonical_json(values) + b"\npayload"
+
+
+@given(envelopes())
+def test_what_is_encoded_decodes_to_the_same(envelope: Envelope) -> None:
+    data = encode(envelope)
+    assert decode(data) == envelope
+    assert encode(decode(data)) == data
+
+
+@given(envelopes(), st.data())
+def test_no_byte_can_change_unseen(envelope: Envelope, data: st.DataObject) -> None:
+    good = bytearray(encode(envelope))
+    place = data.draw(st.integers(0, len(good) - 1))
+    good[place] ^= data.draw(st.integers(1, 255))
+    try:
+        altered = decode(bytes(good))
+    except SchemaError:
+        return
+    assert altered.message_id != envelope.message_id
+
+
+@given(envelopes(), st.data())
+def test_a_cut_envelope_is_refused(envelope: Envelope, data: st.DataObject) -> None:
+    whole = encode(envelope)
+    with pytest.raises(EnvelopeError):
+        decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+
+
+@given(st.binary(max_size=300))
+def test_noise_is_refused_as_an_envelope_error(noise: bytes) -> None:
+    with pytest.raises(EnvelopeError):
+        decode(noise)
+
+
+@pytest.mark.parametrize("body", EXAMPLES, ids=lambda body: f"{body.kind}")
+def test_every_kind_of_message_survives_the_wire(body: Message) -> None:
+    arrived = decode(encode(sender().seal(body, sent_ms=0)))
+    assert arrived.read(type(body)) == body
+
+
+def test_a_sender_counts_its_messages_and_says_who_it_is() -> None:
+    crane = sender()
+    headers = [crane.seal(Nothing(stage=1), sent_ms=9).header for _ in range(3)]
+    assert [header.sequence for header in headers] == [0, 1, 2]
+    assert {(header.fleet, header.sender) for header in headers} == {("harbour", "crane-7")}
+    assert headers[0].attachment_digest is None
+
+
+def test_the_message_id_is_the_hash_of_the_line_that_was_sent() -> None:
+    envelope = sender().seal(Nothing(stage=1), sent_ms=9, attachment=b"x\ny")
+    assert envelope.message_id == Digest.of(encode(envelope).partition(b"\n")[0])
+
+
+def test_an_attachment_may_hold_line_feeds() -> None:
+    envelope = sender().seal(Nothing(stage=1), sent_ms=9, attachment=b"\n\n{}\n")
+    assert decode(encode(envelope)).attachment == b"\n\n{}\n"
+
+
+REFUSALS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a later schema version": (
+        lambda: written(version=2),
+        "version: 2 is unknown here; this program reads schema version 1: update the older side",
+    ),
+    "no schema version": (lambda: without("version"), "version: None is unknown"),
+    "true as a version": (lambda: written(version=True), "not canonical"),
+    "no line": (lambda: b"{}", "no line ends within 2 bytes; expected a header line of JSON"),
+    "no object": (lambda: b"[1]\n", r"header: body: \[1\]: Input should be"),
+    "not JSON": (lambda: b"hello\n", "header: not valid JSON: "),
+    "NaN": (lambda: b'{"version":NaN}\n', "NaN is not a JSON number"),
+    "a deep body": (
+        lambda: written(body={"a": 1}).replace(b'{"a":1}', b'{"a":' * 40 + b"1" + b"}" * 40),
+        "nested deeper than 32 levels; send a flatter value",
+    ),
+    "an unknown field": (
+        lambda: written(colour="red"),
+        "colour: 'red': unknown here; leave it out, or update the older side",
+    ),
+    "a missing field": (lambda: without("boot"), "boot: is missing; give it"),
+    "a missing optional field": (lambda: without("key"), "write every field"),
+    "another fleet's spelling": (lambda: written(fleet="Big Fleet"), "fleet: 'Big Fleet': FleetId"),
+    "a negative sequence": (lambda: written(sequence=-1), "sequence: -1: Input should be greater"),
+    "a signature": (lambda: written(signature="x"), "signature: 'x': Input should be None"),
+    "a torn attachment": (
+        lambda: written()[:-1],
+        "attachment_size: header says 7, 6 arrived; the message was cut on its way",
+    ),
+    "a longer attachment": (lambda: written() + b"!", "attachment_size: header says 7, 8 arrived"),
+    "a wrong digest": (
+        lambda: written().replace(b"payload", b"PAYLOAD"),
+        "attachment_digest: header says .* the attached bytes have .* send it again",
+    ),
+    "a digest without bytes": (
+        lambda: written(b"", attachment_digest="0" * 64),
+        "attachment_digest: header says '000",
+    ),
+    "an announced flood": (
+        lambda: written(attachment_size=frame.MAX_ATTACHMENT_BYTES + 1),
+        "attachment_size: 262145: Input should be less than or equal to 262144",
+    ),
+    "spaces": (lambda: written().replace(b'":', b'": ', 1), "leave out spaces"),
+    "a flood": (
+        lambda: b"x" * (frame.MAX_ENVELOPE_BYTES + 1),
+        "envelope: 393218 bytes exceed 393217; send blocks",
+    ),
+    "a long header": (
+        lambda: written(body={"a": "x" * frame.MAX_HEADER_BYTES}),
+        "header: .* bytes exceed 131072; send large data as an offer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_bad_envelope_is_refused_with_field_value_and_way_out(case: str) -> None:
+    make, text = REFUSALS[case]
+    with pytest.raises(EnvelopeError, match=text):
+        decode(make())
+
+
+def test_the_unchanged_envelope_of_these_cases_is_good() -> None:
+    assert decode(written()).read(Nothing) == Nothing(stage=2)
+
+
+def test_too_large_an_attachment_is_refused_before_it_is_sent() -> None:
+    crane = sender()
+    with pytest.raises(EnvelopeError, match="attachment: 262145 bytes exceed 262144; offer it"):
+        crane.seal(Nothing(stage=1), sent_ms=0, attachment=bytes(frame.MAX_ATTACHMENT_BYTES + 1))
+    assert crane.next_sequence == 0
+
+
+def test_the_largest_attachment_passes() -> None:
+    body = bytes(frame.MAX_ATTACHMENT_BYTES)
+    assert decode(encode(sender().seal(Nothing(stage=1), sent_ms=0, attachment=body)))
+
+
+def test_too_large_a_header_is_refused_before_it_is_sent() -> None:
+    envelope = Sender(FleetId("f"), DeviceId("d"), BootId.fresh()).seal(
+        Withdrawal(key=KEY, revision=1, reason=""), sent_ms=0
+    )
+    body = {"reason": "x" * frame.MAX_HEADER_BYTES}
+    large = Envelope(envelope.header.model_copy(update={"body": body}))
+    with pytest.raises(EnvelopeError, match="of 'withdrawal' exceed 131072; send large data as an"):
+        encode(large)
+
+
+def test_a_body_of_another_kind_is_named() -> None:
+    envelope = sender().seal(Nothing(stage=1), sent_ms=0)
+    with pytest.raises(SchemaError, match="kind: 'nothing' arrived where 'withdrawal' was expec"):
+        envelope.read(Withdrawal)
+
+
+def test_a_bad_body_is_refused_with_kind_field_and_value() -> None:
+    with pytest.raises(SchemaError, match=r"nothing: stage: 0: Input should be greater than or eq"):
+        decode(written(body={"stage": 0})).read(Nothing)

@@ -1,0 +1,81 @@
+"""What reading a settings file promises."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.errors import FleetledgerError
+from schemas.settings_file import SettingsError, load_settings
+from schemas.values import FleetId
+
+
+class Broker(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    host: str
+    port: int = Field(default=1883, ge=1, le=65535)
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    fleet: FleetId
+    broker: Broker
+
+
+GOOD = 'fleet = "harbour"\n[broker]\nhost = "localhost"\n'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.toml"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(path, Settings)
+    assert isinstance(refused.value, FleetledgerError)
+    return str(refused.value)
+
+
+def test_a_good_file_becomes_settings(path: Path) -> None:
+    path.write_text(GOOD)
+    assert load_settings(path, Settings) == Settings(
+        fleet=FleetId("harbour"), broker=Broker(host="localhost")
+    )
+
+
+def test_a_missing_file_is_named_with_the_command_that_makes_it(path: Path) -> None:
+    assert refusal(path) == f"{path}: there is no such settings file; make one with `init`"
+
+
+def test_a_folder_in_place_of_the_file_is_refused(path: Path) -> None:
+    path.mkdir()
+    assert refusal(path).startswith(f"{path}: cannot be read: ")
+
+
+def test_bytes_that_are_no_text_are_refused(path: Path) -> None:
+    path.write_bytes(b"fleet = '\xff'")
+    assert refusal(path).endswith("it must be UTF-8 text")
+
+
+def test_what_is_not_toml_is_refused_with_its_line(path: Path) -> None:
+    path.write_text("fleet = harbour\n")
+    told = refusal(path)
+    assert told.startswith(f"{path}: not TOML: ")
+    assert "line 1" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"harbour"', '"Big Fleet"', "fleet: 'Big Fleet': FleetId: 'Big Fleet' is not allowed; g"),
+        ('host = "localhost"', "", "broker.host: is missing; give it"),
+        ("[broker]", "[broker]\nport = 70000", "broker.port: 70000: Input should be less than"),
+        ("[broker]", "[broker]\nhots = 1", "broker.hots: 1: unknown here; leave it out"),
+    ],
+)
+def test_a_wrong_field_is_named_with_file_and_value(
+    path: Path, old: str, new: str, told: str
+) -> None:
+    path.write_text(GOOD.replace(old, new))
+    assert refusal(path).startswith(f"{path}: {told}")
