@@ -1,0 +1,202 @@
+"""The taking end of a block transfer: decides what to ask next, without a network or a clock.
+
+The rules:
+
+- it fetches the list of block hashes first and checks it against the offer;
+- it takes over every block of an old part file whose hash fits, and trusts nothing else from
+  before;
+- it asks for missing blocks, as many at once as the measured rate allows, and again when they do
+  not come;
+- it checks every block on arrival; repeats, strangers and corrupt blocks are counted and ignored;
+- when all are there it checks the whole, makes it durable and moves it to its destination;
+- it ends in success or with a reason, at the latest at its deadline, and never in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.offers import (
+    HASH_BYTES,
+    MAX_INDICES,
+    BlockData,
+    BlockRequest,
+    Offer,
+    Section,
+)
+from schemas.values import Digest
+from transport.errors import BlockError
+from transport.pacing import Pacer
+from transport.part_file import PartFile, file_digest
+from transport.wanted import Wanted
+
+_LIST_ATTEMPTS = 3
+"""After so many wrong lists the offer, and not the network, is to blame."""
+
+
+@dataclass
+class BlockCounts:
+    """What happened to the blocks of one transfer."""
+
+    accepted: int = 0
+    resumed: int = 0
+    """Taken over from an old part file."""
+    asked: int = 0
+    """Requests for one block, repeats included."""
+    unwanted: int = 0
+    """Arrived without being missing: duplicates, late answers and strangers."""
+    corrupt: int = 0
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The data is whole and lies at `path`."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The transfer ended without the data."""
+
+    reason: str
+
+
+class BlockReceiver:
+    """One transfer towards `destination`; see the module for its rules.
+
+    Drive it by `requests` whenever `next_time` has come, and by `receive`, until `outcome` is set.
+    Times are seconds on one clock.
+    """
+
+    def __init__(self, offer: Offer, destination: Path, *, now: float, deadline: float) -> None:
+        self.offer = offer
+        self.outcome: Fetched | Failed | None = None
+        self.counts = BlockCounts()
+        self._destination = destination
+        self._began = now
+        self._deadline = deadline
+        self._pacer = Pacer(offer.block_size)
+        self._section: Section = "list"
+        self._list = bytearray(offer.list_size)
+        self._list_attempts = 0
+        self._wanted = Wanted(range(_parts(offer.list_size, offer.block_size)))
+        self._part: PartFile | None = None
+        if destination.exists() and file_digest(destination) == offer.digest:
+            self.outcome = Fetched(destination)
+
+    def requests(self, now: float) -> list[BlockRequest]:
+        """Return what to ask for now; nothing once there is an outcome."""
+        if self.outcome is None and now >= self._deadline:
+            self._fail(
+                f"deadline: {len(self._wanted)} of {self._parts_of_section} {self._section} blocks "
+                f"missing after {now - self._began:.1f} s; offer again to resume"
+            )
+        if self.outcome is not None:
+            return []
+        indices = self._wanted.choose(self._pacer, now, MAX_INDICES)
+        if not indices:
+            return []
+        self.counts.asked += len(indices)
+        return [
+            BlockRequest(
+                digest=self.offer.digest,
+                block_size=self.offer.block_size,
+                section=self._section,
+                indices=tuple(indices),
+            )
+        ]
+
+    def next_time(self, now: float) -> float:
+        """Return when `requests` should be called, if nothing arrives before."""
+        return min(self._deadline, self._wanted.next_time(self._pacer, now))
+
+    def reconnected(self, now: float) -> None:
+        """Ask again at once for everything under way: the answers went with the connection."""
+        self._wanted.lapse(self._pacer, now)
+
+    def receive(self, label: BlockData, block: bytes, now: float) -> None:
+        """Take a block that arrived, if it is wanted and right."""
+        if self.outcome is not None or (label.digest, label.section) != (
+            self.offer.digest,
+            self._section,
+        ):
+            self.counts.unwanted += 1
+            return
+        if not self._fits(label.index, block):
+            self.counts.corrupt += 1
+            return
+        asked = self._wanted.arrived(label.index)
+        if asked is None:
+            self.counts.unwanted += 1
+            return
+        self._pacer.arrived(len(block), asked, now)
+        self.counts.accepted += 1
+        self._keep(label.index, block)
+
+    def abandon(self, reason: str) -> None:
+        """End the transfer now; the part file stays for the next attempt."""
+        if self.outcome is None:
+            self._fail(reason)
+
+    @property
+    def _parts_of_section(self) -> int:
+        total = self.offer.list_size if self._section == "list" else self.offer.size
+        return _parts(total, self.offer.block_size)
+
+    def _fits(self, index: int, block: bytes) -> bool:
+        if index >= self._parts_of_section:
+            return False
+        if self._section == "list":
+            rest = self.offer.list_size - index * self.offer.block_size
+            return len(block) == min(self.offer.block_size, rest)
+        return hashlib.sha256(block).digest() == self._hash(index)
+
+    def _hash(self, index: int) -> bytes:
+        return bytes(self._list[index * HASH_BYTES : (index + 1) * HASH_BYTES])
+
+    def _keep(self, index: int, block: bytes) -> None:
+        try:
+            if self._part is not None:
+                self._part.write(index, block)
+            else:
+                start = index * self.offer.block_size
+                self._list[start : start + len(block)] = block
+                if not self._wanted:
+                    self._check_list()
+            if self._part is not None and not self._wanted:
+                self.outcome = Fetched(self._part.finish())
+        except OSError as error:
+            self._fail(f"cannot write beside {self._destination}: {error}")
+        except BlockError as error:
+            self._fail(str(error))
+
+    def _check_list(self) -> None:
+        if Digest.of(self._list) == self.offer.list_digest:
+            self._begin_data()
+            return
+        self._list_attempts += 1
+        if self._list_attempts == _LIST_ATTEMPTS:
+            raise BlockError(
+                f"list_digest: the list of block hashes was wrong {_LIST_ATTEMPTS} times; the "
+                "offer is wrong, or somebody changes what is sent"
+            )
+        self._wanted = Wanted(range(self._parts_of_section))
+
+    def _begin_data(self) -> None:
+        self._part = PartFile(self.offer, self._destination)
+        self._section = "data"
+        missing = [i for i, block in self._part.old_blocks() if not self._fits(i, block)]
+        self.counts.resumed = self.offer.block_count - len(missing)
+        self._wanted = Wanted(missing)
+
+    def _fail(self, reason: str) -> None:
+        if self._part is not None:
+            self._part.close()
+        self.outcome = Failed(reason)
+
+
+def _parts(size: int, block_size: int) -> int:
+    return -(-size // block_size)

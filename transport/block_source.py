@@ -1,0 +1,69 @@
+"""The giving end of a block transfer: answers requests and remembers nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.offers import DEFAULT_BLOCK_SIZE, BlockData, BlockRequest, Offer, Section
+from schemas.values import Digest
+from transport.errors import BlockError
+
+
+class BlockSource:
+    """Data that can be offered: some bytes, or a file that must not change while it is served."""
+
+    def __init__(self, data: bytes | Path, block_size: int = DEFAULT_BLOCK_SIZE) -> None:
+        self._data = data
+        whole, hashes, size = hashlib.sha256(), bytearray(), 0
+        for block in _cut(data, block_size):
+            whole.update(block)
+            hashes += hashlib.sha256(block).digest()
+            size += len(block)
+        self._list = bytes(hashes)
+        self.offer = Offer(
+            digest=Digest(whole.hexdigest()),
+            size=size,
+            block_size=block_size,
+            list_digest=Digest.of(self._list),
+        )
+
+    def answer(self, request: BlockRequest) -> Iterator[tuple[BlockData, bytes]]:
+        """Return each wanted block with its bytes; indices past the end are passed over.
+
+        Raises `BlockError` if the request is for other data or another block size, or if the file
+        has changed or gone.
+        """
+        if (request.digest, request.block_size) != (self.offer.digest, self.offer.block_size):
+            raise BlockError(
+                f"request: for {request.digest.short}… in blocks of {request.block_size}, here is "
+                f"{self.offer.digest.short}… in blocks of {self.offer.block_size}"
+            )
+        for index in request.indices:
+            block = self._block(request.section, index)
+            if block:
+                label = BlockData(digest=self.offer.digest, section=request.section, index=index)
+                yield label, block
+
+    def _block(self, section: Section, index: int) -> bytes:
+        start, end = index * self.offer.block_size, (index + 1) * self.offer.block_size
+        if section == "list":
+            return self._list[start:end]
+        if isinstance(self._data, bytes):
+            return self._data[start:end]
+        try:
+            with self._data.open("rb") as file:
+                file.seek(start)
+                return file.read(end - start)
+        except OSError as error:
+            raise BlockError(f"{self._data}: cannot be served any more ({error})") from error
+
+
+def _cut(data: bytes | Path, block_size: int) -> Iterator[bytes]:
+    if isinstance(data, bytes):
+        yield from (data[i : i + block_size] for i in range(0, len(data), block_size))
+        return
+    with data.open("rb") as file:
+        while block := file.read(block_size):
+            yield block

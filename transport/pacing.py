@@ -1,0 +1,74 @@
+"""How many blocks to have under way, and when to ask again: measured, never configured.
+
+- The rate of a block is what arrived between asking for it and having it, divided by that time; the
+  estimate is a moving average over blocks.
+- At most a quarter of a second of the measured rate is under way, because whatever shares the link
+  waits behind it; at least one block, and at most 4 MiB.
+- A block is asked for again after three smoothed round trips, at the earliest after 1.5 seconds.
+  Blocks that were asked for twice do not enter the round trip, since nobody knows which request
+  was answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_QUEUE_SECONDS = 0.25
+_FIRST_WINDOW = 4
+_MAX_WINDOW_BYTES = 4 * 1024 * 1024
+_SHORTEST_RETRY_SECONDS = 1.5
+_ROUND_TRIPS = 3.0
+_RATE_GAIN = 0.25
+_ROUND_TRIP_GAIN = 0.125
+_CLOCK_STEP = 1e-4
+"""Shortest time that is told from none, so that a coarse clock measures no infinite rate."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """When a block was asked for, what had been delivered by then, and whether for the first time.
+
+    `delivered` is in bytes, `at` in seconds.
+    """
+
+    at: float
+    delivered: int
+    first: bool
+
+
+@dataclass
+class Pacer:
+    """Measures one transfer. Times are seconds on any clock that does not go back."""
+
+    block_size: int
+    delivered: int = 0
+    """Bytes that arrived so far."""
+    rate: float | None = None
+    """Bytes per second."""
+    round_trip: float | None = None
+    """Smoothed seconds from request to block."""
+
+    def arrived(self, size: int, asked: Asked, now: float) -> None:
+        """Learn from a block of `size` bytes."""
+        self.delivered += size
+        elapsed = max(now - asked.at, _CLOCK_STEP)
+        self.rate = _blend(self.rate, (self.delivered - asked.delivered) / elapsed, _RATE_GAIN)
+        if asked.first:
+            self.round_trip = _blend(self.round_trip, elapsed, _ROUND_TRIP_GAIN)
+
+    @property
+    def window(self) -> int:
+        """Blocks that may be under way."""
+        most = max(1, _MAX_WINDOW_BYTES // self.block_size)
+        if self.rate is None:
+            return min(_FIRST_WINDOW, most)
+        return min(max(1, int(_QUEUE_SECONDS * self.rate / self.block_size)), most)
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds after which a block is asked for again."""
+        return max(_SHORTEST_RETRY_SECONDS, _ROUND_TRIPS * (self.round_trip or 0.0))
+
+
+def _blend(old: float | None, new: float, gain: float) -> float:
+    return new if old is None else old + gain * (new - old)

@@ -1,0 +1,93 @@
+"""The file in which blocks are collected until the data is whole.
+
+It lies beside its destination, has its full size from the beginning, and is the only state of a
+transfer that outlives the program: after a restart its blocks are hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.offers import Offer
+from schemas.values import Digest
+from transport.errors import BlockError
+
+
+class PartFile:
+    """Blocks of one offer on disk; `OSError` passes through to the caller."""
+
+    def __init__(self, offer: Offer, destination: Path) -> None:
+        self._offer = offer
+        self._destination = destination
+        self.path = destination.with_name(destination.name + ".part")
+        self._existed = self.path.exists()
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("r+b" if self._existed else "w+b")
+        self._file.truncate(offer.size)
+        if not self._existed:
+            # Reserves the space, so that a full disk shows now and not in the middle.
+            os.posix_fallocate(self._file.fileno(), 0, offer.size)
+
+    def write(self, index: int, block: bytes) -> None:
+        """Put a block into its place."""
+        self._file.seek(index * self._offer.block_size)
+        self._file.write(block)
+
+    def old_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Return index and bytes of every block; of a fresh file, empty ones without reading."""
+        if self._existed:
+            yield from enumerate(self._blocks())
+        else:
+            yield from ((index, b"") for index in range(self._offer.block_count))
+
+    def finish(self) -> Path:
+        """Check the whole, make it durable and move it to its destination.
+
+        Raises `BlockError`, and removes the file, if the digest of the whole is wrong although each
+        block was right: then the offer contradicts itself, and no block can mend that.
+        """
+        whole = hashlib.sha256()
+        for block in self._blocks():
+            whole.update(block)
+        if whole.hexdigest() != self._offer.digest:
+            self.close()
+            self.path.unlink()
+            raise BlockError(
+                f"digest: the blocks are those of the list, yet make {whole.hexdigest()[:12]}… and "
+                f"not the offered {self._offer.digest.short}…; the offer contradicts itself"
+            )
+        os.fsync(self._file.fileno())
+        self.close()
+        self.path.replace(self._destination)
+        _sync_directory(self._destination.parent)
+        return self._destination
+
+    def close(self) -> None:
+        """Close the file and leave it where it is, to be resumed."""
+        self._file.close()
+
+    def _blocks(self) -> Iterator[bytes]:
+        self._file.flush()
+        self._file.seek(0)
+        for _ in range(self._offer.block_count):
+            yield self._file.read(self._offer.block_size)
+
+
+def file_digest(path: Path) -> Digest:
+    """Return the SHA-256 of a file, read in pieces."""
+    whole = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            whole.update(piece)
+    return Digest(whole.hexdigest())
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

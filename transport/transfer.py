@@ -1,0 +1,175 @@
+"""Fetching and serving blocks over a connection of its own, so that control messages never wait.
+
+One thread owns everything: it reads events, answers requests a block at a time, in turn between
+those who ask, and drives the transfers. Agent and coordinator use the same class; only the side of
+the topics differs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from schemas.envelope import Sender
+from schemas.errors import SchemaError
+from schemas.offers import BlockRequest, Offer
+from schemas.topics import FleetTopics
+from schemas.values import DeviceId, Digest
+from transport.answers import Answers
+from transport.block_source import BlockSource
+from transport.block_wire import BlockWire
+from transport.errors import BlockError, TransportError
+from transport.fetches import Fetch, Fetches
+from transport.interface import Connected, Connection, Event, Problem, Received
+
+log = logging.getLogger("transport.blocks")
+
+_LONGEST_WAIT_SECONDS = 1.0
+_FULL_QUEUE_SECONDS = 0.005
+
+
+class BlockExchange:
+    """Serves and fetches over `connection`, which it starts, reads and stops.
+
+    With `device` it is that device's side; without, the coordinator's, whose peers are all
+    devices. `may_serve(peer, digest)` is asked for every request, in the exchange's thread. It
+    lives once: after `stop` make another.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: FleetTopics,
+        sender: Sender,
+        *,
+        device: DeviceId | None = None,
+        may_serve: Callable[[DeviceId, Digest], bool] = lambda peer, digest: True,
+    ) -> None:
+        self.connection = connection
+        self.refused_messages = 0
+        """Messages that made no sense here, and requests for what is not served."""
+        self._wire = BlockWire(topics, sender, device)
+        self._may_serve = may_serve
+        self._sources: dict[Digest, BlockSource] = {}
+        self._answers = Answers()
+        self._fetches = Fetches()
+        self._new: list[Fetch] = []
+        self._ended = False
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="blocks", daemon=True)
+
+    def start(self) -> None:
+        """Subscribe, connect and begin."""
+        # QoS 0: what is lost is asked for again, and the broker need not queue blocks for us.
+        self.connection.subscribe(*self._wire.filters, qos=0)
+        self.connection.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is not fetched yet fails with `BlockError`, and its part file stays."""
+        self._stopping.set()
+        self.connection.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._end("the exchange was stopped")
+        self.connection.stop()
+
+    def serve(self, data: bytes | Path | BlockSource) -> Offer:
+        """Answer requests for `data` from now on; return the offer to send to whom it concerns."""
+        source = data if isinstance(data, BlockSource) else BlockSource(data)
+        self._sources[source.offer.digest] = source
+        return source.offer
+
+    def withdraw(self, digest: Digest) -> None:
+        """Serve this data no longer."""
+        self._sources.pop(digest, None)
+
+    def fetch(
+        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+    ) -> Future[Path]:
+        """Fetch what was offered into `destination`, whose `.part` neighbour collects the blocks.
+
+        `peer` is the device whose topics are used: on a device its own id. The future gives the
+        destination, or raises `BlockError`, at the latest after `seconds`; its callbacks run in
+        the exchange's thread and must be short. At most four transfers are under way at once,
+        others wait, and those that would write the same file wait for each other. Raises
+        `BlockError` if the exchange has stopped.
+        """
+        fetch = Fetch(offer, destination, peer, time.monotonic() + seconds)
+        with self._lock:
+            if self._ended:
+                raise BlockError(f"{offer.digest.short}…: the exchange has stopped")
+            self._new.append(fetch)
+        self.connection.wake()
+        return fetch.future
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        except Exception as error:
+            self._end(f"the exchange failed: {error!r}")
+            raise
+
+    def _turn(self) -> None:
+        event = self.connection.next_event(self._patience())
+        if event is not None:
+            self._handle(event)
+        with self._lock:
+            new, self._new = self._new, []
+        for fetch in new:
+            self._fetches.add(fetch)
+        for peer, request in self._fetches.requests(time.monotonic()):
+            try:
+                self.connection.publish(self._wire.request(peer, request))
+            except TransportError as error:
+                log.debug("request not sent, it will be repeated: %s", error)
+        self._answers.send_some(self.connection.publish)
+
+    def _patience(self) -> float:
+        if self._new:
+            return 0.0
+        if self._answers:
+            return _FULL_QUEUE_SECONDS if self._answers.blocked else 0.0
+        now = time.monotonic()
+        return min(_LONGEST_WAIT_SECONDS, max(0.0, self._fetches.next_time(now) - now))
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Received):
+            try:
+                self._receive(event)
+            except (SchemaError, BlockError) as error:
+                self.refused_messages += 1
+                log.info("%s: %s", event.topic, error)
+        elif isinstance(event, Connected):
+            self._fetches.reconnected(time.monotonic())
+        elif isinstance(event, Problem):
+            log.warning("connection for blocks: %s", event.error)
+
+    def _receive(self, message: Received) -> None:
+        peer, body, attachment = self._wire.read(message)
+        if isinstance(body, BlockRequest):
+            self._answer(peer, body)
+        else:
+            self._fetches.deliver(peer, body, attachment, time.monotonic())
+
+    def _answer(self, peer: DeviceId, request: BlockRequest) -> None:
+        source = self._sources.get(request.digest)
+        if source is None or not self._may_serve(peer, request.digest):
+            raise BlockError(f"{request.digest.short}… is not served to {peer}")
+        answer = source.answer(request)
+        if not self._answers.add(self._wire.data(peer, label, block) for label, block in answer):
+            raise BlockError(f"too many requests at once; {peer} has to ask again")
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            self._ended = True
+            new, self._new = self._new, []
+        for fetch in new:
+            fetch.fail(reason)
+        self._fetches.fail_all(reason)

@@ -1,0 +1,47 @@
+"""Which blocks are missing, and which of them were asked for when."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from transport.pacing import Asked, Pacer
+
+
+class Wanted:
+    """The missing blocks of one section; each is new, or asked for and not yet here."""
+
+    def __init__(self, indices: Iterable[int]) -> None:
+        self._new = deque(indices)
+        self._asked: dict[int, Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._asked)
+
+    def choose(self, pacer: Pacer, now: float, most: int) -> list[int]:
+        """Return what to ask for now, at most `most`: first the overdue, then new blocks."""
+        overdue = [i for i, asked in self._asked.items() if now - asked.at >= pacer.retry_after]
+        free = min(pacer.window - (len(self._asked) - len(overdue)), most)
+        again = overdue[: max(free, 0)]
+        for index in again:
+            self._asked[index] = Asked(now, pacer.delivered, first=False)
+        fresh = [self._new.popleft() for _ in range(min(free - len(again), len(self._new)))]
+        for index in fresh:
+            self._asked[index] = Asked(now, pacer.delivered, first=True)
+        return again + fresh
+
+    def arrived(self, index: int) -> Asked | None:
+        """Strike out a block; return when it was asked for, or None if it was not."""
+        return self._asked.pop(index, None)
+
+    def lapse(self, pacer: Pacer, now: float) -> None:
+        """Make everything overdue that was asked for; a late answer is still welcome."""
+        for index, asked in self._asked.items():
+            self._asked[index] = Asked(now - pacer.retry_after, asked.delivered, first=False)
+
+    def next_time(self, pacer: Pacer, now: float) -> float:
+        """Return when `choose` will next have something, or infinity if only arrivals help."""
+        if self._new and len(self._asked) < pacer.window:
+            return now
+        due = (asked.at + pacer.retry_after for asked in self._asked.values())
+        return min(due, default=float("inf"))
