@@ -3,13 +3,18 @@
 import contextlib
 import socket
 import threading
+import time
 
 
 class Relay:
-    """Forwards every connection to the target; `cut` closes all of them without a goodbye."""
+    """Forwards every connection to the target; `cut` closes all of them without a goodbye.
 
-    def __init__(self, host: str, port: int) -> None:
+    With `rate` (bytes per second) each direction of each connection is that slow.
+    """
+
+    def __init__(self, host: str, port: int, rate: float | None = None) -> None:
         self._target = (host, port)
+        self._rate = rate
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -40,13 +45,15 @@ class Relay:
             with self._lock:
                 self._sockets += [near, far]
             for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                threading.Thread(target=_pump, args=(source, sink, self._rate), daemon=True).start()
 
 
-def _pump(source: socket.socket, sink: socket.socket) -> None:
+def _pump(source: socket.socket, sink: socket.socket, rate: float | None) -> None:
     with contextlib.suppress(OSError):
-        while data := source.recv(65536):
+        while data := source.recv(16384):
             sink.sendall(data)
+            if rate is not None:
+                time.sleep(len(data) / rate)
     _close(source)
     _close(sink)
 

@@ -1,0 +1,296 @@
+"""A transfer without a network: what goes wrong is done to it here, and the clock is a number."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import SchemaError
+from schemas.offers import MIN_BLOCK_SIZE, BlockData, BlockRequest, Offer
+from schemas.values import Digest
+from transport.block_receiver import BlockReceiver, Failed, Fetched
+from transport.block_source import BlockSource
+from transport.errors import BlockError
+
+Answer = tuple[BlockData, bytes]
+Network = Callable[[list[Answer]], list[Answer]]
+BLOCK = MIN_BLOCK_SIZE
+DELAY = 0.02
+
+
+def data_of(size: int, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def perfect(answers: list[Answer]) -> list[Answer]:
+    return answers
+
+
+def bad_network(seed: int) -> Network:
+    """Drops and repeats every fifth answer, flips a byte in some, and shuffles the rest."""
+    chance = random.Random(seed)
+
+    def carry(answers: list[Answer]) -> list[Answer]:
+        arrived = [
+            (label, flipped(block, 0) if chance.random() < 0.05 else block)
+            for label, block in answers
+            for _ in range(2 if chance.random() < 0.2 else 1)
+            if chance.random() >= 0.2
+        ]
+        chance.shuffle(arrived)
+        return arrived
+
+    return carry
+
+
+def flipped(block: bytes, at: int) -> bytes:
+    return block[:at] + bytes([block[at] ^ 1]) + block[at + 1 :]
+
+
+def begin(offer: Offer, directory: Path, now: float = 0.0, seconds: float = 600) -> BlockReceiver:
+    return BlockReceiver(offer, directory / "data", now=now, deadline=now + seconds)
+
+
+def steps(
+    receiver: BlockReceiver, source: BlockSource, network: Network = perfect, now: float = 0.0
+) -> Iterator[float]:
+    """Carry requests and answers until the transfer ends; yields the time after each round."""
+    while receiver.outcome is None:
+        answers = [a for request in receiver.requests(now) for a in source.answer(request)]
+        for label, block in network(answers):
+            now += DELAY / 10
+            receiver.receive(label, block, now)
+        now = max(now + DELAY, min(receiver.next_time(now), now + 60))
+        yield now
+
+
+def run(receiver: BlockReceiver, source: BlockSource, network: Network = perfect) -> float:
+    now = 0.0
+    for now in steps(receiver, source, network):  # noqa: B007 - the last time is wanted
+        pass
+    return now
+
+
+@pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 10 * BLOCK, 300 * BLOCK + 17])
+def test_data_of_any_size_arrives_intact(tmp_path: Path, size: int) -> None:
+    data = data_of(size)
+    source = BlockSource(data, BLOCK)
+    receiver = begin(source.offer, tmp_path)
+
+    run(receiver, source)
+
+    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert (tmp_path / "data").read_bytes() == data
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_file_is_served_like_the_bytes_in_it(tmp_path: Path) -> None:
+    data = data_of(5 * BLOCK + 3)
+    path = tmp_path / "origin"
+    path.write_bytes(data)
+    from_file, from_memory = BlockSource(path, BLOCK), BlockSource(data, BLOCK)
+
+    assert from_file.offer == from_memory.offer
+    run(begin(from_file.offer, tmp_path), from_file)
+    assert (tmp_path / "data").read_bytes() == data
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_loss_repetition_disorder_and_corruption_do_no_harm(tmp_path: Path, seed: int) -> None:
+    data = data_of(200 * BLOCK)
+    source = BlockSource(data, BLOCK)
+    receiver = begin(source.offer, tmp_path)
+
+    run(receiver, source, bad_network(seed))
+
+    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert (tmp_path / "data").read_bytes() == data
+    assert receiver.counts.corrupt > 0
+    assert receiver.counts.unwanted > 0
+    assert receiver.counts.asked < 1.6 * (200 + 2)
+
+
+@given(seed=st.integers(0, 10**6), restarts=st.lists(st.integers(1, 12), max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_restarts_and_flipped_bytes_in_the_part_file_do_no_harm(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, restarts: list[int]
+) -> None:
+    directory = tmp_path_factory.mktemp("restarts")
+    data = data_of(40 * BLOCK + 5, seed)
+    source = BlockSource(data, BLOCK)
+    network = bad_network(seed)
+    chance = random.Random(seed)
+    part = directory / "data.part"
+    for rounds in restarts:
+        receiver = begin(source.offer, directory)
+        for _, _ in zip(range(rounds), steps(receiver, source, network), strict=False):
+            pass
+        receiver.abandon("power cut")
+        if part.exists():
+            torn = bytearray(part.read_bytes())
+            for _ in range(5):
+                torn[chance.randrange(len(torn))] ^= 255
+            part.write_bytes(torn[: chance.randint(1, len(torn))])
+
+    last = begin(source.offer, directory)
+    run(last, source, network)
+
+    assert last.outcome == Fetched(directory / "data")
+    assert (directory / "data").read_bytes() == data
+
+
+def test_a_restart_fetches_only_what_is_missing(tmp_path: Path) -> None:
+    data = data_of(100 * BLOCK)
+    source = BlockSource(data, BLOCK)
+    part = tmp_path / "data.part"
+    part.write_bytes(data[: 60 * BLOCK] + bytes(40 * BLOCK))
+    part.write_bytes(flipped(part.read_bytes(), 10 * BLOCK + 1))
+
+    receiver = begin(source.offer, tmp_path)
+    run(receiver, source)
+
+    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert (receiver.counts.resumed, receiver.counts.accepted) == (59, 41 + 1)
+
+
+def test_data_that_is_already_there_is_not_fetched_again(tmp_path: Path) -> None:
+    source = BlockSource(data_of(BLOCK), BLOCK)
+    (tmp_path / "data").write_bytes(data_of(BLOCK))
+
+    receiver = begin(source.offer, tmp_path)
+
+    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert receiver.requests(0.0) == []
+
+
+def test_an_endless_outage_ends_at_the_deadline_with_a_reason(tmp_path: Path) -> None:
+    source = BlockSource(data_of(20 * BLOCK), BLOCK)
+    receiver = begin(source.offer, tmp_path, seconds=30)
+    received = 0
+
+    def dying(answers: list[Answer]) -> list[Answer]:
+        nonlocal received
+        received += len(answers)
+        return answers if received < 10 else []
+
+    ended = run(receiver, source, dying)
+
+    assert isinstance(receiver.outcome, Failed)
+    assert "deadline" in receiver.outcome.reason
+    assert "20 data blocks missing after 30.0 s" in receiver.outcome.reason
+    assert 30 <= ended <= 31
+    assert (tmp_path / "data.part").exists()
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_offer_with_another_list_digest_is_given_up_with_a_reason(tmp_path: Path) -> None:
+    source = BlockSource(data_of(3 * BLOCK), BLOCK)
+    lying = source.offer.model_copy(update={"list_digest": Digest.of(b"something else")})
+    receiver = begin(lying, tmp_path)
+
+    run(receiver, source)
+
+    assert isinstance(receiver.outcome, Failed)
+    assert receiver.outcome.reason.startswith("list_digest:")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_offer_that_contradicts_itself_is_given_up_and_leaves_no_file(tmp_path: Path) -> None:
+    source = BlockSource(data_of(3 * BLOCK), BLOCK)
+    wrong = Digest.of(b"something else")
+    receiver = begin(source.offer.model_copy(update={"digest": wrong}), tmp_path)
+
+    for request in receiver.requests(0.0):
+        for _, block in source.answer(request.model_copy(update={"digest": source.offer.digest})):
+            label = BlockData(digest=wrong, section="list", index=0)
+            receiver.receive(label, block, 0.1)
+    for index in range(3):
+        receiver.requests(0.2)
+        label = BlockData(digest=wrong, section="data", index=index)
+        receiver.receive(label, data_of(3 * BLOCK)[index * BLOCK : (index + 1) * BLOCK], 0.3)
+
+    assert isinstance(receiver.outcome, Failed)
+    assert "contradicts itself" in receiver.outcome.reason
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_or_forbidden_disk_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+    source = BlockSource(data_of(BLOCK), BLOCK)
+    (tmp_path / "data.part").mkdir()
+    receiver = begin(source.offer, tmp_path)
+
+    run(receiver, source)
+
+    assert isinstance(receiver.outcome, Failed)
+    assert "cannot write beside" in receiver.outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"size": 0}, "size"),
+        ({"size": 4 * 1024**3 + 1}, "size"),
+        ({"block_size": 4095}, "block_size"),
+        ({"block_size": 256 * 1024 + 1}, "block_size"),
+        ({"size": 4 * 1024**3, "block_size": 4096}, "offer larger blocks"),
+        ({"list_digest": "abc"}, "list_digest"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_offers_out_of_bounds_are_refused(change: dict[str, object], named: str) -> None:
+    good = BlockSource(b"data").offer.model_dump()
+
+    with pytest.raises(ValueError, match=named):
+        Offer.model_validate({**good, **change})
+
+
+def test_requests_are_bounded_and_answered_only_for_the_offered_blocks() -> None:
+    source = BlockSource(data_of(2 * BLOCK), BLOCK)
+    request = BlockRequest(
+        digest=source.offer.digest, block_size=BLOCK, section="data", indices=(0, 1, 2, 99)
+    )
+
+    assert [label.index for label, _ in source.answer(request)] == [0, 1]
+    with pytest.raises(BlockError, match="blocks of 8192"):
+        next(source.answer(request.model_copy(update={"block_size": 8192})))
+    with pytest.raises(SchemaError, match="indices"):
+        BlockRequest.read({**request.model_dump(), "indices": list(range(65))})
+
+
+def test_a_file_that_vanished_cannot_be_served(tmp_path: Path) -> None:
+    path = tmp_path / "origin"
+    path.write_bytes(data_of(BLOCK))
+    source = BlockSource(path, BLOCK)
+    path.unlink()
+    request = BlockRequest(
+        digest=source.offer.digest, block_size=BLOCK, section="data", indices=(0,)
+    )
+
+    with pytest.raises(BlockError, match="cannot be served any more"):
+        next(source.answer(request))
+
+
+def test_a_lost_connection_is_answered_by_asking_again_at_once(tmp_path: Path) -> None:
+    source = BlockSource(data_of(30 * BLOCK), BLOCK)
+    receiver = begin(source.offer, tmp_path)
+    (first,) = receiver.requests(0.0)
+    assert receiver.requests(1.0) == []
+
+    receiver.reconnected(1.0)
+
+    assert receiver.requests(1.0) == [first]
+
+
+def test_a_late_answer_is_still_taken(tmp_path: Path) -> None:
+    source = BlockSource(data_of(30 * BLOCK), BLOCK)
+    receiver = begin(source.offer, tmp_path)
+    (first,) = receiver.requests(0.0)
+    receiver.reconnected(1.0)
+
+    for label, block in source.answer(first):
+        receiver.receive(label, block, 1.1)
+
+    assert receiver.counts.accepted == 1

@@ -1,0 +1,75 @@
+"""How many blocks are under way, and when they are asked for again."""
+
+import pytest
+
+from transport.pacing import Asked, Pacer
+from transport.wanted import Wanted
+
+BLOCK = 64 * 1024
+
+
+def measure(pacer: Pacer, *, rate: float, round_trip: float, blocks: int = 60) -> None:
+    """Let blocks arrive one after another over a link of `rate` bytes per second."""
+    now = 0.0
+    for _ in range(blocks):
+        in_flight = pacer.window * pacer.block_size
+        elapsed = max(round_trip, in_flight / rate)
+        asked = Asked(now, pacer.delivered - in_flight + pacer.block_size, first=True)
+        now += elapsed
+        pacer.arrived(pacer.block_size, asked, now)
+
+
+@pytest.mark.parametrize("rate", [400e3, 1e6, 2.5e6, 20e6])
+def test_what_is_under_way_takes_at_most_a_quarter_second_of_the_rate(rate: float) -> None:
+    pacer = Pacer(BLOCK)
+    measure(pacer, rate=rate, round_trip=0.01)
+
+    assert pacer.rate == pytest.approx(rate, rel=0.2)
+    assert pacer.window * BLOCK <= 0.25 * rate * 1.2
+    assert pacer.window * BLOCK >= 0.25 * rate * 0.5 or pacer.window == 1
+
+
+def test_a_fast_link_is_bounded_by_memory() -> None:
+    pacer = Pacer(BLOCK)
+    measure(pacer, rate=1e10, round_trip=1e-4)
+
+    assert pacer.window == 64
+
+
+def test_a_slow_link_still_has_one_block_under_way() -> None:
+    pacer = Pacer(256 * 1024)
+    measure(pacer, rate=10e3, round_trip=0.1, blocks=5)
+
+    assert pacer.window == 1
+
+
+def test_the_retry_waits_three_round_trips_and_at_least_one_and_a_half_seconds() -> None:
+    pacer = Pacer(BLOCK)
+    assert pacer.retry_after == 1.5
+    measure(pacer, rate=1e9, round_trip=0.01)
+    assert pacer.retry_after == 1.5
+    slow = Pacer(BLOCK)
+    measure(slow, rate=1e9, round_trip=2.0)
+    assert slow.retry_after == pytest.approx(6.0, rel=0.01)
+
+
+def test_blocks_asked_for_twice_do_not_enter_the_round_trip() -> None:
+    pacer = Pacer(BLOCK)
+    pacer.arrived(BLOCK, Asked(0.0, 0, first=True), 0.1)
+
+    pacer.arrived(BLOCK, Asked(0.0, 0, first=False), 50.0)
+
+    assert pacer.round_trip == pytest.approx(0.1)
+
+
+def test_overdue_blocks_come_before_new_ones_and_within_the_window() -> None:
+    pacer, wanted = Pacer(BLOCK), Wanted(range(10))
+
+    assert wanted.choose(pacer, 0.0, 64) == [0, 1, 2, 3]
+    assert wanted.choose(pacer, 1.4, 64) == []
+    assert wanted.next_time(pacer, 1.4) == pytest.approx(1.5)
+    assert wanted.arrived(2) is not None
+    assert wanted.choose(pacer, 1.4, 64) == [4]
+    assert wanted.choose(pacer, 1.5, 64) == [0, 1, 3]
+    assert wanted.arrived(9) is None
+    assert len(wanted) == 9
