@@ -1,0 +1,202 @@
+"""Tensors as bytes: safetensors in one canonical form, packed integers, zstd where it pays.
+
+    body   = length of header (8 bytes, little-endian) | header | tensors without gaps
+    header = canonical JSON, filled with spaces to a multiple of 8: one entry per tensor, and
+             `__metadata__.fleetledger` = canonical JSON of {"metadata": …, "packed": …}
+
+`packed` gives bits, shape and sign of each packed integer tensor, whose bytes are a `U8` tensor.
+Tensors lie in the order of falling item size, then name. The same tensors and metadata give the
+same body on every machine, and any reader of safetensors can open it. Where zstd makes it at
+least 5 % smaller the file is one zstd frame that declares the body's length; the first four bytes
+tell the two apart (as a header length they would mean 4 GB).
+
+The law is `decode_tensors(encode_tensors(x), …) == x`. Everything read is checked against what the
+caller expects, and sizes before anything is allocated. Pickle is never involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from schemas.bitpacking import PackedIntegers
+from schemas.errors import TensorError
+from schemas.tensor_header import DTYPES, Entry, Header, Packing, check_name, read_header
+
+Array = npt.NDArray[Any]
+
+COMPRESSION_LEVEL = 3
+MAX_COMPRESSED_SHARE = 0.95
+"""A compressed body must not be larger than this share of the plain one to be worth its time."""
+PACKED = "packed"
+"""The dtype of packed integers in `Expected`; they are decoded to int64."""
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class UpTo:
+    """A dimension that may have any length from 0 to `limit`."""
+
+    limit: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reader accepts for one tensor.
+
+    `dtype` is a NumPy name (float32, float64, int8, int16, int32, int64, uint8) or "packed".
+    """
+
+    dtype: str
+    shape: tuple[int | UpTo, ...]
+
+    def accepts(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether a tensor of `shape` is expected."""
+        return len(shape) == len(self.shape) and all(
+            0 <= size <= allowed.limit if isinstance(allowed, UpTo) else size == allowed
+            for size, allowed in zip(shape, self.shape, strict=True)
+        )
+
+    def __str__(self) -> str:
+        sizes = (f"up to {d.limit}" if isinstance(d, UpTo) else str(d) for d in self.shape)
+        return f"{self.dtype} ({', '.join(sizes)})"
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """Decoded tensors (packed integers as int64) with the metadata that travelled with them."""
+
+    tensors: dict[str, Array]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def encode_tensors(
+    tensors: Mapping[str, Array | PackedIntegers], metadata: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return tensors and metadata (JSON values) as bytes, in the form the module describes.
+
+    Raises `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
+    """
+    entries = {name: _entry(name, value) for name, value in tensors.items()}
+    header = Header(entries, dict(metadata or {}))
+    body = header.encode() + b"".join(_data(tensors[name]) for name in header.order)
+    packed = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(body)
+    return packed if len(packed) <= MAX_COMPRESSED_SHARE * len(body) else body
+
+
+def decode_tensors(
+    data: bytes, expected: Mapping[str, Expected], limit_bytes: int
+) -> dict[str, Array]:
+    """Return the tensors of `data`, exactly those that are `expected`.
+
+    Raises `TensorError` that names tensor, value and way out: a body above `limit_bytes`, trailing
+    bytes, unknown or missing tensors, another dtype or shape, NaN or infinity, spare bits set.
+    """
+    return read_tensors(data, expected, limit_bytes).tensors
+
+
+def read_tensors(data: bytes, expected: Mapping[str, Expected], limit_bytes: int) -> TensorFile:
+    """Return the tensors of `data` and their metadata; raises as `decode_tensors` does."""
+    body = _plain(data, limit_bytes)
+    header = read_header(body)
+    _check_names(header.entries, expected)
+    for name, rule in expected.items():
+        _check_entry(name, header.entries[name], rule)
+    try:
+        stored = load(body)
+    except SafetensorError as error:
+        raise TensorError(f"tensors: not a safetensors body: {error}; encode them again") from error
+    tensors = {name: _value(name, header.entries[name], stored[name]) for name in expected}
+    return TensorFile(tensors, header.metadata)
+
+
+def _entry(name: str, value: Array | PackedIntegers) -> Entry:
+    check_name(name)
+    if isinstance(value, PackedIntegers):
+        packing = Packing(value.bits, value.shape, value.signed)
+        return Entry("uint8", (len(value.data),), packing)
+    if value.dtype.name not in DTYPES:
+        raise TensorError(f"{name}: dtype {value.dtype} cannot travel; give {', '.join(DTYPES)}")
+    _check_finite(name, value)
+    return Entry(value.dtype.name, value.shape)
+
+
+def _data(value: Array | PackedIntegers) -> bytes:
+    if isinstance(value, PackedIntegers):
+        return value.data
+    return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _plain(data: bytes, limit_bytes: int) -> bytes:
+    """Return the body, decompressed if need be, and never more than `limit_bytes`."""
+    _check_size(len(data), limit_bytes)
+    if not data.startswith(_ZSTD_MAGIC):
+        return data
+    try:
+        declared = zstandard.get_frame_parameters(data).content_size
+        if declared == zstandard.CONTENTSIZE_UNKNOWN:
+            raise TensorError("frame: does not declare its size; compress it in one piece")
+        _check_size(declared, limit_bytes)
+        body = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise TensorError(f"frame: cannot be decompressed: {error}; send it again") from error
+    if len(body) != declared:
+        raise TensorError(f"frame: {len(body)} bytes where it declares {declared}; send it again")
+    return body
+
+
+def _check_size(size: int, limit_bytes: int) -> None:
+    if size > limit_bytes:
+        raise TensorError(f"size: {size} bytes; at most {limit_bytes} are accepted here")
+
+
+def _check_names(entries: Mapping[str, Entry], expected: Mapping[str, Expected]) -> None:
+    unknown = sorted(set(entries) - set(expected))
+    missing = sorted(set(expected) - set(entries))
+    if unknown:
+        raise TensorError(f"{unknown[0]}: unknown tensor; give only {', '.join(sorted(expected))}")
+    if missing:
+        raise TensorError(f"{missing[0]}: is missing; give {expected[missing[0]]}")
+
+
+def _check_entry(name: str, entry: Entry, rule: Expected) -> None:
+    dtype, shape = _described(entry)
+    if dtype != rule.dtype or not rule.accepts(shape):
+        raise TensorError(f"{name}: {dtype} {shape} does not fit; give {rule}")
+
+
+def _described(entry: Entry) -> tuple[str, tuple[int, ...]]:
+    if entry.packing:
+        return PACKED, entry.packing.shape
+    return entry.dtype, entry.shape
+
+
+def _value(name: str, entry: Entry, stored: Array) -> Array:
+    if entry.packing is None:
+        _check_finite(name, stored)
+        return stored
+    packing = entry.packing
+    packed = PackedIntegers(stored.tobytes(), packing.bits, packing.shape, packing.signed)
+    try:
+        return packed.unpack()
+    except TensorError as error:
+        raise TensorError(f"{name}: {error}") from error
+
+
+def _check_finite(name: str, value: Array) -> None:
+    if value.dtype.kind != "f":
+        return
+    finite = np.isfinite(value)
+    if not finite.all():
+        bad = value[~finite].flat[0]
+        raise TensorError(
+            f"{name}: holds {bad} ({finite.size - int(finite.sum())} values not finite); "
+            "give finite numbers"
+        )
