@@ -1,0 +1,58 @@
+"""`head.onnx`: the one file that a new class moves; scores and probabilities from features."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from export.builder import GraphBuilder, float_value
+from export.errors import ModelFileError
+from export.graph import BATCH
+from export.runtime import LoadedModel
+from schemas.models import FEATURES, PROBABILITIES, SCORES
+
+DEFAULT_LOGIT_SCALE = 10.0
+"""Ridge scores are nearly flat under a plain softmax; ten spreads them."""
+
+
+def build_head(weights: npt.NDArray[Any], logit_scale: float = DEFAULT_LOGIT_SCALE) -> bytes:
+    """Return the ONNX model of a linear head; equal weights give equal bytes.
+
+    `weights` (C, M) are stored as float32, one row per class. Input `features` (N, M); outputs
+    `scores` = h W^T and `probabilities` = softmax(logit_scale * scores), both (N, C) float32.
+    Raises `ModelFileError` for a wrong shape, NaN, infinity or a scale that is not positive.
+    """
+    stored = _checked(weights)
+    if not (math.isfinite(logit_scale) and logit_scale > 0):
+        raise ModelFileError(f"logit_scale: {logit_scale!r} is not allowed; give a number above 0")
+    classes, width = stored.shape
+    builder = GraphBuilder()
+    matrix = builder.constant("weights", stored, np.float32)
+    scores = builder.add("Gemm", FEATURES, matrix, output=SCORES, transB=1)
+    scale = builder.constant("logit_scale", [logit_scale], np.float32)
+    builder.add("Softmax", builder.add("Mul", scores, scale), output=PROBABILITIES, axis=1)
+    return builder.model(
+        [float_value(FEATURES, BATCH, width)],
+        [float_value(SCORES, BATCH, classes), float_value(PROBABILITIES, BATCH, classes)],
+    )
+
+
+def head_scores(head: bytes, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the scores (N, C) that ONNX Runtime computes from features (N, M)."""
+    return LoadedModel(head).run({FEATURES: features})[SCORES]
+
+
+def _checked(weights: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ModelFileError(
+            f"weights: shape {weights.shape} is no head; give (classes, features), both at least 1"
+        )
+    stored = weights.astype(np.float32)
+    if not np.isfinite(stored).all():
+        raise ModelFileError(
+            "weights: NaN, infinite or too large for float32; solve again with more regularisation"
+        )
+    return stored

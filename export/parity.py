@@ -1,0 +1,47 @@
+"""Parity: the exported pair, run in ONNX Runtime, against the coordinator's own prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from export.errors import ParityError
+from export.head import head_scores
+from export.runtime import describe_runtime
+from schemas.models import Parity
+
+DEFAULT_TOLERANCE = 1e-3
+"""Ridge scores lie around 0 to 1; float32 sums of 5,000 terms differ by some 1e-5."""
+
+
+def measure_parity(
+    head: bytes, weights: npt.NDArray[Any], features: npt.NDArray[np.float32]
+) -> Parity:
+    """Compare the head's scores with h W^T in float64 on `features` (N, M), N at least 1.
+
+    `weights` (C, M) are the coordinator's own, as solved.
+    """
+    scores = head_scores(head, features)
+    expected = features.astype(np.float64) @ weights.astype(np.float64).T
+    same = scores.argmax(axis=1) == expected.argmax(axis=1)
+    return Parity(
+        max_absolute_difference=float(np.abs(scores - expected).max()),
+        agreement=float(same.mean()),
+        samples=len(features),
+        runtime=describe_runtime(),
+    )
+
+
+def require_parity(parity: Parity, tolerance: float = DEFAULT_TOLERANCE) -> None:
+    """Raise `ParityError` if the scores differ by more than `tolerance`.
+
+    Agreement needs no limit of its own: within the tolerance only ties can change their order.
+    """
+    if parity.max_absolute_difference > tolerance:
+        raise ParityError(
+            f"max_absolute_difference: {parity.max_absolute_difference:.3g} on {parity.samples} "
+            f"samples exceeds {tolerance:.3g} (best class equal for {parity.agreement:.1%}); the "
+            "weights may need float64: solve with more regularisation"
+        )

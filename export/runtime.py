@@ -1,0 +1,63 @@
+"""ONNX Runtime as export uses it: the CPU provider, one thread, foreign errors translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from export.errors import ModelFileError, RuntimeMissingError
+
+_PROVIDER = "CPUExecutionProvider"
+_FATAL_ONLY = 4
+
+
+class LoadedModel:
+    """A model loaded into ONNX Runtime.
+
+    Raises `ModelFileError` if ONNX Runtime cannot load it, `RuntimeMissingError` if there is none.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        runtime = _runtime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _FATAL_ONLY
+        try:
+            self._session = runtime.InferenceSession(model, options, providers=[_PROVIDER])
+        except Exception as error:  # its exceptions share no narrower base
+            raise _failure("load", error) from error
+        self._names = [output.name for output in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return the outputs by name; raise `ModelFileError` if the run fails."""
+        try:
+            values = self._session.run(self._names, dict(feeds))
+        except Exception as error:  # as above
+            raise _failure("run", error) from error
+        return {name: np.asarray(value) for name, value in zip(self._names, values, strict=True)}
+
+
+def describe_runtime() -> str:
+    """Return engine, version and provider, as the manifest records them."""
+    return f"onnxruntime {_runtime().__version__} {_PROVIDER}"
+
+
+def _failure(verb: str, error: Exception) -> ModelFileError:
+    return ModelFileError(
+        f"model: ONNX Runtime {_runtime().__version__} cannot {verb} it: {error}; export it again "
+        "with operators and shapes that this version knows"
+    )
+
+
+def _runtime() -> Any:  # noqa: ANN401 - a module without type information
+    try:
+        import onnxruntime  # noqa: PLC0415 - heavy, and an extra: loaded where it is needed
+    except ImportError as error:
+        raise RuntimeMissingError(
+            "onnxruntime: not installed; run `pip install 'fleetledger[cpu]'`"
+        ) from error
+    return onnxruntime

@@ -1,0 +1,223 @@
+"""A feature extractor becomes a backbone, whatever the exporter made of it."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from export.backbone import import_backbone
+from export.errors import ModelFileError
+from export.noise import noise_inputs
+from schemas.models import Preprocessing
+from tests.export.networks import (
+    COLOUR,
+    WIDTH,
+    convolution,
+    data,
+    load,
+    network,
+    pooled,
+    pooled_network,
+    value,
+)
+
+
+def run(model: bytes, inputs: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: inputs})[0]
+
+
+def test_a_pooled_network_keeps_its_features_and_gets_a_width() -> None:
+    original = data(pooled_network())
+    backbone = import_backbone(original, COLOUR)
+    inputs = noise_inputs(COLOUR, 5)
+    assert backbone.feature_width == WIDTH
+    assert np.array_equal(run(backbone.model, inputs), run(original, inputs))
+
+
+def test_the_bytes_keep_to_the_versions_that_old_runtimes_read_and_are_the_same_every_time() -> (
+    None
+):
+    model = pooled_network(producer_name="somebody's exporter", doc_string="/home/me/net.py")
+    model.graph.node[0].doc_string = "File /home/me/net.py, line 3"
+    model.metadata_props.add(key="path", value="/home/me")
+    first = import_backbone(data(model), COLOUR)
+    result = load(first.model)
+    assert result.ir_version <= 10
+    assert {entry.domain: entry.version for entry in result.opset_import}[""] <= 20
+    assert not result.producer_name
+    assert b"/home/me" not in first.model
+    assert b"somebody" not in first.model
+    assert first.digest == import_backbone(data(pooled_network()), COLOUR).digest
+
+
+@pytest.mark.parametrize("opset", [9, 11, 20, 23])
+def test_opsets_out_of_range_are_converted_and_those_within_are_kept(opset: int) -> None:
+    original = data(pooled_network(opset=opset))
+    backbone = import_backbone(original, COLOUR)
+    assert backbone.opset == {9: 17, 23: 20}.get(opset, opset)
+    inputs = noise_inputs(COLOUR, 2)
+    np.testing.assert_allclose(run(backbone.model, inputs), run(original, inputs), rtol=1e-5)
+
+
+def test_an_opset_that_cannot_be_converted_is_refused_with_a_way_out() -> None:
+    model = pooled_network()
+    model.opset_import[0].version = 10_000
+    with pytest.raises(ModelFileError, match="opset"):
+        import_backbone(data(model), COLOUR)
+
+
+def test_a_newer_ir_version_is_written_down_to_one_that_runtimes_read() -> None:
+    model = pooled_network()
+    model.ir_version = onnx.IR_VERSION
+    assert load(import_backbone(data(model), COLOUR).model).ir_version <= 10
+
+
+def test_a_feature_map_is_pooled_only_when_asked() -> None:
+    model = data(network(convolution(), value("map", ["batch", WIDTH, 10, 8])))
+    with pytest.raises(ModelFileError, match=r"feature map of shape \(7, 10, 8\).*--pool"):
+        import_backbone(model, COLOUR)
+    backbone = import_backbone(model, COLOUR, pool=True)
+    inputs = noise_inputs(COLOUR, 4)
+    expected = run(model, inputs).mean(axis=(2, 3))
+    assert backbone.feature_width == WIDTH
+    np.testing.assert_allclose(run(backbone.model, inputs), expected, rtol=1e-5)
+
+
+def test_a_feature_map_with_channels_last_is_pooled_over_its_pixels() -> None:
+    spec = COLOUR.model_copy(update={"layout": "NHWC"})
+    nodes = [helper.make_node("Relu", ["image"], ["map"])]
+    shape = ["batch", 12, 10, 3]
+    model = data(network((nodes, []), value("map", shape), value("image", shape)))
+    backbone = import_backbone(model, spec, pool=True)
+    inputs = noise_inputs(spec, 4)
+    expected = np.maximum(inputs, 0).mean(axis=(1, 2))
+    np.testing.assert_allclose(run(backbone.model, inputs), expected, rtol=1e-5)
+
+
+def test_pooling_what_is_pooled_is_refused() -> None:
+    with pytest.raises(ModelFileError, match="leave --pool out"):
+        import_backbone(data(pooled_network()), COLOUR, pool=True)
+
+
+def test_a_fixed_batch_becomes_free_even_behind_a_reshape() -> None:
+    nodes, constants = pooled()
+    nodes[-1] = helper.make_node("Reshape", ["pool", "target"], ["flat"])
+    constants.append(numpy_helper.from_array(np.array([1, WIDTH]), "target"))
+    fixed = network((nodes, constants), value("flat", [1, WIDTH]), value("image", [1, 3, 12, 10]))
+    backbone = import_backbone(data(fixed), COLOUR)
+    inputs = noise_inputs(COLOUR, 5)
+    features = run(backbone.model, inputs)
+    assert features.shape == (5, WIDTH)
+    assert np.array_equal(features[:1], run(data(fixed), inputs[:1]))
+
+
+def test_a_batch_that_cannot_be_freed_is_refused_with_a_way_out() -> None:
+    nodes, constants = pooled()
+    constants.append(numpy_helper.from_array(np.zeros((2, WIDTH), np.float32), "offset"))
+    nodes.append(helper.make_node("Add", ["flat", "offset"], ["sum"]))
+    fixed = network((nodes, constants), value("sum", [2, WIDTH]), value("image", [2, 3, 12, 10]))
+    with pytest.raises(ModelFileError, match="export it with a dynamic batch axis"):
+        import_backbone(data(fixed), COLOUR)
+
+
+def test_images_that_influence_each_other_are_refused() -> None:
+    nodes, constants = pooled()
+    nodes.append(helper.make_node("ReduceMean", ["flat"], ["mean"], axes=[0], keepdims=1))
+    nodes.append(helper.make_node("Sub", ["flat", "mean"], ["centred"]))
+    model = network((nodes, constants), value("centred", ["batch", WIDTH]))
+    with pytest.raises(ModelFileError, match=r"alone than in a batch; .* inference mode"):
+        import_backbone(data(model), COLOUR)
+
+
+def test_weights_that_an_old_exporter_lists_as_inputs_are_no_inputs() -> None:
+    nodes, constants = pooled()
+    inputs = [value("image", ["batch", 3, 12, 10]), value("weights", [WIDTH, 3, 3, 3])]
+    model = network((nodes, constants), value("flat", ["batch", WIDTH]), inputs)
+    backbone = import_backbone(data(model), COLOUR)
+    assert [entry.name for entry in load(backbone.model).graph.input] == ["image"]
+
+
+def test_names_inside_branches_are_kept_apart_from_ours() -> None:
+    def branch(factor: float) -> onnx.GraphProto:
+        node = helper.make_node("Mul", ["flat", "factor"], ["scaled"])
+        constant = numpy_helper.from_array(np.array([factor], np.float32), "factor")
+        return helper.make_graph([node], "branch", [], [value("scaled", None)], [constant])
+
+    nodes, constants = pooled()
+    constants.append(numpy_helper.from_array(np.array(True), "yes"))
+    branches = {"then_branch": branch(2.0), "else_branch": branch(3.0)}
+    nodes.append(helper.make_node("If", ["yes"], ["chosen"], **branches))
+    model = data(network((nodes, constants), value("chosen", ["batch", WIDTH])))
+    backbone = import_backbone(model, COLOUR)
+    inputs = noise_inputs(COLOUR, 3)
+    assert np.array_equal(run(backbone.model, inputs), run(model, inputs))
+
+
+def test_a_missing_input_name_is_refused_with_the_names_there_are() -> None:
+    spec = COLOUR.model_copy(update={"input_name": "pixels"})
+    with pytest.raises(ModelFileError, match=r"input_name: .*'pixels'.*\['image'\]"):
+        import_backbone(data(pooled_network()), spec)
+
+
+def test_a_second_input_is_refused() -> None:
+    nodes, constants = pooled()
+    nodes.append(helper.make_node("Mul", ["flat", "factor"], ["scaled"]))
+    inputs = [value("image", ["batch", 3, 12, 10]), value("factor", [1])]
+    model = network((nodes, constants), value("scaled", ["batch", WIDTH]), inputs)
+    with pytest.raises(ModelFileError, match=r"\['image', 'factor'\]; a backbone has exactly one"):
+        import_backbone(data(model), COLOUR)
+
+
+def test_a_second_output_is_refused() -> None:
+    outputs = [value("flat", ["batch", WIDTH]), value("map", ["batch", WIDTH, 10, 8])]
+    with pytest.raises(ModelFileError, match=r"2 outputs \['flat', 'map'\]; keep only"):
+        import_backbone(data(network(pooled(), outputs)), COLOUR)
+
+
+def test_an_output_of_a_wrong_rank_is_refused() -> None:
+    nodes, constants = convolution()
+    constants.append(numpy_helper.from_array(np.array([0, WIDTH, -1]), "target"))
+    nodes.append(helper.make_node("Reshape", ["map", "target"], ["tokens"]))
+    model = network((nodes, constants), value("tokens", ["batch", WIDTH, 80]))
+    with pytest.raises(ModelFileError, match=r"output: shape \(7, 80\) per image; .*class token"):
+        import_backbone(data(model), COLOUR)
+
+
+def test_an_input_of_another_size_or_type_is_refused() -> None:
+    larger = COLOUR.model_copy(update={"size": (16, 16)})
+    with pytest.raises(
+        ModelFileError, match=r"\(3, 12, 10\), the preprocessing makes \(3, 16, 16\)"
+    ):
+        import_backbone(data(pooled_network()), larger)
+    nodes, constants = pooled()
+    nodes.insert(0, helper.make_node("Cast", ["bytes"], ["image"], to=TensorProto.FLOAT))
+    image = value("bytes", ["batch", 3, 12, 10], TensorProto.UINT8)
+    model = network((nodes, constants), value("flat", ["batch", WIDTH]), image)
+    spec = COLOUR.model_copy(update={"input_name": "bytes"})
+    with pytest.raises(ModelFileError, match="UINT8 of rank 4 is not supported; export it with a"):
+        import_backbone(data(model), spec)
+
+
+@pytest.mark.parametrize("name", ["features", "map/zero"])
+def test_an_input_with_a_name_of_ours_is_refused(name: str) -> None:
+    model = pooled_network()
+    model.graph.input[0].name = model.graph.node[0].input[0] = name
+    spec = COLOUR.model_copy(update={"input_name": name})
+    with pytest.raises(ModelFileError, match="reserved; rename the input"):
+        import_backbone(data(model), spec)
+
+
+def test_features_that_are_not_finite_are_refused() -> None:
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["image"], ["pool"]),
+        helper.make_node("Flatten", ["pool"], ["flat"]),
+        helper.make_node("Sqrt", ["flat"], ["root"]),
+    ]
+    dark = Preprocessing(
+        mode="RGB", size=(12, 10), mean=(9.0,) * 3, deviation=(1.0,) * 3, input_name="image"
+    )
+    model = network((nodes, []), value("root", ["batch", 3]))
+    with pytest.raises(ModelFileError, match="NaN or infinite features"):
+        import_backbone(data(model), dark)
