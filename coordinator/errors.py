@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.errors import FleetledgerError
+from schemas.values import Digest
 
 
 class CoordinatorError(FleetledgerError):
@@ -95,4 +96,10 @@ class BlobPrunedError(BlobError):
 
 
 class BlobCorruptError(BlobError):
-    """The bytes stored under a digest have another one."""
+    """The bytes stored under a digest have another one, `found`."""
+
+    def __init__(self, digest: Digest, found: Digest) -> None:
+        self.found = found
+        super().__init__(
+            f"blob {digest}: its bytes have the digest {found}; restore it from a copy"
+        )

@@ -1,0 +1,205 @@
+"""Content-addressed bytes that entries name by digest.
+
+`BlobStore` is the place of large blobs, a folder or an fsspec URL; `Blobs` looks into the ledger's
+database first, where small ones are. Everything that comes out has the digest it was asked by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from coordinator.errors import BlobCorruptError, BlobError, BlobMissingError, BlobPrunedError
+from coordinator.ledger.folder_store import PART_BYTES, FolderStore
+from coordinator.ledger.fsspec_store import FsspecStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from schemas.values import Digest
+
+
+class Place(Protocol):
+    """Where a store keeps bytes under names; `folder_store` and `fsspec_store` are the two."""
+
+    def write(self, digest: Digest, parts: Iterable[bytes]) -> None:
+        """Store a blob."""
+
+    def parts(self, digest: Digest) -> Iterator[bytes]:
+        """Yield its bytes; raise `BlobMissingError` where there is none."""
+
+    def size(self, digest: Digest) -> int | None:
+        """Return its size; None where there is none."""
+
+    def delete(self, digest: Digest) -> None:
+        """Remove it, if it is there."""
+
+
+class BlobStore:
+    """Blobs in a folder (a plain path) or under a URL with a scheme (by fsspec)."""
+
+    def __init__(self, location: str | Path) -> None:
+        """Open the store; nothing is made before the first blob. Raises `BlobError`."""
+        self.place: Place = _place(location)
+
+    def put(self, data: bytes) -> Digest:
+        """Store bytes and return their digest; durable when this returns, on a local folder."""
+        digest = Digest.of(data)
+        self._write_unless_held(digest, len(data), [data])
+        return digest
+
+    def put_file(self, path: Path) -> Digest:
+        """Store a file's bytes without holding them in memory; return their digest."""
+        try:
+            digest, size = _digest_of(_file_parts(path))
+            self._write_unless_held(digest, size, _checked(digest, _file_parts(path)))
+        except OSError as error:
+            raise BlobError(f"{path}: cannot be read: {error.strerror}") from error
+        return digest
+
+    def get(self, digest: Digest) -> bytes:
+        """Return a blob; raise `BlobMissingError` or `BlobCorruptError`."""
+        return b"".join(self.parts(digest))
+
+    def parts(self, digest: Digest) -> Iterator[bytes]:
+        """Yield a blob in parts; raise `BlobCorruptError` at the end if they do not fit."""
+        yield from _checked(digest, self.place.parts(digest))
+
+    def check(self, digest: Digest) -> None:
+        """Read a blob through, part by part; raise what `parts` raises."""
+        for _ in self.parts(digest):
+            pass
+
+    def size(self, digest: Digest) -> int | None:
+        """Return a blob's size in bytes; None where there is none."""
+        return self.place.size(digest)
+
+    def has(self, digest: Digest) -> bool:
+        """Whether there is a blob of this name; its bytes are not checked."""
+        return self.size(digest) is not None
+
+    def delete(self, digest: Digest) -> None:
+        """Remove a blob, if it is there."""
+        self.place.delete(digest)
+
+    def local_path(self, digest: Digest) -> Path | None:
+        """Return the file of a blob; None where the store is no folder or lacks it.
+
+        For readers that check what they read (blocks, models pinned by a manifest).
+        """
+        if isinstance(self.place, FolderStore) and self.has(digest):
+            return self.place.path(digest)
+        return None
+
+    def _write_unless_held(self, digest: Digest, size: int, parts: Iterable[bytes]) -> None:
+        if self.place.size(digest) != size or not self._intact(digest):
+            self.place.write(digest, parts)
+
+    def _intact(self, digest: Digest) -> bool:
+        """Whether the bytes held fit; putting a damaged blob again mends it."""
+        try:
+            self.check(digest)
+        except BlobCorruptError:
+            return False
+        return True
+
+
+class Blobs:
+    """All blobs of a ledger: small ones in its database, large ones in its store."""
+
+    def __init__(self, ledger: LedgerReader, store: BlobStore) -> None:
+        self._ledger = ledger
+        self.store = store
+
+    def stage(self, contents: Iterable[bytes]) -> dict[Digest, bytes]:
+        """Store what is large now; return what is small, for `Ledger.append` to commit."""
+        small = {}
+        for content in contents:
+            if len(content) > SMALL_BLOB_BYTES:
+                self.store.put(content)
+            else:
+                small[Digest.of(content)] = content
+        return small
+
+    def get(self, digest: Digest) -> bytes:
+        """Return a blob; raise `BlobMissingError`, `BlobPrunedError` or `BlobCorruptError`."""
+        return b"".join(self.parts(digest))
+
+    def parts(self, digest: Digest) -> Iterator[bytes]:
+        """Yield a blob in parts, checked; raises what `get` raises."""
+        row = self._ledger.blob(digest)
+        if row is not None and row.content is not None:
+            yield from _checked(digest, [row.content])
+            return
+        try:
+            yield from self.store.parts(digest)
+        except BlobMissingError as error:
+            if row is None:
+                raise
+            raise BlobPrunedError(
+                f"blob {digest}: {row.size} bytes, deleted by retention; its entry stays"
+            ) from error
+
+    def check(self, digest: Digest) -> None:
+        """Read a blob through, part by part; raise what `get` raises."""
+        for _ in self.parts(digest):
+            pass
+
+    def size(self, digest: Digest) -> int | None:
+        """Return a blob's size in bytes; None where its bytes are not held."""
+        row = self._ledger.blob(digest)
+        if row is not None and not row.pruned:
+            return row.size
+        return self.store.size(digest)
+
+    def has(self, digest: Digest) -> bool:
+        """Whether the blob's bytes are held; they are not checked."""
+        return self.size(digest) is not None
+
+
+def prune(ledger: Ledger, store: BlobStore, digest: Digest) -> None:
+    """Delete a blob's bytes on purpose; raise `BlobMissingError` where there are none.
+
+    The mark is committed first: a crash in between leaves bytes that nobody needs, not a hole that
+    nobody can explain.
+    """
+    size = Blobs(ledger, store).size(digest)
+    if size is None:
+        raise BlobMissingError(f"blob {digest}: not held, so it cannot be pruned")
+    ledger.mark_pruned(digest, size)
+    store.delete(digest)
+
+
+def _place(location: str | Path) -> Place:
+    text = os.fspath(location)
+    if "://" not in text:
+        return FolderStore(Path(text))
+    if text.startswith("file://"):
+        return FolderStore(Path(text.removeprefix("file://")))
+    return FsspecStore(text)
+
+
+def _checked(digest: Digest, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Pass parts through; raise `BlobCorruptError` after the last if they have another digest."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part)
+        yield part
+    found = Digest(hasher.hexdigest())
+    if found != digest:
+        raise BlobCorruptError(digest, found)
+
+
+def _digest_of(parts: Iterable[bytes]) -> tuple[Digest, int]:
+    hasher, size = hashlib.sha256(), 0
+    for part in parts:
+        hasher.update(part)
+        size += len(part)
+    return Digest(hasher.hexdigest()), size
+
+
+def _file_parts(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(PART_BYTES):
+            yield part

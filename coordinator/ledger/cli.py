@@ -1,0 +1,146 @@
+"""`fleetledger ledger tail | show | verify`: reading the ledger, also while the coordinator runs.
+
+Exit codes: 0 everything fits; 1 the ledger does not verify, or cannot be read; 2 usage, also where
+there is no ledger. On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.errors import BlobError, LedgerError
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.describe import explain, time_text
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projections
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.verify import VerificationReport
+from coordinator.ledger.verify import verify as verify_ledger
+from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
+from schemas.settings_file import SettingsError
+
+app = typer.Typer(help="Read and check the ledger.", no_args_is_help=True)
+
+TABLES = Projections()
+"""The tables that `verify` rebuilds: those with which the coordinator opens its ledger."""
+
+_FAILED = 1
+_USAGE = 2
+_POLL_SECONDS = 0.5
+
+Home = Annotated[Path, typer.Option(help="Home folder of the coordinator.", envvar=HOME_VARIABLE)]
+
+
+@app.command()
+def tail(
+    home: Home = Path(DEFAULT_HOME),
+    number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
+) -> None:
+    """Print the newest entries."""
+    with _opened(home) as ledger:
+        size = ledger.size
+        _print_entries(ledger.entries(max(0, size - number), size))
+        while follow:
+            time.sleep(_POLL_SECONDS)
+            start, size = size, ledger.size
+            _print_entries(ledger.entries(start, size))
+
+
+@app.command()
+def show(
+    index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Explain one entry and print all of it."""
+    with _opened(home) as ledger:
+        if index >= ledger.size:
+            _stop(f"index: {index} is not in the ledger; it holds {ledger.size} entries", _USAGE)
+        entry = ledger.entry(index)
+    typer.echo(explain(entry))
+    _print_rows(("field", "value"), list(_fields(entry)))
+    typer.echo(json.dumps(entry.body, indent=2, ensure_ascii=False))
+
+
+@app.command()
+def verify(home: Home = Path(DEFAULT_HOME)) -> None:
+    """Check every entry, checkpoint, blob and table; name the first that does not fit."""
+    with _opened(home) as ledger:
+        report = _verified(ledger, Blobs(ledger, BlobStore(_blobs_location(home))))
+    for digest in report.pruned:
+        typer.echo(f"pruned\t{digest}")
+    if not report.ok:
+        _stop(f"does not fit: {report}", _FAILED)
+    typer.echo(str(report))
+
+
+def _verified(ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=ledger.size)
+        return verify_ledger(ledger, blobs, lambda done: bar.update(task, completed=done))
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[LedgerReader]:
+    """Open the ledger of `home`; turn errors and Ctrl-C into exit codes."""
+    path = home / "ledger" / "ledger.db"
+    if not path.is_file():
+        _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
+    try:
+        with LedgerReader.open_read_only(path, TABLES) as ledger:
+            yield ledger
+    except SettingsError as error:
+        _stop(str(error), _USAGE)
+    except (LedgerError, BlobError) as error:
+        _stop(str(error), _FAILED)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _blobs_location(home: Path) -> str | Path:
+    location = load(home).blobs if (home / FILE_NAME).is_file() else None
+    return location or home / "ledger" / "blobs"
+
+
+def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield "index", str(entry.index)
+    yield "time", f"{time_text(entry.time_ns)} UTC ({entry.time_ns} ns)"
+    yield "kind", entry.kind
+    yield "actor", entry.actor
+    yield "device", entry.device or "-"
+    yield "leaf", entry.leaf_hash.hex()
+    yield from (("blob", digest) for digest in entry.blobs)
+
+
+def _print_entries(entries: Iterable[Entry]) -> None:
+    rows = [(str(entry.index), time_text(entry.time_ns), explain(entry)) for entry in entries]
+    _print_rows(("index", "time (UTC)", "what"), rows)
+
+
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(row))
+    elif rows:
+        table = Table(*columns, box=None)
+        for row in rows:
+            # Text, because what a device wrote may look like markup or a control sequence.
+            table.add_row(*map(Text, row))
+        console.print(table)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)

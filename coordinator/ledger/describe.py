@@ -1,0 +1,32 @@
+"""Entries in words, for the person at the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from coordinator.ledger.entries import Entry
+from schemas.errors import shorten
+
+describe: dict[str, Callable[[Entry], str]] = {}
+"""Kind of entry to the function that says it in one sentence; other kinds are listed."""
+
+
+def explain(entry: Entry) -> str:
+    """Return one sentence about an entry."""
+    return describe.get(entry.kind, _listed)(entry)
+
+
+def time_text(time_ns: int) -> str:
+    """Return a time in UTC, to the second; nanoseconds since 1970 where no calendar reaches."""
+    try:
+        moment = datetime.fromtimestamp(time_ns // 1_000_000_000, tz=timezone.utc)
+    except (OverflowError, ValueError):
+        return f"{time_ns} ns"
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _listed(entry: Entry) -> str:
+    about = f" about {entry.device}" if entry.device and entry.device != entry.actor else ""
+    fields = ", ".join(f"{name} = {shorten(value)}" for name, value in entry.body.items())
+    return f"{entry.actor} recorded {entry.kind}{about}" + (f": {fields}" if fields else "")

@@ -1,0 +1,182 @@
+r"""Entries: what the ledger is made of, and the one byte string of each.
+
+    entry bytes = canonical_json(head) || "\n" || canonical_json(body)
+    head        = {"actor", "blobs", "device", "index", "kind", "time_ns", "v": 1}
+
+Canonical JSON holds no line feed, so head and body are told apart in one way only. The leaf hash
+covers every field, the index and the time included.
+
+The laws: `Entry.from_row(entry.to_row()) == entry`, and an entry as appended equals the entry as
+read back (tuples in a body become lists when the entry is made, not when it is stored).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from coordinator.errors import EntryError, LedgerCorruptError, Mismatch
+from coordinator.ledger.merkle import leaf_hash
+from schemas.canonical import canonical_json, parse_json
+from schemas.errors import FleetledgerError, SchemaError, shorten
+from schemas.values import DeviceId, Digest
+
+MAX_BODY_BYTES = 1 << 20
+"""Largest canonical body; what is larger belongs into a blob."""
+
+COLUMNS = ("idx", "time_ns", "kind", "actor", "device", "body", "blobs", "leaf")
+"""Columns of the table `entry`, in the order of `Entry.to_row`."""
+
+_FORMAT_VERSION = 1
+_MAX_TIME_NS = (1 << 63) - 1
+_KIND = re.compile(r"[a-z][a-z0-9._-]{0,63}")
+_ACTOR = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+
+
+@dataclass(frozen=True)
+class EntryDraft:
+    """An entry before the ledger has given it an index, and a time where it has none."""
+
+    kind: str
+    actor: str
+    body: Mapping[str, Any]
+    device: DeviceId | None = None
+    blobs: tuple[Digest, ...] = ()
+    time_ns: int | None = None
+    """Nanoseconds since 1970; None leaves it to the ledger's clock."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One committed (or just about to be committed) fact; raises `EntryError` when made wrongly.
+
+    `body` is a copy in plain JSON types. Treat it as read-only: `canonical` and `leaf_hash` are
+    made once.
+    """
+
+    index: int
+    time_ns: int
+    kind: str
+    actor: str
+    device: DeviceId | None
+    body: dict[str, Any]
+    blobs: tuple[Digest, ...] = ()
+    canonical: bytes = field(init=False, repr=False, compare=False)
+    """The entry bytes of the module's docstring."""
+    leaf_hash: bytes = field(init=False, repr=False, compare=False)
+    """SHA-256(0x00 || canonical), 32 bytes."""
+
+    def __post_init__(self) -> None:
+        _check_fields(self)
+        body_bytes = _body_bytes(self.kind, self.body)
+        canonical = canonical_json(_head(self)) + b"\n" + body_bytes
+        object.__setattr__(self, "body", parse_json(body_bytes))
+        object.__setattr__(self, "canonical", canonical)
+        object.__setattr__(self, "leaf_hash", leaf_hash(canonical))
+
+    @classmethod
+    def from_draft(cls, draft: EntryDraft, index: int, now_ns: int) -> Entry:
+        """Give a draft its index, and the time `now_ns` unless it brings its own."""
+        time_ns = now_ns if draft.time_ns is None else draft.time_ns
+        body = dict(draft.body)
+        return cls(index, time_ns, draft.kind, draft.actor, draft.device, body, draft.blobs)
+
+    def to_row(self) -> tuple[int, int, str, str, str | None, str, str, bytes]:
+        """Return the values of `COLUMNS`."""
+        body = self.canonical.partition(b"\n")[2].decode("utf-8")
+        return (
+            self.index,
+            self.time_ns,
+            self.kind,
+            self.actor,
+            self.device,
+            body,
+            _blobs_text(self.blobs),
+            self.leaf_hash,
+        )
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Entry:
+        """Read the values of `COLUMNS`; raise `LedgerCorruptError` where they do not fit together.
+
+        An entry whose leaf differs from its bytes is never returned, so no reader acts on it.
+        """
+        index, time_ns, kind, actor, device, body, blobs, _leaf = row
+        try:
+            entry = cls(
+                index,
+                time_ns,
+                kind,
+                actor,
+                None if device is None else DeviceId(device),
+                parse_json(str(body).encode("utf-8")),
+                tuple(Digest(digest) for digest in parse_json(str(blobs).encode("utf-8"))),
+            )
+        except (FleetledgerError, TypeError) as error:
+            _misfit(index, kind, "the row", "an entry that this program wrote", str(error))
+        for name, expected, found in zip(COLUMNS, entry.to_row(), row, strict=True):
+            if expected != found:
+                _misfit(index, kind, name, _shown(expected), _shown(found))
+        return entry
+
+
+def _head(entry: Entry) -> dict[str, Any]:
+    return {
+        "actor": entry.actor,
+        "blobs": entry.blobs,
+        "device": entry.device,
+        "index": entry.index,
+        "kind": entry.kind,
+        "time_ns": entry.time_ns,
+        "v": _FORMAT_VERSION,
+    }
+
+
+def _blobs_text(blobs: tuple[Digest, ...]) -> str:
+    # A digest needs no escaping, so this is its canonical JSON.
+    return '["' + '","'.join(blobs) + '"]' if blobs else "[]"
+
+
+def _check_fields(entry: Entry) -> None:
+    if not isinstance(entry.index, int) or entry.index < 0:
+        raise EntryError(f"index: {shorten(entry.index)} is not allowed; count from 0")
+    if not isinstance(entry.time_ns, int) or not 0 <= entry.time_ns <= _MAX_TIME_NS:
+        raise EntryError(
+            f"time_ns: {shorten(entry.time_ns)} is not allowed; give nanoseconds since 1970"
+        )
+    if not isinstance(entry.kind, str) or not _KIND.fullmatch(entry.kind):
+        raise EntryError(
+            f"kind: {shorten(entry.kind)} is not allowed; "
+            "give 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter"
+        )
+    if not isinstance(entry.actor, str) or not _ACTOR.fullmatch(entry.actor):
+        raise EntryError(
+            f"actor: {shorten(entry.actor)} is not allowed; give 1 to 100 printable characters"
+        )
+
+
+def _body_bytes(kind: str, body: object) -> bytes:
+    if not isinstance(body, dict):
+        raise EntryError(f"body of {kind}: {shorten(body)} is not allowed; give a JSON object")
+    try:
+        data = canonical_json(body)
+    except SchemaError as error:
+        raise EntryError(f"body of {kind}: {error}") from error
+    if len(data) > MAX_BODY_BYTES:
+        raise EntryError(
+            f"body of {kind}: {len(data)} bytes are too many; "
+            f"put what is above {MAX_BODY_BYTES} bytes into a blob and name its digest"
+        )
+    return data
+
+
+def _misfit(index: object, kind: object, name: str, expected: str, found: str) -> NoReturn:
+    place = f"entry {index}"
+    number = index if isinstance(index, int) else None
+    raise LedgerCorruptError(Mismatch(place, name, expected, found, number, str(kind)))
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else shorten(value)

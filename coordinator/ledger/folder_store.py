@@ -1,0 +1,95 @@
+"""Blobs in a local folder: `<root>/<first two digits>/<digest>`.
+
+A blob is written beside its place, made durable, then renamed: under its name there is either the
+whole blob or nothing, whenever the power goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from coordinator.errors import BlobError, BlobMissingError
+from schemas.values import Digest
+
+PART_BYTES = 1 << 20
+"""Blobs are read and written in parts of this size."""
+
+_TEMPORARY = "incoming"
+
+
+class FolderStore:
+    """The place of blobs on a local disk; knows bytes and names, checks nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, digest: Digest) -> Path:
+        """Return where the blob is, or would be."""
+        return self.root / digest[:2] / digest
+
+    def write(self, digest: Digest, parts: Iterable[bytes]) -> None:
+        """Store a blob durably; raise `BlobError` when the disk refuses."""
+        target = self.path(digest)
+        temporary = self.root / _TEMPORARY / f"{digest[:16]}.{secrets.token_hex(8)}"
+        try:
+            _make_folder(target.parent)
+            _make_folder(temporary.parent)
+            _write_durably(temporary, parts)
+            temporary.replace(target)
+            fsync_folder(target.parent)
+        except OSError as error:
+            raise BlobError(f"{target}: cannot be written: {error.strerror}; mend it") from error
+        finally:
+            with contextlib.suppress(OSError):  # after success it has moved away
+                temporary.unlink()
+
+    def parts(self, digest: Digest) -> Iterator[bytes]:
+        """Yield the blob's bytes in parts; raise `BlobMissingError` where there is none."""
+        try:
+            with self.path(digest).open("rb") as file:
+                while part := file.read(PART_BYTES):
+                    yield part
+        except FileNotFoundError as error:
+            raise BlobMissingError(f"blob {digest}: not in {self.root}; restore it") from error
+        except OSError as error:
+            raise BlobError(f"{self.path(digest)}: cannot be read: {error.strerror}") from error
+
+    def size(self, digest: Digest) -> int | None:
+        """Return the blob's size in bytes; None where there is none."""
+        try:
+            return self.path(digest).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def delete(self, digest: Digest) -> None:
+        """Remove the blob, if it is there."""
+        self.path(digest).unlink(missing_ok=True)
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its parents, and their names durable."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        fsync_folder(folder.parent)
+
+
+def _write_durably(path: Path, parts: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())

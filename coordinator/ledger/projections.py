@@ -1,0 +1,151 @@
+"""Tables that are a function of the entries: kept in step by the writer, rebuilt by anyone.
+
+A projection is declared as a name, columns and one small rule per kind of entry. The laws:
+
+- the tables change only through rules, in the transaction that commits the entry;
+- a rule reads its entry and the projections' tables, nothing else: no clock, no other table;
+- so applying all entries to empty tables gives equal rows (`rebuild`, `first_difference`).
+
+A declaration that differs from the recorded one (a new column, a higher `version` because a rule
+changed) makes the writer rebuild the tables when it opens the ledger.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlite_utils import Database
+
+from coordinator.errors import Mismatch
+from coordinator.ledger.entries import Entry
+from schemas.canonical import canonical_json
+from schemas.errors import shorten
+
+Rule = Callable[[Database, Entry], None]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One table and how each kind of entry changes it.
+
+    `columns` maps a name to `int`, `str`, `bytes` or `float`; `key` are the primary key's columns.
+    Raise `version` whenever a rule changes its meaning.
+    """
+
+    name: str
+    columns: Mapping[str, type]
+    key: tuple[str, ...]
+    rules: Mapping[str, Rule]
+    version: int = 1
+
+    @property
+    def declaration(self) -> str:
+        """Text that changes when the table has to be made anew."""
+        columns = [[name, kind.__name__] for name, kind in self.columns.items()]
+        kinds = sorted(self.rules)
+        return canonical_json([columns, self.key, kinds, self.version]).decode("utf-8")
+
+
+class Projections:
+    """All projections of a ledger, in the order in which their rules run."""
+
+    def __init__(self, tables: Iterable[Projection] = ()) -> None:
+        self.tables = tuple(tables)
+        self._rules: dict[str, list[Rule]] = {}
+        for table in self.tables:
+            for kind, rule in table.rules.items():
+                self._rules.setdefault(kind, []).append(rule)
+
+    def apply(self, db: Database, entries: Iterable[Entry]) -> None:
+        """Bring the tables in `db` from before `entries` to after them."""
+        for entry in entries:
+            for rule in self._rules.get(entry.kind, ()):
+                rule(db, entry)
+
+    def create(self, db: Database) -> None:
+        """Make the tables, empty."""
+        for table in self.tables:
+            db.table(table.name).create(dict(table.columns), pk=table.key, strict=True)
+
+    def rebuild(self, db: Database, entries: Iterable[Entry]) -> None:
+        """Drop all recorded projections and make the declared ones again from `entries`.
+
+        The caller holds a transaction.
+        """
+        for name in _recorded(db):
+            db.table(name).drop(ignore=True)
+        db.execute("DELETE FROM projection")
+        self.create(db)
+        for table in self.tables:
+            db.execute("INSERT INTO projection VALUES (?, ?)", (table.name, table.declaration))
+        self.apply(db, entries)
+
+    def outdated(self, db: Database) -> bool:
+        """Whether the tables in `db` were declared in another way than these."""
+        return _recorded(db) != {table.name: table.declaration for table in self.tables}
+
+    def first_difference(self, db: Database, entries: Iterable[Entry]) -> Mismatch | None:
+        """Compare the tables in `db` with a rebuild from `entries`; return what differs first."""
+        if self.outdated(db):
+            expected = ", ".join(sorted(table.name for table in self.tables)) or "none"
+            return Mismatch(
+                "projections",
+                "declarations",
+                f"this program's ({expected})",
+                ", ".join(sorted(_recorded(db))) or "none",
+            )
+        with Database(memory=True) as fresh:
+            self.create(fresh)
+            self.apply(fresh, entries)
+            differences = (_table_difference(table, fresh, db) for table in self.tables)
+            return next((found for found in differences if found is not None), None)
+
+
+def _recorded(db: Database) -> dict[str, str]:
+    return dict(db.execute("SELECT name, declaration FROM projection").fetchall())
+
+
+def _table_difference(table: Projection, fresh: Database, db: Database) -> Mismatch | None:
+    try:
+        found = _rows(db, table)
+    except sqlite3.DatabaseError as error:
+        return Mismatch(f"projection {table.name}", "the table", "readable", str(error))
+    expected = _rows(fresh, table)
+    for key, row in expected.items():
+        if found.get(key) != row:
+            return _row_difference(table, key, row, found.get(key))
+    for key, row in found.items():
+        if key not in expected:
+            return Mismatch(_place(table, key), "the row", "absent", shorten(row))
+    return None
+
+
+def _rows(db: Database, table: Projection) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return all rows by key, in the order of the keys."""
+    columns = ", ".join(f'"{name}"' for name in table.columns)
+    order = ", ".join(f'"{name}"' for name in table.key)
+    keys = [list(table.columns).index(name) for name in table.key]
+    # Names come from declarations in this program.
+    sql = f'SELECT {columns} FROM "{table.name}" ORDER BY {order}'  # noqa: S608
+    return {tuple(row[i] for i in keys): row for row in db.execute(sql)}
+
+
+def _row_difference(
+    table: Projection,
+    key: tuple[Any, ...],
+    expected: tuple[Any, ...],
+    found: tuple[Any, ...] | None,
+) -> Mismatch:
+    if found is None:
+        return Mismatch(_place(table, key), "the row", shorten(expected), "none")
+    for name, want, have in zip(table.columns, expected, found, strict=True):
+        if want != have:
+            return Mismatch(_place(table, key), name, shorten(want), shorten(have))
+    raise AssertionError("called for rows that differ")
+
+
+def _place(table: Projection, key: tuple[Any, ...]) -> str:
+    return f"projection {table.name}, row {', '.join(map(str, key))}"

@@ -1,0 +1,187 @@
+"""Reading the ledger, also while another process writes it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database
+from typing_extensions import Self
+
+from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
+from coordinator.ledger import schema
+from coordinator.ledger.entries import COLUMNS, Entry
+from coordinator.ledger.merkle import EMPTY_ROOT, HASH_BYTES
+from coordinator.ledger.projections import Projections
+from schemas.values import Digest
+
+_PAGE = 512
+"""Rows fetched at a time, so that a slow reader holds no snapshot open between pages."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The tree after a group: how many entries, their root, when; `note` is a signature's place."""
+
+    size: int
+    root: Digest
+    time_ns: int
+    note: str | None
+
+
+@dataclass(frozen=True)
+class BlobRow:
+    """A row of the table `blob`: a small blob (`content`), or the mark of a pruned one."""
+
+    size: int
+    pruned: bool
+    content: bytes | None
+
+
+class LedgerReader:
+    """Entries, checkpoints and small blobs of one ledger; use it from the thread that made it."""
+
+    def __init__(self, db: Database, path: Path, projections: Projections) -> None:
+        self.db = db
+        self.path = path
+        self.projections = projections
+
+    @staticmethod
+    def open_read_only(path: Path, projections: Projections | None = None) -> LedgerReader:
+        """Open the ledger at `path` for reading; raise `LedgerError` if there is none to read."""
+        if not path.is_file():
+            raise LedgerError(f"{path}: no ledger there; start the coordinator, or give its --home")
+        try:
+            db = connect(path, writing=False)
+            schema.check_version(db, path)
+        except sqlite3.Error as error:
+            raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from error
+        return LedgerReader(db, path, projections or Projections())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; the object is of no use afterwards."""
+        self.db.close()
+
+    @property
+    def size(self) -> int:
+        """Number of entries; the index of the next one."""
+        return int(self._value("SELECT coalesce(max(idx) + 1, 0) FROM entry"))
+
+    @property
+    def root(self) -> Digest:
+        """Root of the tree over all entries, as the newest checkpoint has it."""
+        checkpoint = self.checkpoint
+        return checkpoint.root if checkpoint else Digest(EMPTY_ROOT.hex())
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint; None in an empty ledger."""
+        rows = self._rows(_CHECKPOINTS + " ORDER BY size DESC LIMIT 1")
+        return _checkpoint(rows[0]) if rows else None
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """Yield all checkpoints, smallest first."""
+        size = -1
+        while rows := self._rows(
+            _CHECKPOINTS + " WHERE size > ? ORDER BY size LIMIT ?", size, _PAGE
+        ):
+            yield from map(_checkpoint, rows)
+            size = rows[-1][0]
+
+    def entry(self, index: int) -> Entry:
+        """Return one entry; raise `LedgerError` if there is no such index."""
+        for entry in self.entries(index, index + 1):
+            return entry
+        raise LedgerError(f"index: {index} is not in the ledger; it holds 0 to {self.size - 1}")
+
+    def entries(
+        self, start: int = 0, stop: int | None = None, kind: str | None = None
+    ) -> Iterator[Entry]:
+        """Yield entries with start <= index < stop, of one kind where `kind` is given.
+
+        Every entry is checked against its leaf hash; raises `LedgerCorruptError` at the first
+        that does not fit.
+        """
+        for row in self.rows(start, stop, kind):
+            yield Entry.from_row(row)
+
+    def rows(
+        self, start: int = 0, stop: int | None = None, kind: str | None = None
+    ) -> Iterator[Sequence[Any]]:
+        """Yield the same as `entries`, unchecked, as rows of the table."""
+        last = 2**63 - 1 if stop is None else stop - 1
+        while rows := self._rows(_ENTRIES, start, last, kind, kind, _PAGE):
+            yield from rows
+            start = rows[-1][0] + 1
+
+    def blob(self, digest: Digest) -> BlobRow | None:
+        """Return what the database knows of a blob; None for one it does not hold."""
+        rows = self._rows("SELECT size, state, content FROM blob WHERE digest = ?", digest)
+        return BlobRow(rows[0][0], rows[0][1] == schema.PRUNED, rows[0][2]) if rows else None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one state of the ledger throughout, whatever the writer commits meanwhile."""
+        self.db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.db.rollback()
+
+    def _value(self, sql: str) -> Any:  # noqa: ANN401 - whatever the query gives
+        return self._rows(sql)[0][0]
+
+    def _rows(self, sql: str, *parameters: object) -> list[Any]:
+        try:
+            return list(self.db.execute(sql, parameters).fetchall())
+        except sqlite3.ProgrammingError:
+            raise  # used from another thread, or closed: a mistake in this program
+        except sqlite3.OperationalError as error:
+            raise LedgerError(f"{self.path}: cannot be read now: {error}") from error
+        except sqlite3.DatabaseError as error:
+            mismatch = Mismatch(str(self.path), "a page of the file", "readable", str(error))
+            raise LedgerCorruptError(mismatch) from error
+
+
+_ENTRIES = (
+    f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
+    " WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
+)
+_CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
+
+
+def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database:
+    """Open the database file; text that is not UTF-8 any more is read with U+FFFD in it.
+
+    So damaged text reaches the check of its leaf, which names the entry, instead of ending the
+    query without saying where.
+    """
+    mode = "rwc" if writing else "ro"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=busy_seconds)
+    connection.text_factory = _lenient_text
+    return Database(connection, recursive_triggers=True, execute_plugins=False)
+
+
+def _lenient_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+    size, root, time_ns, note = row
+    if len(root) != HASH_BYTES:
+        place = f"checkpoint of size {size}"
+        raise LedgerCorruptError(
+            Mismatch(place, "root", f"{HASH_BYTES} bytes", root.hex() or "none")
+        )
+    return Checkpoint(size, Digest(root.hex()), time_ns, note)

@@ -1,0 +1,227 @@
+"""The one writer of the ledger: a group of entries is committed whole, or leaves nothing.
+
+- One transaction holds the group's entries, the checkpoint after it, its small blobs and what the
+  projections make of it. WAL with `synchronous=FULL`: when `append` returns, it is on the disk.
+- Whatever fails (a full disk, a busy database, a projection's rule), the transaction is rolled
+  back and the tree in memory is still the one on the disk.
+- One process writes (a lock file beside the database), from one thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from coordinator.errors import (
+    BlobError,
+    EntryError,
+    LedgerCorruptError,
+    LedgerError,
+    LedgerWriteError,
+    Mismatch,
+)
+from coordinator.ledger import schema
+from coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
+from coordinator.ledger.folder_store import fsync_folder
+from coordinator.ledger.lock import WriterLock
+from coordinator.ledger.merkle import Frontier
+from coordinator.ledger.projections import Projections
+from coordinator.ledger.reader import LedgerReader, connect
+from schemas.values import Digest
+
+SMALL_BLOB_BYTES = 1 << 16
+"""Blobs up to this size live inside the database, committed with the entries that name them."""
+
+
+class Ledger(LedgerReader):
+    """The ledger, open for appending; make it with `Ledger.open`."""
+
+    def __init__(
+        self,
+        db: Database,
+        path: Path,
+        projections: Projections,
+        lock: WriterLock,
+        clock: Callable[[], int],
+    ) -> None:
+        super().__init__(db, path, projections)
+        self._lock = lock
+        self._clock = clock
+        self._frontier = self._load_frontier()
+        if projections.outdated(db):
+            self.rebuild_projections()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        projections: Projections | None = None,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        busy_seconds: float = 5.0,
+    ) -> Ledger:
+        """Open the ledger at `path`, making it where there is none, and become its writer.
+
+        `clock` gives nanoseconds since 1970 for checkpoints and for drafts without a time. The
+        leaves are read once (about a second per million entries). Raises `LedgerLockedError`
+        while another process writes, `LedgerCorruptError` where the entries do not give the root
+        of the newest checkpoint, `LedgerError` where the file is no ledger of this program.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = WriterLock(path.with_name(path.name + ".lock"))
+        try:
+            db = _open_database(path, busy_seconds)
+            return cls(db, path, projections or Projections(), lock, clock)
+        except sqlite3.Error as error:
+            lock.release()
+            raise LedgerError(f"{path}: cannot be opened as a ledger: {error}") from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Close the database and let another process write."""
+        super().close()
+        self._lock.release()
+
+    @property
+    def size(self) -> int:
+        """Number of entries; the index of the next one."""
+        return self._frontier.size
+
+    @property
+    def root(self) -> Digest:
+        """Root of the tree over all entries."""
+        return Digest(self._frontier.root.hex())
+
+    def append(
+        self,
+        group: Sequence[EntryDraft | Entry],
+        small_blobs: Mapping[Digest, bytes] | None = None,
+    ) -> tuple[Entry, ...]:
+        """Commit a group and its small blobs; return the entries with their indices.
+
+        An `EntryDraft` gets the next index; an `Entry` must carry it. Blobs above
+        `SMALL_BLOB_BYTES` belong into the blob store, before this call. An empty group commits
+        nothing. Raises `EntryError` or `BlobError` for what may not be written,
+        `LedgerWriteError` when the database refuses; nothing of the group is stored then.
+        """
+        if not group:
+            return ()
+        now_ns = self._clock()
+        entries = self._numbered(group, now_ns)
+        blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
+        frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
+        with self._transaction(f"{len(entries)} entries"):
+            self.db.conn.executemany(_INSERT_BLOB, blobs)
+            self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
+            self.db.conn.execute(_INSERT_CHECKPOINT, (frontier.size, frontier.root, now_ns))
+            self.projections.apply(self.db, entries)
+        self._frontier = frontier
+        return entries
+
+    def rebuild_projections(self) -> None:
+        """Make the projections' tables again from the entries."""
+        with self._transaction("projections"):
+            self.projections.rebuild(self.db, self.entries())
+
+    def mark_pruned(self, digest: Digest, size: int) -> None:
+        """Record that a blob of `size` bytes was deleted on purpose; drop its content if inline."""
+        with self._transaction("a pruned blob"):
+            self.db.conn.execute(_MARK_PRUNED, (digest, size))
+
+    def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
+        return tuple(
+            _numbered(item, index, now_ns) for index, item in enumerate(group, self._frontier.size)
+        )
+
+    @contextmanager
+    def _transaction(self, what: str) -> Iterator[None]:
+        """Commit what happens inside, or nothing; SQLite's errors become `LedgerWriteError`."""
+        try:
+            self.db.conn.execute("BEGIN IMMEDIATE")
+            yield
+            self.db.conn.execute("COMMIT")
+        except sqlite3.ProgrammingError:
+            self.db.rollback()
+            raise  # used from another thread, or a projection's mistake
+        except sqlite3.Error as error:
+            self.db.rollback()
+            raise LedgerWriteError(
+                f"{self.path}: {what} not stored: {error}; nothing was changed, "
+                "so mend the cause (free space, other programs) and try again"
+            ) from error
+        except BaseException:
+            self.db.rollback()
+            raise
+
+    def _load_frontier(self) -> Frontier:
+        """Grow the tree from the stored leaves; it must be the newest checkpoint's."""
+        leaves = (row[0] for row in self.db.execute("SELECT leaf FROM entry ORDER BY idx"))
+        frontier = Frontier().grown(leaves)
+        checkpoint = self.checkpoint
+        expected = (checkpoint.size, checkpoint.root) if checkpoint else (0, super().root)
+        found = (frontier.size, Digest(frontier.root.hex()))
+        if expected != found:
+            mismatch = Mismatch(
+                "newest checkpoint",
+                "size and root",
+                f"{found[0]}, {found[1]} by the entries",
+                f"{expected[0]}, {expected[1]}",
+            )
+            raise LedgerCorruptError(mismatch)
+        return frontier
+
+
+_INSERT_ENTRY = (
+    f"INSERT INTO entry ({', '.join(COLUMNS)})"  # noqa: S608 - a constant
+    f" VALUES ({', '.join('?' for _ in COLUMNS)})"
+)
+_INSERT_CHECKPOINT = "INSERT INTO checkpoint (size, root, time_ns) VALUES (?, ?, ?)"
+_INSERT_BLOB = f"""INSERT INTO blob (digest, size, state, content)
+    VALUES (?, ?, '{schema.INLINE}', ?)
+    ON CONFLICT (digest) DO UPDATE SET
+        size = excluded.size, state = excluded.state, content = excluded.content
+    WHERE state = '{schema.PRUNED}'"""  # noqa: S608 - a constant
+_MARK_PRUNED = f"""INSERT INTO blob (digest, size, state) VALUES (?, ?, '{schema.PRUNED}')
+    ON CONFLICT (digest) DO UPDATE SET
+        size = excluded.size, state = excluded.state, content = NULL"""  # noqa: S608 - a constant
+
+
+def _open_database(path: Path, busy_seconds: float) -> Database:
+    db = connect(path, writing=True, busy_seconds=busy_seconds)
+    mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        raise LedgerError(f"{path}: its file system has no write-ahead log; use a local disk")
+    db.execute("PRAGMA synchronous=FULL")
+    schema.MIGRATIONS.apply(db)
+    schema.check_version(db, path)
+    fsync_folder(path.parent)
+    return db
+
+
+def _numbered(item: EntryDraft | Entry, index: int, now_ns: int) -> Entry:
+    if isinstance(item, EntryDraft):
+        return Entry.from_draft(item, index, now_ns)
+    if item.index != index:
+        raise EntryError(f"index: {item.index} is not allowed; the next entry is {index}")
+    return item
+
+
+def _blob_row(digest: Digest, content: bytes) -> tuple[Digest, int, bytes]:
+    if len(content) > SMALL_BLOB_BYTES:
+        raise BlobError(
+            f"blob {digest.short}: {len(content)} bytes are too many inside the ledger; "
+            f"put what is above {SMALL_BLOB_BYTES} bytes into the blob store"
+        )
+    found = Digest.of(content)
+    if found != digest:
+        raise BlobError(
+            f"blob {digest.short}: its bytes have the digest {found.short}; send both anew"
+        )
+    return digest, len(content), content

@@ -1,0 +1,80 @@
+"""Arrangement shared by the ledger's tests: drafts, a filled ledger, tampering with the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.entries import Entry, EntryDraft
+from coordinator.ledger.projections import Projection, Projections
+from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from schemas.values import DeviceId, Digest
+
+SMALL = b"small blob"
+LARGE = bytes(range(256)) * (SMALL_BLOB_BYTES // 128)
+
+
+def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -> EntryDraft:
+    """A draft like the coordinator's: JSON of mixed types, a device, no blobs."""
+    body = {"part": number, "samples": {"Katze": 3, "hund": number}, "share": 0.25, "note": "é"}
+    device = DeviceId(f"device-{number % 3}")
+    return EntryDraft(kind, str(device), body, device=device, **more)  # type: ignore[arg-type]
+
+
+def _count(db: Database, entry: Entry) -> None:
+    db.execute(
+        "INSERT INTO parts VALUES (?, 1, ?) ON CONFLICT (device) DO UPDATE SET"
+        " accepted = accepted + 1, newest = excluded.newest",
+        (entry.device, entry.index),
+    )
+
+
+def _forget(db: Database, entry: Entry) -> None:
+    db.execute("DELETE FROM parts WHERE device = ?", (entry.device,))
+
+
+PARTS = Projection(
+    name="parts",
+    columns={"device": str, "accepted": int, "newest": int},
+    key=("device",),
+    rules={"contribution.accepted": _count, "contribution.withdrawn": _forget},
+)
+TABLES = Projections([PARTS])
+
+
+def open_store(folder: Path) -> BlobStore:
+    return BlobStore(folder / "blobs")
+
+
+def fill(folder: Path) -> Path:
+    """Write a ledger of 12 entries in 3 groups, with a small and a large blob; return its path."""
+    path = folder / "ledger.db"
+    with Ledger.open(path, TABLES, clock=lambda: 1_000) as ledger:
+        blobs = Blobs(ledger, open_store(folder))
+        small = blobs.stage([SMALL, LARGE])
+        named = (Digest.of(SMALL), Digest.of(LARGE))
+        ledger.append([draft(n) for n in range(4)])
+        ledger.append([draft(4), draft(5, blobs=named), draft(6), draft(7)], small)
+        ledger.append([draft(8), draft(9), draft(10, kind="contribution.withdrawn"), draft(11)])
+    return path
+
+
+@contextmanager
+def tampering(path: Path) -> Iterator[sqlite3.Connection]:
+    """Edit the file as somebody who has it can: without guards."""
+    connection = sqlite3.connect(path)
+    triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+    for (name,) in triggers.fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+    yield connection
+    connection.commit()
+    connection.close()
+
+
+def entry_row(connection: sqlite3.Connection, index: int) -> list[object]:
+    return list(connection.execute("SELECT * FROM entry WHERE idx = ?", (index,)).fetchone())

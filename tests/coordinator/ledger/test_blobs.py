@@ -1,0 +1,195 @@
+"""Blobs come out with the digest they were asked by, or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.errors import BlobCorruptError, BlobError, BlobMissingError, BlobPrunedError
+from coordinator.ledger import folder_store
+from coordinator.ledger.blobs import Blobs, BlobStore, prune
+from coordinator.ledger.store import Ledger
+from schemas.values import Digest
+from tests.coordinator.ledger.support import LARGE, SMALL, draft
+
+KINDS = ["folder", "file", "memory"]
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    location = {
+        "folder": tmp_path / "blobs",
+        "file": f"file://{tmp_path}/blobs",
+        "memory": f"memory://{tmp_path}/blobs",
+    }[request.param]
+    return BlobStore(location)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
+
+
+def test_what_was_put_is_got(store: BlobStore) -> None:
+    for data in (b"", SMALL, LARGE):
+        digest = store.put(data)
+        assert digest == Digest.of(data)
+        assert store.get(digest) == data
+        assert store.has(digest)
+        assert store.size(digest) == len(data)
+
+
+def test_a_file_is_put_part_by_part(store: BlobStore, tmp_path: Path) -> None:
+    data = os.urandom(folder_store.PART_BYTES + 17)
+    source = tmp_path / "model.onnx"
+    source.write_bytes(data)
+    digest = store.put_file(source)
+    assert digest == Digest.of(data)
+    assert [len(part) for part in store.parts(digest)] == [folder_store.PART_BYTES, 17]
+
+
+def test_a_missing_blob_is_named(store: BlobStore) -> None:
+    digest = Digest.of(b"nothing")
+    assert not store.has(digest)
+    with pytest.raises(BlobMissingError, match=digest):
+        store.get(digest)
+
+
+def test_a_deleted_blob_is_gone_and_deleting_it_again_is_fine(store: BlobStore) -> None:
+    digest = store.put(SMALL)
+    store.delete(digest)
+    store.delete(digest)
+    assert not store.has(digest)
+
+
+def test_damaged_bytes_are_refused_and_mended_by_putting_again(store: BlobStore) -> None:
+    digest = store.put(SMALL)
+    store.place.write(digest, [b"smell blob"])
+    with pytest.raises(BlobCorruptError, match=f"digest {Digest.of(b'smell blob')}"):
+        store.get(digest)
+    store.put(SMALL)
+    assert store.get(digest) == SMALL
+
+
+def test_putting_twice_writes_once(folder: BlobStore) -> None:
+    digest = folder.put(SMALL)
+    path = folder.local_path(digest)
+    assert path is not None
+    before = path.stat().st_ino
+    folder.put(SMALL)
+    assert path.stat().st_ino == before
+
+
+def test_only_a_folder_gives_paths(folder: BlobStore, tmp_path: Path) -> None:
+    digest = folder.put(SMALL)
+    path = folder.local_path(digest)
+    assert path == tmp_path / "blobs" / digest[:2] / digest
+    assert path.read_bytes() == SMALL
+    assert folder.local_path(Digest.of(b"nothing")) is None
+    remote = BlobStore(f"memory://{tmp_path}")
+    assert remote.local_path(remote.put(SMALL)) is None
+
+
+@pytest.mark.parametrize("call", ["os.fsync", "Path.replace"])
+def test_a_write_that_fails_leaves_neither_blob_nor_scraps(
+    folder: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    folder.put(b"first, so that the folders exist")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if call == "os.fsync":
+            patch.setattr(os, "fsync", fail)
+        else:
+            patch.setattr(Path, "replace", fail)
+        with pytest.raises(BlobError, match="cannot be written: No space left on device"):
+            folder.put(SMALL)
+    assert not folder.has(Digest.of(SMALL))
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
+def test_bytes_and_names_are_durable_before_put_returns(
+    folder: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_fsync(handle: int) -> None:
+        events.append("fsync " + str(Path(f"/proc/self/fd/{handle}").readlink()))
+        fsync(handle)
+
+    def note_replace(self: Path, target: Path) -> Path:
+        events.append("rename")
+        return replace(self, target)
+
+    folder.put(b"first, so that the folders exist")
+    digest = Digest.of(SMALL)
+    folder.place.write(digest, [])  # makes the folder of this digest
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    folder.put(SMALL)
+    assert [event.split("/")[0].strip() for event in events] == ["fsync", "rename", "fsync"]
+    assert "/incoming/" in events[0]
+    assert events[2].endswith(f"/blobs/{digest[:2]}")
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: BlobStore, tmp_path: Path) -> None:
+    with pytest.raises(BlobError, match=r"absent: cannot be read: No such file"):
+        folder.put_file(tmp_path / "absent")
+
+
+def test_an_unknown_scheme_is_named() -> None:
+    with pytest.raises(BlobError, match="blobs: 'nonsense://x' cannot be opened"):
+        BlobStore("nonsense://x")
+
+
+def test_a_missing_fsspec_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(
+        BlobError, match=r"needs fsspec; `pip install 'fleetledger\[coordinator\]'`"
+    ):
+        BlobStore("memory://x")
+
+
+def test_small_blobs_come_from_the_ledger_and_large_ones_from_the_store(
+    folder: BlobStore, tmp_path: Path
+) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        blobs = Blobs(ledger, folder)
+        small = blobs.stage([SMALL, LARGE])
+        assert small == {Digest.of(SMALL): SMALL}
+        assert not blobs.has(Digest.of(SMALL))
+        ledger.append([draft(0)], small)
+        for data in (SMALL, LARGE):
+            assert blobs.get(Digest.of(data)) == data
+            assert blobs.size(Digest.of(data)) == len(data)
+        assert not folder.has(Digest.of(SMALL))
+
+
+@pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
+def test_a_pruned_blob_says_so_and_may_come_back(
+    folder: BlobStore, tmp_path: Path, data: bytes
+) -> None:
+    digest = Digest.of(data)
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        blobs = Blobs(ledger, folder)
+        ledger.append([draft(0, blobs=(digest,))], blobs.stage([data]))
+        prune(ledger, folder, digest)
+        assert not blobs.has(digest)
+        with pytest.raises(BlobPrunedError, match=f"{len(data)} bytes, deleted by retention"):
+            blobs.get(digest)
+        ledger.append([draft(1)], blobs.stage([data]))
+        assert blobs.get(digest) == data
+
+
+def test_pruning_what_is_not_held_is_refused(folder: BlobStore, tmp_path: Path) -> None:
+    with (
+        Ledger.open(tmp_path / "ledger.db") as ledger,
+        pytest.raises(BlobMissingError, match="not held, so it cannot be pruned"),
+    ):
+        prune(ledger, folder, Digest.of(b"nothing"))

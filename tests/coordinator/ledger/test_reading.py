@@ -1,0 +1,92 @@
+"""Reading by index, range and kind, also while another process writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from coordinator.errors import LedgerCorruptError, LedgerError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.store import Ledger
+from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
+
+
+def test_ranges_and_kinds_select_entries(tmp_path: Path) -> None:
+    with LedgerReader.open_read_only(fill(tmp_path)) as reader:
+        assert [entry.index for entry in reader.entries(3, 6)] == [3, 4, 5]
+        assert [entry.index for entry in reader.entries(10)] == [10, 11]
+        assert [entry.index for entry in reader.entries(kind="contribution.withdrawn")] == [10]
+        assert list(reader.entries(12)) == []
+        assert reader.entry(5).body["part"] == 5
+        with pytest.raises(LedgerError, match="index: 12 is not in the ledger; it holds 0 to 11"):
+            reader.entry(12)
+
+
+def test_more_entries_than_a_page_come_in_order(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        for _ in range(3):
+            ledger.append([draft(n) for n in range(500)])
+        assert [entry.index for entry in ledger.entries()] == list(range(1500))
+
+
+def test_a_reader_sees_what_the_writer_commits_after_it_opened(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.append([draft(0)])
+        with LedgerReader.open_read_only(path) as reader:
+            assert reader.size == 1
+            ledger.append([draft(1)])
+            assert (reader.size, reader.root) == (2, ledger.root)
+            with reader.snapshot():
+                assert reader.size == 2
+                ledger.append([draft(2)])
+                assert reader.size == 2
+            assert reader.size == 3
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    with (
+        LedgerReader.open_read_only(fill(tmp_path)) as reader,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        reader.db.execute("DELETE FROM blob")
+
+
+def test_a_missing_ledger_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"ledger\.db: no ledger there; start the coordinator"):
+        LedgerReader.open_read_only(tmp_path / "ledger.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 100])
+def test_a_file_that_is_no_ledger_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match=r"ledger\.db: "):
+        LedgerReader.open_read_only(path)
+
+
+def test_a_changed_entry_is_never_handed_out(tmp_path: Path) -> None:
+    path = fill(tmp_path)
+    with tampering(path) as connection:
+        connection.execute("UPDATE entry SET actor = 'nobody' WHERE idx = 6")
+    with LedgerReader.open_read_only(path) as reader:
+        entries = reader.entries()
+        assert [next(entries).index for _ in range(6)] == list(range(6))
+        with pytest.raises(LedgerCorruptError, match=r"entry 6 \(contribution.accepted\): leaf"):
+            next(entries)
+
+
+def test_a_ledger_whose_writer_died_is_read_from_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.open(path, TABLES)
+    ledger.append([draft(0)])
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("ledger.db", "ledger.db-wal"):
+        (copy / name).write_bytes((tmp_path / name).read_bytes())
+    ledger.close()
+    with LedgerReader.open_read_only(copy / "ledger.db") as reader:
+        assert reader.size == 1
