@@ -1,0 +1,29 @@
+"""What a method says of itself without importing either half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LEARN = "learn"
+"""The phase that every method has: local data become contributions."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A method's name, its source, and what each phase needs on a device.
+
+    `needs` maps a phase to names such as `numpy`, `onnxruntime` and `torch`; a device lists what
+    it has in its birth, and the coordinator invites it only to what it can run.
+    """
+
+    name: str
+    title: str
+    citation: str
+    payload_kinds: tuple[str, ...]
+    needs: Mapping[str, frozenset[str]]
+
+    def can_run(self, phase: str, features: frozenset[str]) -> bool:
+        """Whether a device with these features can run the phase; unknown phases never run."""
+        needed = self.needs.get(phase)
+        return needed is not None and needed <= features

@@ -1,0 +1,22 @@
+"""The errors of the methods.
+
+MethodError
+├── UnknownMethodError   no method has this name
+└── ContributionError    a payload breaks the rules of its method
+"""
+
+from __future__ import annotations
+
+from schemas.errors import FleetledgerError
+
+
+class MethodError(FleetledgerError):
+    """Base of the methods' errors."""
+
+
+class UnknownMethodError(MethodError):
+    """No method has this name."""
+
+
+class ContributionError(MethodError):
+    """A payload breaks the rules of its method; the text names field, value and way out."""

@@ -1,0 +1,51 @@
+"""Methods by name: their cards, and their halves, imported only when they are wanted.
+
+To add a method: a folder beside `stsa`, and a line in `METHODS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from methods.card import LEARN, Card
+from methods.errors import UnknownMethodError
+from schemas.presence import Capabilities
+
+METHODS = ("stsa",)
+"""Names of the methods: each is a folder of this package."""
+
+
+def card(name: str) -> Card:
+    """Return a method's card; raise `UnknownMethodError` for a name that is none."""
+    found = _module(name, "").CARD
+    assert isinstance(found, Card)
+    return found
+
+
+def cards() -> tuple[Card, ...]:
+    """Return the cards of all methods."""
+    return tuple(card(name) for name in METHODS)
+
+
+def load_device(name: str) -> ModuleType:
+    """Import and return the device half of a method."""
+    return _module(name, ".device")
+
+
+def load_coordinator(name: str) -> ModuleType:
+    """Import and return the coordinator half of a method."""
+    return _module(name, ".coordinator")
+
+
+def can_learn(capabilities: Capabilities, method: str) -> bool:
+    """Whether a device with these capabilities can run the learning phase of a method."""
+    return card(method).can_run(LEARN, capabilities.features)
+
+
+def _module(name: str, half: str) -> ModuleType:
+    if name not in METHODS:
+        raise UnknownMethodError(
+            f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}"
+        )
+    return importlib.import_module(f"methods.{name}{half}")

@@ -1,0 +1,102 @@
+"""What the operator sees is read from the projections, and they are a function of the entries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator import views
+from coordinator.core import commands
+from coordinator.core.rules import ModelRules, Rules, StageRules
+from coordinator.errors import CommandError
+from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.store import Ledger
+from coordinator.paths import ledger_path
+from coordinator.projections import TABLES
+from schemas.contributions import PartKey, Withdrawal
+from schemas.models import ModelStatus
+from schemas.reports import ClassResult, Evaluation
+from tests.coordinator.core.harness import Bench, contribution, exported, names
+from tests.coordinator.core.test_models import wanted
+
+RULES = Rules(stages=StageRules(quiet_seconds=1), models=ModelRules(solve_every_seconds=5))
+
+
+def story() -> Bench:
+    """Two devices, a replaced and a withdrawn part, a merge, a rename, and a model that runs."""
+    bench = Bench(RULES)
+    bench.begin("dev-1", "dev-2", classes=("cat", "Cat", "dog"))
+    bench.give("dev-1", contribution("a", samples={"cat": 3, "dog": 2}))
+    bench.give("dev-1", contribution("b", revision=1, samples={"cat": 4}))
+    bench.give("dev-1", contribution("w", part=1, samples={"dog": 9}))
+    bench.message("dev-1", Withdrawal(key=PartKey(stage=1, part=1), revision=1, reason="moved"))
+    bench.give("dev-2", contribution("c", samples={"Cat": 5, "dog": 1}))
+    bench.command(commands.MergeClasses(source=names("Cat")[0], target=names("cat")[0]))
+    bench.command(commands.RenameClass(old=names("dog")[0], new=names("hound")[0]))
+    bench.wait(1)
+    bench.make_model(wanted(bench.wait(0)))
+    manifest = exported(1).manifest.digest
+    bench.message("dev-1", ModelStatus(version=1, manifest=manifest, state="active"))
+    evaluation = Evaluation(
+        model_version=1,
+        manifest=manifest,
+        results={names("cat")[0]: ClassResult(correct=3, total=4)},
+        provider="CPUExecutionProvider",
+        seconds=0.1,
+        bytes_up=10,
+        bytes_down=20,
+    )
+    bench.message("dev-1", evaluation)
+    return bench
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A coordinator's home whose ledger holds the story."""
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        for body, device, time_ns in story().entries:
+            values = body.model_dump(mode="json")
+            draft = EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)
+            ledger.append([draft])
+    return tmp_path
+
+
+def test_classes_show_index_other_names_and_the_images_that_are_held(home: Path) -> None:
+    found = [(row.index, row.name, row.aliases, row.samples) for row in views.classes(home)]
+    assert found == [(0, "cat", ("Cat",), 9), (2, "hound", ("dog",), 1)]
+
+
+def test_stages_say_why_they_were_opened_and_closed(home: Path) -> None:
+    (stage,) = views.stages(home)
+    assert stage.contributions == 2
+    assert stage.opened == "by operator"
+    assert "quorum" in stage.closed
+    assert "2 of 2 devices" in stage.closed
+
+
+def test_devices_show_what_they_gave_and_how_well_their_model_does(home: Path) -> None:
+    first, second = views.devices(home)
+    assert (first.contributions, first.samples, first.active_version) == (1, 4, 1)
+    assert first.accuracy == 0.75
+    assert (second.contributions, second.samples, second.active_version) == (1, 6, None)
+    assert second.accuracy is None
+
+
+def test_models_show_where_they_run(home: Path) -> None:
+    (model,) = views.models(home)
+    assert (model.version, model.state, model.running_on) == (1, "desired", 1)
+    facts = dict(views.model_facts(home, 1))
+    assert facts["class_names"] == "cat, hound"
+    assert facts["running_on"] == "dev-1"
+    with pytest.raises(CommandError, match="version: 2 is not a model"):
+        views.model_facts(home, 2)
+
+
+def test_a_rebuild_of_the_projections_gives_equal_rows(home: Path) -> None:
+    with Ledger.open(ledger_path(home), TABLES) as ledger:
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
+        ledger.db.execute("UPDATE contribution SET samples = 99")
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is not None
+        ledger.rebuild_projections()
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
