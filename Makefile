@@ -1,0 +1,62 @@
+# The chores of fleetledger. Needed on the machine: Python 3.10 or later, pip and make.
+#
+#   make demo      install into .venv (no torch) and let a fleet of five devices learn digits
+#   make test      install what the tests need, then lint, type check and test
+#   make lint      only the checks that run no test
+#   make format    bring the source into its one layout
+#   make schemas   write docs/protocol again from the models in schemas/
+#   make bench     run every benchmark; each prints its claim, hardware and versions
+#   make clean     remove .venv and all caches
+#
+# Another Python: make test PYTHON=python3.12 VENV=.venv312
+# One test file:  make test PYTEST_ARGS=tests/test_door.py
+# Demo options:   make demo DEMO_ARGS="--form compact --out runs/compact"
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint format schemas bench clean
+
+demo: $(VENV)/.demo-installed
+	$(BIN)/fleetledger demo $(DEMO_ARGS)
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m schemas.generate --check
+
+format: $(VENV)/.test-installed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+schemas: $(VENV)/.test-installed
+	$(BIN)/python -m schemas.generate
+
+bench: $(VENV)/.test-installed
+	set -e; for program in benchmarks/*/run.py; do echo "== $$program"; $(BIN)/python $$program; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache .hypothesis
+
+# Stamps: a re-run installs nothing unless pyproject.toml has changed.
+$(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[simulator,cpu]'
+	touch $@
+
+$(VENV)/.test-installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[simulator,cpu,dev]'
+	touch $@ $(VENV)/.demo-installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fleetledger needs Python 3.10 or later: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -1,0 +1,168 @@
+"""The folders are the architecture, and here it is proven."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    "coordinator",
+    "device_agent",
+    "export",
+    "learning",
+    "methods",
+    "schemas",
+    "simulator",
+    "transport",
+)
+ON_THE_DEVICE = ("device_agent", "learning/numerics", "schemas", "transport")
+ABSENT_ON_A_DEVICE = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "matplotlib")
+METHOD_FILES = {
+    "README.md",
+    "__init__.py",
+    "coordinator.py",
+    "device.py",
+    "messages.py",
+    "settings.py",
+}
+MOST_LINES = 400
+MOST_LINES_OF_A_FUNCTION = 60
+
+Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def product_files() -> list[Path]:
+    files = [ROOT / "fleetledger.py"]
+    for room in ROOMS:
+        files += sorted((ROOT / room).rglob("*.py"))
+    return files
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in product_files():
+        yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def public(body: list[ast.stmt]) -> Iterator[Documented]:
+    """Return public definitions, and those of public classes, in the order of the file."""
+    for node in body:
+        if isinstance(node, Documented) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body)
+
+
+def is_overload(node: Documented) -> bool:
+    return any(ast.unparse(mark).endswith("overload") for mark in node.decorator_list)
+
+
+def import_names(folder: str) -> list[str]:
+    names = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names.append(".".join(part for part in parts if part != "__init__"))
+    return names
+
+
+def methods() -> list[Path]:
+    return sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
+
+
+def test_the_rooms_are_those_of_the_layout() -> None:
+    present = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
+    assert present == set(ROOMS)
+
+
+def test_the_type_checker_the_import_rules_and_the_wheel_know_every_room() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = ", ".join(f'"{room}"' for room in ROOMS)
+    assert f"packages = [{listed}]" in text
+    assert f"root_packages = [{listed}]" in text
+    for room in ROOMS:
+        assert f'"{room}*"' in text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_says_that_it_is_typed(room: str) -> None:
+    assert (ROOT / room / "py.typed").exists()
+
+
+def test_imports_run_one_way() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    command = str(program) if program.exists() else shutil.which("lint-imports")
+    assert command, "import-linter is not installed: pip install 'fleetledger[dev]'"
+    done = subprocess.run(
+        [command, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_everything_on_the_device_imports_without_torch_and_the_export_tools() -> None:
+    names = [name for folder in ON_THE_DEVICE for name in import_names(folder)]
+    names += [f"methods.{method.name}.device" for method in methods()]
+    # A main module runs when it is imported.
+    names = [name for name in names if not name.endswith("__main__")]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {ABSENT_ON_A_DEVICE!r}: sys.modules[name] = None\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_method_has_the_same_files() -> None:
+    assert methods()
+    for folder in methods():
+        missing = METHOD_FILES - {path.name for path in folder.iterdir()}
+        assert not missing, f"{folder.name} lacks {sorted(missing)}"
+
+
+def test_every_module_and_public_name_has_a_docstring() -> None:
+    bare = []
+    for name, tree in trees():
+        if ast.get_docstring(tree) is None:
+            bare.append(name)
+        bare += [
+            f"{name}:{node.lineno} {node.name}"
+            for node in public(tree.body)
+            if ast.get_docstring(node) is None and not is_overload(node)
+        ]
+    assert not bare, "\n".join(bare)
+
+
+def test_files_stay_small() -> None:
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in product_files() + tests}
+    long = sorted(((count, path) for path, count in lines.items() if count > MOST_LINES))
+    assert not long, "\n".join(f"{path.relative_to(ROOT)}: {count} lines" for count, path in long)
+
+
+def test_functions_stay_small() -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}: {length} lines"
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_nothing_unpickles() -> None:
+    pattern = re.compile(r"^\s*(import|from) (pickle|cPickle|dill|cloudpickle|shelve|marshal)\b")
+    guilty = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in product_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.match(line) or "allow_pickle=True" in line
+    ]
+    assert not guilty
