@@ -46,6 +46,8 @@ class Core:
                 return ask(AnnounceCoordinator(self.state.size)) + self.devices.remind_all()
             case inputs.DeviceMessage(device, envelope):
                 return self.devices.message(device, envelope, now_ns)
+            case inputs.UnreadableMessage(device, reason):
+                return self.devices.complain(device, reason, now_ns)
             case inputs.PayloadStored(device, contribution):
                 return self.intake.payload_stored(device, contribution, now_ns)
             case inputs.PayloadUnusable(device, contribution, reason):

@@ -50,11 +50,11 @@ class Devices:
             text = (
                 f"sender: {envelope.header.sender!r} sent on the topic of {str(device)!r}; ignored"
             )
-            return self._complain(device, text, now_ns)
+            return self.complain(device, text, now_ns)
         try:
             return self._by_kind(device, envelope, now_ns)
         except SchemaError as error:
-            return self._complain(device, str(error), now_ns)
+            return self.complain(device, str(error), now_ns)
 
     def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         match envelope.header.kind:
@@ -69,7 +69,7 @@ class Devices:
             text = (
                 f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
             )
-            return self._complain(device, text, now_ns)
+            return self.complain(device, text, now_ns)
         match envelope.header.kind:
             case Birth.kind:
                 return self._born(device, envelope.header.boot, envelope.read(Birth))
@@ -93,6 +93,12 @@ class Devices:
                 )
             case kind:
                 raise SchemaError(f"kind: {kind!r} is not a message of devices; see docs/protocol")
+
+    def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
+        """Tell a device what is wrong with its message, not more often than it may be refused."""
+        if not self._live.device(device).may_refuse(now_ns, self._rules.refusals_per_minute):
+            return Decision()
+        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
     def remind_all(self) -> Decision:
         """Publish every device's assignment and desired model again, as a broker may forget."""
@@ -212,8 +218,3 @@ class Devices:
             bytes_down=evaluation.bytes_down,
         )
         return record_for(device, body)
-
-    def _complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
-        if not self._live.device(device).may_refuse(now_ns, self._rules.refusals_per_minute):
-            return Decision()
-        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))

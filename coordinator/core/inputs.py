@@ -25,6 +25,14 @@ class DeviceMessage:
 
 
 @dataclass(frozen=True)
+class UnreadableMessage:
+    """Bytes on a device's topic that are no envelope of ours."""
+
+    device: DeviceId
+    reason: str
+
+
+@dataclass(frozen=True)
 class PayloadStored:
     """A payload arrived whole, was checked by the method, and is in the blob store."""
 
@@ -89,6 +97,7 @@ class Tick:
 Input = (
     Connected
     | DeviceMessage
+    | UnreadableMessage
     | PayloadStored
     | PayloadUnusable
     | PayloadMissing

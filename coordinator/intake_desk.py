@@ -1,0 +1,114 @@
+"""Takes payloads in: fetches what is offered, has the method check it, and stores it.
+
+Nothing is stored before the digest, the size and the method's own checks are right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol
+
+from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from coordinator.core.requests import TakePayload
+from coordinator.ledger.blobs import BlobStore
+from coordinator.ledger.store import SMALL_BLOB_BYTES
+from coordinator.workshop import Finished, Workshop
+from schemas.errors import FleetledgerError
+from schemas.offers import Offer
+from schemas.values import DeviceId, Digest
+
+log = logging.getLogger("coordinator.intake")
+
+FETCH_SECONDS = 600.0
+
+Check = Callable[[str, Mapping[str, Any], bytes], Mapping[str, int]]
+"""A method's check of a payload: (method, settings, payload) to its samples per class name."""
+
+
+class Fetcher(Protocol):
+    """The part of a block exchange that fetches."""
+
+    def fetch(
+        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+    ) -> Future[Path]:
+        """Fetch what `peer` offered into `destination`."""
+
+
+class IntakeDesk:
+    """Fetching, checking and storing of payloads."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        workshop: Workshop,
+        store: BlobStore,
+        folder: Path,
+        check: Check,
+    ) -> None:
+        self._fetcher = fetcher
+        self._workshop = workshop
+        self._store = store
+        self._folder = folder
+        self._check = check
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, request: TakePayload) -> None:
+        """Begin to take a payload in; the workshop's results tell how it ended."""
+        offer = request.contribution.offer
+        if offer is None:
+            self._workshop.payload_job(lambda: self._judge(request, request.attachment))
+            return
+        if self._store.has(offer.digest):
+            self._workshop.payload_job(
+                lambda: self._judge(request, self._store.get(offer.digest))
+            )
+            return
+        destination = self._folder / offer.digest
+        future = self._fetcher.fetch(offer, destination, request.device, seconds=FETCH_SECONDS)
+        future.add_done_callback(lambda fetched: self._fetched(request, fetched))
+
+    def _fetched(self, request: TakePayload, fetched: Future[Path]) -> None:
+        error = fetched.exception()
+        if error is not None:
+            log.warning("%s: payload not fetched: %s", request.device, error)
+            missing = PayloadMissing(request.device, request.contribution, str(error))
+            self._workshop.put(Finished(missing))
+            return
+        self._workshop.payload_job(lambda: self._judge_file(request, fetched.result()))
+
+    def _judge_file(self, request: TakePayload, path: Path) -> Finished:
+        try:
+            return self._judge(request, path.read_bytes())
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _judge(self, request: TakePayload, payload: bytes) -> Finished:
+        contribution = request.contribution
+        fault = self._fault(request, payload)
+        if fault:
+            log.warning("%s: payload refused: %s", request.device, fault)
+            return Finished(PayloadUnusable(request.device, contribution, fault))
+        stored = PayloadStored(request.device, contribution)
+        if len(payload) <= SMALL_BLOB_BYTES:
+            return Finished(stored, {contribution.payload: payload})
+        self._store.put(payload)
+        return Finished(stored)
+
+    def _fault(self, request: TakePayload, payload: bytes) -> str:
+        contribution = request.contribution
+        if len(payload) != contribution.payload_bytes:
+            return f"payload_bytes: {contribution.payload_bytes} promised, {len(payload)} came"
+        digest = Digest.of(payload)
+        if digest != contribution.payload:
+            return f"payload: promised {contribution.payload.short}, {digest.short} came"
+        lineage = request.lineage
+        try:
+            samples = self._check(lineage.method, lineage.settings, payload)
+        except FleetledgerError as error:
+            return str(error)
+        if dict(samples) != dict(contribution.samples):
+            return "samples: the payload counts other images than the message says"
+        return ""

@@ -1,0 +1,91 @@
+"""Puts a coordinator together and runs it: the program behind `fleetledger coordinator serve`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from coordinator.engine import Engine
+from coordinator.intake_desk import IntakeDesk
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.library import Library
+from coordinator.model_maker import ModelMaker, check_payload
+from coordinator.operator import OperatorInbox
+from coordinator.paths import blob_folder
+from coordinator.settings import CoordinatorSettings, load, read_password
+from coordinator.shell import Parts, Shell
+from coordinator.workshop import Workshop
+from schemas.envelope import Sender, encode
+from schemas.presence import CoordinatorDeath
+from schemas.topics import FleetTopics
+from schemas.values import BootId
+from transport.interface import Outgoing
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+from transport.transfer import BlockExchange
+
+log = logging.getLogger("coordinator")
+
+
+def serve(home: Path) -> None:
+    """Serve the fleet of `home` until SIGINT or SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = load(home)
+    with ExitStack() as stack:
+        shell = assemble(home, settings, stack)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: shell.stop())
+        shell.start()
+        stack.callback(shell.say_goodbye)
+        log.info("serving fleet %s from %s", settings.fleet, home)
+        shell.run()
+
+
+def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> Shell:
+    """Put the parts together; what must be closed is put on `stack`."""
+    engine = Engine.open(home, settings.rules)
+    stack.callback(engine.close)
+    inbox = OperatorInbox(home)
+    stack.callback(inbox.close)
+    topics = FleetTopics(settings.fleet)
+    sender = Sender(settings.fleet, settings.broker.username, BootId.fresh())
+    password = read_password(home, settings)
+    control = _connection(settings, password, topics, sender)
+    exchange = BlockExchange(
+        MqttConnection(_mqtt_settings(settings, password, role="data")),
+        topics,
+        Sender(settings.fleet, settings.broker.username, BootId.fresh()),
+    )
+    exchange.start()
+    stack.callback(exchange.stop)
+    workshop = Workshop(control.wake)
+    stack.callback(workshop.stop)
+    store = BlobStore(settings.blobs or blob_folder(home))
+    desk = IntakeDesk(exchange, workshop, store, home / "incoming", check_payload)
+    library = Library(exchange, lambda: Blobs(engine.ledger, store))
+    maker = ModelMaker(home, store)
+    return Shell(
+        Parts(topics, sender, control, engine, inbox, workshop, desk, maker, library)
+    )
+
+
+def _connection(
+    settings: CoordinatorSettings, password: str | None, topics: FleetTopics, sender: Sender
+) -> MqttConnection:
+    death = sender.seal(CoordinatorDeath(), sent_ms=0)
+    will = Outgoing(topics.coordinator_state, encode(death), qos=1, retain=True)
+    return MqttConnection(_mqtt_settings(settings, password, role="control"), will=will)
+
+
+def _mqtt_settings(
+    settings: CoordinatorSettings, password: str | None, *, role: str
+) -> MqttSettings:
+    return MqttSettings(
+        client_id=f"{settings.broker.username}.{role}",
+        host=settings.broker.host,
+        port=settings.broker.port,
+        user=settings.broker.username if password is not None else None,
+        password=password,
+    )

@@ -1,0 +1,221 @@
+"""The coordinator's shell over a connection: gathers inputs, lets the engine commit, carries out.
+
+One thread owns the engine. A group is what has come within a few milliseconds; messages are
+acknowledged to the broker after the group is committed, and only then are requests carried out.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coordinator.core import inputs
+from coordinator.core.requests import (
+    AnnounceCoordinator,
+    AnswerOperator,
+    ExportHead,
+    Request,
+    SendToDevice,
+    SolveHead,
+    TakePayload,
+)
+from coordinator.engine import Engine, answer_operator
+from coordinator.errors import LedgerError
+from coordinator.intake_desk import IntakeDesk
+from coordinator.library import Library
+from coordinator.model_maker import ModelMaker
+from coordinator.operator import OperatorInbox
+from coordinator.workshop import Workshop
+from schemas.envelope import Sender, decode, encode
+from schemas.errors import SchemaError
+from schemas.message import Message
+from schemas.presence import CoordinatorBirth, CoordinatorDeath
+from schemas.topics import FleetTopics
+from schemas.values import Digest
+from transport.errors import TransportError
+from transport.interface import Connected, Connection, Disconnected, Outgoing, Problem, Received
+
+log = logging.getLogger("coordinator")
+
+GROUP_MESSAGES = 64
+GROUP_SECONDS = 0.02
+TICK_SECONDS = 0.2
+OPERATOR_SECONDS = 0.1
+_RETRY_COMMIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the shell is put together from."""
+
+    topics: FleetTopics
+    sender: Sender
+    connection: Connection
+    engine: Engine
+    inbox: OperatorInbox
+    workshop: Workshop
+    desk: IntakeDesk
+    maker: ModelMaker
+    library: Library
+
+
+@dataclass
+class _Group:
+    """Inputs that are committed together."""
+
+    happenings: list[inputs.Input] = field(default_factory=list)
+    messages: list[Received] = field(default_factory=list)
+    small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+
+
+class Shell:
+    """Runs a coordinator until `stop` is called."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stopping = False
+        self._next_tick = 0.0
+        self._next_operator = 0.0
+
+    def start(self) -> None:
+        """Subscribe and begin to connect."""
+        topics = self._parts.topics
+        self._parts.connection.subscribe(*topics.from_every_device("state", "msg"))
+        self._parts.connection.subscribe(*topics.from_every_device("hb"), qos=0)
+        self._parts.connection.start()
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        while not self._stopping:
+            self.step()
+
+    def stop(self) -> None:
+        """End `run` soon; may be called from a signal handler."""
+        self._stopping = True
+        self._parts.connection.wake()
+
+    def say_goodbye(self) -> None:
+        """Publish the coordinator's death, so that devices hold back, and leave the broker."""
+        self._publish_state(CoordinatorDeath(reason="stopped by its operator"))
+        self._parts.connection.stop()
+
+    def step(self, seconds: float = TICK_SECONDS) -> None:
+        """Gather one group, commit it, carry out what it asks for."""
+        group = self._gather(seconds)
+        if not group.happenings:
+            return
+        try:
+            requests = self._parts.engine.process(group.happenings, group.small_blobs)
+        except LedgerError:
+            # Nothing was acknowledged, so nothing is lost: outboxes and broker bring it again.
+            log.exception("a group of %d inputs was not committed", len(group.happenings))
+            time.sleep(_RETRY_COMMIT_SECONDS)
+            return
+        for message in group.messages:
+            self._parts.connection.acknowledge(message)
+        for request in requests:
+            self._carry_out(request)
+        answer_operator(self._parts.inbox, requests)
+
+    def _gather(self, seconds: float) -> _Group:
+        group = _Group()
+        began = time.monotonic()
+        event = self._parts.connection.next_event(seconds)
+        while event is not None:
+            self._take(event, group)
+            if len(group.messages) >= GROUP_MESSAGES or time.monotonic() - began > seconds:
+                break
+            event = self._parts.connection.next_event(0)
+        for finished in self._parts.workshop.results():
+            group.happenings.append(finished.happening)
+            group.small_blobs.update(finished.small_blobs)
+        group.happenings.extend(self._commands())
+        group.happenings.extend(self._tick())
+        return group
+
+    def _take(self, event: Received | Connected | Disconnected | Problem, group: _Group) -> None:
+        match event:
+            case Connected():
+                log.info("connected to the broker")
+                group.happenings.append(inputs.Connected())
+            case Disconnected(reason):
+                log.warning("the broker is away: %s", reason)
+            case Problem(error):
+                log.warning("%s", error)
+            case Received():
+                group.messages.append(event)
+                happening = self._read(event)
+                if happening is not None:
+                    group.happenings.append(happening)
+
+    def _read(self, message: Received) -> inputs.Input | None:
+        try:
+            device = self._parts.topics.parse(message.topic).device
+        except SchemaError as error:
+            log.warning("a message that is none of ours: %s", error)
+            return None
+        if not message.payload:
+            return None  # a retained message was cleared
+        try:
+            envelope = decode(message.payload)
+            if envelope.header.fleet != self._parts.topics.fleet:
+                raise SchemaError(f"fleet: {str(envelope.header.fleet)!r} is not this fleet")
+        except SchemaError as error:
+            log.warning("%s: %s", device, error)
+            return inputs.UnreadableMessage(device, str(error))
+        return inputs.DeviceMessage(device, envelope)
+
+    def _commands(self) -> Iterable[inputs.Input]:
+        now = time.monotonic()
+        if now < self._next_operator:
+            return []
+        self._next_operator = now + OPERATOR_SECONDS
+        return [
+            inputs.OperatorCommand(waiting.ticket, waiting.command)
+            for waiting in self._parts.inbox.waiting()
+        ]
+
+    def _tick(self) -> Iterable[inputs.Input]:
+        now = time.monotonic()
+        if now < self._next_tick:
+            return []
+        self._next_tick = now + TICK_SECONDS
+        return [inputs.Tick()]
+
+    def _carry_out(self, request: Request) -> None:
+        parts = self._parts
+        match request:
+            case SendToDevice():
+                self._send(request)
+            case AnnounceCoordinator(ledger_size):
+                self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
+            case TakePayload():
+                parts.desk.take(request)
+            case SolveHead():
+                parts.workshop.model_job(lambda: parts.maker.solve(request))
+            case ExportHead():
+                parts.workshop.model_job(lambda: parts.maker.export(request))
+            case AnswerOperator(_, done, text):
+                log.info("operator: %s%s", "" if done else "refused: ", text)
+
+    def _send(self, request: SendToDevice) -> None:
+        self._parts.library.offer_files_of(request.body)
+        topic = self._parts.topics.down(request.device, request.leaf)
+        envelope = self._parts.sender.seal(
+            request.body, sent_ms=time.time_ns() // 1_000_000, refers_to=request.refers_to
+        )
+        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
+
+    def _publish_state(self, body: Message) -> None:
+        envelope = self._parts.sender.seal(body, sent_ms=time.time_ns() // 1_000_000)
+        topic = self._parts.topics.coordinator_state
+        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=True))
+
+    def _publish(self, message: Outgoing) -> None:
+        try:
+            self._parts.connection.publish(message)
+        except TransportError as error:
+            # Receipts are asked for again, retained messages are repeated when connected.
+            log.debug("not sent to %s: %s", message.topic, error)

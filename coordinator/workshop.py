@@ -1,0 +1,82 @@
+"""Work that takes longer than a message may wait: checking payloads, solving, exporting.
+
+Jobs run on two threads, one for payloads and one for models, so that a long solve does not keep
+receipts waiting. Each job ends in an input for the core; results wait until the shell takes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+from coordinator.core.inputs import Input
+from schemas.values import Digest
+
+log = logging.getLogger("coordinator.workshop")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a job gives: an input, and the small blobs to be committed with its entries."""
+
+    happening: Input
+    small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+
+
+class Workshop:
+    """Two threads and a queue of results; `on_finished` wakes whoever waits for results."""
+
+    def __init__(self, on_finished: Callable[[], None]) -> None:
+        self._on_finished = on_finished
+        self._payloads = ThreadPoolExecutor(1, "payloads")
+        self._models = ThreadPoolExecutor(1, "models")
+        self._results: SimpleQueue[Finished] = SimpleQueue()
+        self._broken: SimpleQueue[BaseException] = SimpleQueue()
+
+    def payload_job(self, job: Callable[[], Finished]) -> None:
+        """Run a job on the payload thread."""
+        self._payloads.submit(job).add_done_callback(self._done)
+
+    def model_job(self, job: Callable[[], Finished]) -> None:
+        """Run a job on the model thread."""
+        self._models.submit(job).add_done_callback(self._done)
+
+    def put(self, finished: Finished) -> None:
+        """Add a result that some other thread came by."""
+        self._results.put(finished)
+        self._on_finished()
+
+    def results(self) -> list[Finished]:
+        """Take what is finished; raise what a job raised, since no job may fail in silence."""
+        taken: list[Finished] = []
+        try:
+            raise self._broken.get_nowait()
+        except Empty:
+            pass  # no job broke
+        while len(taken) < _MOST_AT_ONCE:
+            try:
+                taken.append(self._results.get_nowait())
+            except Empty:
+                break
+        return taken
+
+    def stop(self) -> None:
+        """Drop what has not begun and wait for what has."""
+        self._payloads.shutdown(wait=True, cancel_futures=True)
+        self._models.shutdown(wait=True, cancel_futures=True)
+
+    def _done(self, job: Future[Finished]) -> None:
+        if job.cancelled():
+            return
+        error = job.exception()
+        if error is None:
+            self.put(job.result())
+        else:
+            self._broken.put(error)
+            self._on_finished()
+
+
+_MOST_AT_ONCE = 64

@@ -1,0 +1,127 @@
+"""The engine commits what was decided before anything is carried out, and replays after a fault."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from coordinator import settings as settings_module
+from coordinator.core import commands, inputs
+from coordinator.core.requests import AnswerOperator, SendToDevice, TakePayload
+from coordinator.core.rules import Rules
+from coordinator.engine import Engine, carry_out_waiting
+from coordinator.errors import LedgerLockedError, LedgerWriteError
+from coordinator.operator import OperatorInbox
+from coordinator.paths import ledger_path
+from coordinator.settings import CoordinatorSettings
+from schemas.contributions import Nothing
+from schemas.envelope import Envelope, Sender
+from schemas.message import Message
+from schemas.values import BootId, DeviceId, Digest, FleetId
+from tests.coordinator.core.harness import BACKBONE, FLEET, contribution, names
+
+DEVICE = DeviceId("dev-1")
+SENDER = Sender(FLEET, DEVICE, BootId.fresh())
+
+
+def order(command: commands.Command) -> inputs.OperatorCommand:
+    return inputs.OperatorCommand("ticket", command)
+
+
+def envelope(body: Message) -> Envelope:
+    return SENDER.seal(body, sent_ms=0)
+
+
+def begun(home: Path) -> Engine:
+    engine = Engine.open(home, Rules())
+    engine.process(
+        [
+            order(commands.AdmitDevice(device=DEVICE)),
+            order(commands.ImportBackbone(backbone=BACKBONE)),
+            order(commands.OpenStage(class_names=names("cat"))),
+        ]
+    )
+    return engine
+
+
+def test_a_group_sees_the_inputs_before_it_and_is_one_transaction(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    kinds = [entry.kind for entry in engine.ledger.entries()]
+    assert kinds == ["device.admitted", "backbone.imported", "class.named", "stage.opened"]
+    assert [checkpoint.size for checkpoint in engine.ledger.checkpoints()] == [4]
+
+
+def test_a_restarted_coordinator_has_the_state_that_it_had(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    body = contribution("a")
+    engine.process(
+        [
+            inputs.DeviceMessage(DEVICE, envelope(body)),
+            inputs.PayloadStored(DEVICE, body),
+        ],
+        {Digest.of(b"a"): b"a"},
+    )
+    state = engine.core.state
+    engine.close()
+    again = Engine.open(tmp_path, Rules())
+    assert again.core.state == state
+    assert again.core.state.inputs() == (4,)
+
+
+def test_when_the_disk_is_full_nothing_is_answered_and_nothing_is_remembered(
+    tmp_path: Path,
+) -> None:
+    engine = begun(tmp_path)
+    before = copy.deepcopy(engine.core.state)
+    pages = engine.ledger.db.execute("PRAGMA page_count").fetchone()[0]
+    engine.ledger.db.execute(f"PRAGMA max_page_count = {pages}")
+    big = {Digest.of(bytes([i]) * 60_000): bytes([i]) * 60_000 for i in range(4)}
+    with pytest.raises(LedgerWriteError, match="full"):
+        engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))], big)
+    assert engine.core.state == before
+    engine.ledger.db.execute("PRAGMA max_page_count = 1000000")
+    requests = engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))], big)
+    assert any(isinstance(request, SendToDevice) for request in requests)
+
+
+def test_a_payload_on_its_way_when_a_commit_fails_is_asked_for_again(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])
+    engine.ledger.db.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerWriteError):
+        engine.process([inputs.PayloadStored(DEVICE, contribution("a"))])
+    engine.ledger.db.execute("PRAGMA query_only = OFF")
+    requests = engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])
+    assert any(isinstance(request, TakePayload) for request in requests)
+
+
+def test_only_one_process_may_write(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    with pytest.raises(LedgerLockedError):
+        Engine.open(tmp_path, Rules())
+    engine.close()
+
+
+def test_commands_are_carried_out_here_when_no_coordinator_runs(tmp_path: Path) -> None:
+    settings_module.write_new(tmp_path, CoordinatorSettings(fleet=FleetId("test-fleet")))
+    inbox = OperatorInbox(tmp_path)
+    ticket = inbox.submit(commands.AdmitDevice(device=DEVICE))
+    assert carry_out_waiting(tmp_path)
+    answer = inbox.answer_to(ticket)
+    assert answer is not None
+    assert answer.done
+    engine = Engine.open(tmp_path, Rules())
+    assert DEVICE in engine.core.state.devices
+    inbox.submit(commands.CloseStage())
+    assert not carry_out_waiting(tmp_path)
+    assert ledger_path(tmp_path).exists()
+
+
+def test_a_refused_command_leaves_no_entry(tmp_path: Path) -> None:
+    engine = Engine.open(tmp_path, Rules())
+    (answer,) = engine.process([order(commands.CloseStage())])
+    assert isinstance(answer, AnswerOperator)
+    assert not answer.done
+    assert engine.ledger.size == 0

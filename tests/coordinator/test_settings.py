@@ -1,0 +1,63 @@
+"""The settings file that `init` writes is read back, and a broken one is named in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.settings import (
+    FILE_NAME,
+    BrokerSettings,
+    CoordinatorSettings,
+    MethodSettings,
+    load,
+    read_password,
+    write_new,
+)
+from schemas.settings_file import SettingsError
+from schemas.values import FleetId
+
+SETTINGS = CoordinatorSettings(
+    fleet=FleetId("demo"),
+    broker=BrokerSettings(port=2883, password_file=Path("secret")),
+    method=MethodSettings(settings={"form": "exact", "map_width": 256, "ridge": 1e4}),
+)
+
+
+def test_what_init_writes_is_what_is_read(tmp_path: Path) -> None:
+    write_new(tmp_path, SETTINGS)
+    assert load(tmp_path) == SETTINGS
+
+
+def test_init_does_not_overwrite(tmp_path: Path) -> None:
+    write_new(tmp_path, SETTINGS)
+    with pytest.raises(SettingsError, match="exists already"):
+        write_new(tmp_path, SETTINGS)
+
+
+def test_a_missing_file_names_the_way_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="make one with `init`"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fleet = ", "not TOML"),
+        ('fleet = "Demo Fleet"', "fleet: 'Demo Fleet'"),
+        ('fleet = "demo"\n[stages]\nquorum = 2', "stages.quorum: 2"),
+        ('fleet = "demo"\ncolour = "red"', "colour: 'red'"),
+    ],
+)
+def test_a_broken_file_is_named_with_field_and_value(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path)
+    assert words in str(caught.value)
+    assert FILE_NAME in str(caught.value)
+
+
+def test_a_missing_password_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"broker\.password_file"):
+        read_password(tmp_path, SETTINGS)
