@@ -1,0 +1,137 @@
+"""`apply`: the only function that changes a state.
+
+It changes it in place, because a copy for every change would cost as much as the device has images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from device_agent.core import changes, records
+from device_agent.core.records import Counted, Letter, LetterKey, Part, PartState
+from device_agent.core.state import Records, State
+from schemas.contributions import Nothing, PartKey, Withdrawal
+
+_PIECES: dict[type, str] = {
+    records.Presence: "presence",
+    records.Scanning: "scanning",
+    records.Work: "work",
+    records.Sending: "sending",
+    records.Files: "files",
+    records.Models: "models",
+    records.Told: "told",
+}
+
+
+def apply(state: State, change: changes.Change) -> None:
+    """Take in one change; a durable one has been committed by then."""
+    piece = _PIECES.get(type(change))
+    if piece is not None:
+        setattr(state, piece, change)
+    else:
+        _APPLY[type(change)](state.records, change)
+
+
+def _assignment_taken(state: Records, change: changes.AssignmentTaken) -> None:
+    state.assignment, state.ledger_boot = change.assignment, change.ledger_boot
+
+
+def _desired_taken(state: Records, change: changes.DesiredTaken) -> None:
+    state.desired, state.ledger_boot = change.desired, change.ledger_boot
+
+
+def _actions_forgotten(state: Records, change: changes.ActionsForgotten) -> None:
+    state.assignment = state.desired = state.acted = None
+    state.ledger_boot = change.ledger_boot
+    state.nothing.clear()
+
+
+def _next_part_learned(state: Records, change: changes.NextPartLearned) -> None:
+    state.next_part = change.next_part
+
+
+def _part_written(state: Records, change: changes.PartWritten) -> None:
+    body = change.contribution
+    _release_images(state, body.key)
+    counted = state.counted.setdefault(body.lineage, {})
+    counted.update((digest, Counted(body.key, name)) for digest, name in change.images)
+    state.parts[body.key] = Part(body.revision, "waiting", body.lineage, body.payload)
+    _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
+
+
+def _part_withdrawn(state: Records, change: changes.PartWithdrawn) -> None:
+    _release_images(state, change.key)
+    known = state.parts.get(change.key)
+    lineage = known.lineage if known is not None else None
+    state.parts[change.key] = Part(change.revision, "withdrawn", lineage, None)
+    state.outbox.pop(LetterKey("contribution", change.key), None)
+    body = Withdrawal(key=change.key, revision=change.revision, reason=change.reason)
+    _post(state, LetterKey("withdrawal", change.key), Letter(change.revision, body))
+
+
+def _nothing_written(state: Records, change: changes.NothingWritten) -> None:
+    state.nothing.add(change.stage)
+    letter = LetterKey("nothing", PartKey(stage=change.stage, part=0))
+    _post(state, letter, Letter(0, Nothing(stage=change.stage)))
+
+
+def _letter_accepted(state: Records, change: changes.LetterAccepted) -> None:
+    del state.outbox[change.letter]
+    _mark_part(state, change.letter, "accepted")
+
+
+def _letter_refused(state: Records, change: changes.LetterRefused) -> None:
+    del state.outbox[change.letter]
+    state.dead_letters += 1
+    _mark_part(state, change.letter, "refused")
+
+
+def _images_unusable(state: Records, change: changes.ImagesUnusable) -> None:
+    state.unusable.update(change.images)
+
+
+def _action_ended(state: Records, change: changes.ActionEnded) -> None:
+    state.status = change.status
+    if change.action is not None:
+        state.acted = change.action
+
+
+def _model_evaluated(state: Records, change: changes.ModelEvaluated) -> None:
+    state.evaluation = change.evaluation
+
+
+def _post(state: Records, key: LetterKey, letter: Letter) -> None:
+    state.outbox.pop(key, None)
+    state.outbox[key] = letter
+
+
+def _release_images(state: Records, key: PartKey) -> None:
+    part = state.parts.get(key)
+    if part is None or part.lineage is None:
+        return
+    counted = state.counted.get(part.lineage, {})
+    for digest in [digest for digest, item in counted.items() if item.key == key]:
+        del counted[digest]
+
+
+def _mark_part(state: Records, letter: LetterKey, mark: PartState) -> None:
+    if letter.about == "contribution":
+        state.parts[letter.key] = replace(state.parts[letter.key], state=mark)
+
+
+# Each function takes the change under which it is listed; one table cannot say so in types.
+_APPLY: dict[type, Callable[..., None]] = {
+    changes.AssignmentTaken: _assignment_taken,
+    changes.DesiredTaken: _desired_taken,
+    changes.ActionsForgotten: _actions_forgotten,
+    changes.NextPartLearned: _next_part_learned,
+    changes.PartWritten: _part_written,
+    changes.PartWithdrawn: _part_withdrawn,
+    changes.NothingWritten: _nothing_written,
+    changes.LetterAccepted: _letter_accepted,
+    changes.LetterRefused: _letter_refused,
+    changes.ImagesUnusable: _images_unusable,
+    changes.ActionEnded: _action_ended,
+    changes.ModelEvaluated: _model_evaluated,
+}

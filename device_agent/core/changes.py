@@ -1,0 +1,143 @@
+"""What a decision changes.
+
+A durable change is written by the store, then applied. The pieces of one run (`Presence`,
+`Scanning`, `Work`, `Sending`, `Files`, `Models`, `Told`) change by being replaced: the new piece is
+itself the change, and the store leaves it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from device_agent.core.records import (
+    Files,
+    LetterKey,
+    Models,
+    Presence,
+    Scanning,
+    Sending,
+    Told,
+    Work,
+)
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, PartKey
+from schemas.models import DesiredModel, ModelStatus
+from schemas.reports import Evaluation
+from schemas.values import BootId, ClassName, Digest
+
+
+@dataclass(frozen=True)
+class AssignmentTaken:
+    """A newer assignment replaces the one that was known."""
+
+    assignment: Assignment
+    ledger_boot: BootId
+
+
+@dataclass(frozen=True)
+class DesiredTaken:
+    """A newer desired model replaces the one that was known."""
+
+    desired: DesiredModel
+    ledger_boot: BootId
+
+
+@dataclass(frozen=True)
+class ActionsForgotten:
+    """The ledger is shorter than it was: its actions begin anew."""
+
+    ledger_boot: BootId
+
+
+@dataclass(frozen=True)
+class NextPartLearned:
+    """The coordinator named a free part number."""
+
+    next_part: int
+
+
+@dataclass(frozen=True)
+class PartWritten:
+    """A part was computed: part, letter and counted images in one transaction.
+
+    Replaces the images of an earlier revision of the same part.
+    """
+
+    contribution: Contribution
+    images: tuple[tuple[Digest, ClassName], ...]
+    attached: bytes | None
+    """The payload, unless it is offered."""
+
+
+@dataclass(frozen=True)
+class PartWithdrawn:
+    """A part is to be taken out of the sum; its images may be counted again."""
+
+    key: PartKey
+    revision: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class NothingWritten:
+    """The device has no data for a stage."""
+
+    stage: int
+
+
+@dataclass(frozen=True)
+class LetterAccepted:
+    """The receipt arrived: the letter and its payload can go."""
+
+    letter: LetterKey
+
+
+@dataclass(frozen=True)
+class LetterRefused:
+    """Refused for good: the letter goes to the dead letters, with the reason."""
+
+    letter: LetterKey
+    reason: str
+
+
+@dataclass(frozen=True)
+class ImagesUnusable:
+    """Images that do not decode; not tried again until their bytes change."""
+
+    images: tuple[tuple[Digest, str], ...]
+
+
+@dataclass(frozen=True)
+class ActionEnded:
+    """A desired model was brought to an end, and this is what is reported of it."""
+
+    action: int | None
+    """None when the active model failed by itself, without a new action."""
+    status: ModelStatus
+
+
+@dataclass(frozen=True)
+class ModelEvaluated:
+    """The active model was evaluated."""
+
+    evaluation: Evaluation
+
+
+Durable: TypeAlias = (
+    AssignmentTaken
+    | DesiredTaken
+    | ActionsForgotten
+    | NextPartLearned
+    | PartWritten
+    | PartWithdrawn
+    | NothingWritten
+    | LetterAccepted
+    | LetterRefused
+    | ImagesUnusable
+    | ActionEnded
+    | ModelEvaluated
+)
+Piece: TypeAlias = Presence | Scanning | Work | Sending | Files | Models | Told
+Change: TypeAlias = Durable | Piece
+PIECES = (Presence, Scanning, Work, Sending, Files, Models, Told)

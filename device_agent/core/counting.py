@@ -1,0 +1,250 @@
+"""Rules of counting: every image is in one part, under one class, once.
+
+What the worker is to compute is found by looking at the whole state, in the order of `work_due`,
+whenever something has changed. So nothing has to be remembered about what is still to be done, and
+a restart finds the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes import (
+    Change,
+    ImagesUnusable,
+    NothingWritten,
+    PartWithdrawn,
+    PartWritten,
+)
+from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.records import ImageToCount, Job, LetterKey, Scanning, Work
+from device_agent.core.requests import ComputePart
+from device_agent.core.scanning import counted_images
+from device_agent.core.state import State
+from device_agent.core.telling import problem, tell
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, PartKey
+from schemas.reports import Problem
+from schemas.values import ClassName, Digest
+
+FOREIGN = "made by an earlier installation of this device, which counts its images anew"
+RELABELLED = "its images were moved to folders of classes that are not known yet"
+
+
+def work_due(state: State, now: float) -> Decision:
+    """Find the next thing to count, or note that there is none until something changes."""
+    work = state.work
+    if work.job is not None or work.settled or now < work.retry.due:
+        return NOTHING_TO_DO
+    foreign = _withdraw_foreign_parts(state)
+    if foreign:
+        return foreign
+    assignment = state.records.assignment
+    if assignment is None or not _can_count(state, assignment):
+        return NOTHING_TO_DO
+    return (
+        _repeat_a_part(state, assignment)
+        or _make_a_part(state, assignment)
+        or _say_nothing(state, assignment)
+        or change(replace(work, settled=True))
+    )
+
+
+def _can_count(state: State, assignment: Assignment) -> bool:
+    """Whether disk, frozen model and free part numbers are known."""
+    return (
+        state.scanning.done_for == assignment.action
+        and state.scanning.at_rest
+        and assignment.frozen.digest in state.files.here
+        and state.records.next_part is not None
+    )
+
+
+def _withdraw_foreign_parts(state: State) -> Decision:
+    """Withdraw what the coordinator holds and this installation does not have."""
+    if not state.presence.welcomed:
+        return NOTHING_TO_DO
+    withdrawals: list[Change] = []
+    for key, held in state.presence.held.items():
+        part = state.records.parts.get(key)
+        if part is not None and part.state != "withdrawn":
+            continue
+        if LetterKey("withdrawal", key) in state.records.outbox:
+            continue
+        revision = max(held.revision, part.revision if part is not None else 0) + 1
+        withdrawals.append(PartWithdrawn(key, revision, FOREIGN))
+    return Decision(tuple(withdrawals))
+
+
+def _repeat_a_part(state: State, assignment: Assignment) -> Decision:
+    """Compute a part anew whose images were relabelled, or that the coordinator lacks."""
+    relabelled = _relabelled_parts(state)
+    missing = _missing_parts(state, assignment)
+    for key in sorted({*relabelled, *missing}, key=lambda key: (key.stage, key.part)):
+        revision = max(state.records.parts[key].revision + 1, missing.get(key, 0))
+        images = _images_of(state, assignment, key)
+        if images:
+            return _compute(state, assignment, key, revision, images)
+        if key in relabelled:
+            return change(PartWithdrawn(key, revision, RELABELLED))
+    return NOTHING_TO_DO
+
+
+def _relabelled_parts(state: State) -> set[PartKey]:
+    """Parts with an image that now lies under another class only."""
+    images = state.scanning.images
+    return {
+        item.key
+        for digest, item in counted_images(state.records).items()
+        if digest in images and images[digest].class_name != item.class_name
+    }
+
+
+def _missing_parts(state: State, assignment: Assignment) -> dict[PartKey, int]:
+    """Parts that the coordinator lacks or has otherwise, each with the revision that mends it."""
+    if not state.presence.welcomed:
+        return {}
+    missing = {}
+    for key, part in state.records.parts.items():
+        if part.lineage != assignment.lineage or part.state not in ("waiting", "accepted"):
+            continue
+        if key.stage > assignment.stage:
+            continue
+        held = state.presence.held.get(key)
+        if held is None or held.revision < part.revision:
+            if part.state == "accepted":
+                missing[key] = part.revision + 1
+        elif held.revision > part.revision or held.payload != part.payload:
+            missing[key] = held.revision + 1
+    return missing
+
+
+def _images_of(state: State, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
+    """Images of a part that are still on the disk, under classes that are known."""
+    counted = counted_images(state.records)
+    return _known_images(
+        state, assignment, (digest for digest, item in counted.items() if item.key == key)
+    )
+
+
+def _make_a_part(state: State, assignment: Assignment) -> Decision:
+    """Put images that are in no part into a new one, the first in the order of the paths."""
+    counted = counted_images(state.records)
+    images = _known_images(
+        state, assignment, (digest for digest in state.scanning.images if digest not in counted)
+    )
+    if not images:
+        return NOTHING_TO_DO
+    key = PartKey(stage=assignment.stage, part=state.records.free_part())
+    return _compute(state, assignment, key, 0, images[: assignment.max_samples_per_part])
+
+
+def _known_images(
+    state: State, assignment: Assignment, digests: Iterable[Digest]
+) -> tuple[ImageToCount, ...]:
+    known = set(assignment.class_names)
+    images, unusable = state.scanning.images, state.records.unusable
+    found = (
+        ImageToCount(images[digest].path, digest, images[digest].class_name)
+        for digest in digests
+        if digest in images and digest not in unusable and images[digest].class_name in known
+    )
+    return tuple(sorted(found, key=lambda image: image.path))
+
+
+def _compute(
+    state: State,
+    assignment: Assignment,
+    key: PartKey,
+    revision: int,
+    images: tuple[ImageToCount, ...],
+) -> Decision:
+    job = Job(key, revision, assignment.method, assignment.lineage)
+    work = replace(state.work, job=job, images=images)
+    return change(work) + ask(ComputePart(job, assignment, images))
+
+
+def _say_nothing(state: State, assignment: Assignment) -> Decision:
+    """Say once that there is no data for a stage, so that it need not wait for this device."""
+    stage = assignment.stage
+    answered = stage in state.records.nothing or any(
+        key.stage == stage and part.state in ("waiting", "accepted")
+        for key, part in state.records.parts.items()
+    )
+    return NOTHING_TO_DO if answered else change(NothingWritten(stage))
+
+
+def part_computed(state: State, event: inputs.PartComputed, now: float) -> Decision:
+    """Write part, letter and counted images together, before anything is sent."""
+    if event.job != state.work.job:
+        return NOTHING_TO_DO
+    decision = _job_ended(state, event.unusable)
+    if len(event.used) + len(event.unusable) < len(state.work.images):
+        decision += change(_scan_again(state, now))
+    assignment = state.records.assignment
+    if assignment is None or (assignment.method, assignment.lineage) != (
+        event.job.method,
+        event.job.lineage,
+    ):
+        return decision
+    images = tuple(
+        (image.digest, image.class_name)
+        for image in state.work.images
+        if image.digest in event.used
+    )
+    contribution = _contribution(event, Counter(name for _, name in images))
+    return decision + change(PartWritten(contribution, images, event.attached))
+
+
+def _contribution(event: inputs.PartComputed, samples: dict[ClassName, int]) -> Contribution:
+    return Contribution(
+        key=event.job.key,
+        revision=event.job.revision,
+        payload_kind=event.payload_kind,
+        method=event.job.method,
+        lineage=event.job.lineage,
+        payload=event.payload,
+        payload_bytes=event.payload_bytes,
+        offer=event.offer,
+        samples=samples,
+    )
+
+
+def part_empty(state: State, event: inputs.PartEmpty, now: float) -> Decision:
+    """Look again after the next scan, since no image of the job could be used."""
+    if event.job != state.work.job:
+        return NOTHING_TO_DO
+    return _job_ended(state, event.unusable) + change(_scan_again(state, now))
+
+
+def part_failed(state: State, event: inputs.PartFailed, now: float) -> Decision:
+    """Try a job that could not be done again later; nothing is lost."""
+    if event.job != state.work.job:
+        return NOTHING_TO_DO
+    waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
+    retry = tried(state.work.retry, now, waits, state.identity.boot, "work")
+    told = tell(state.told, [problem("contribution", event.reason)], state.rules)
+    return change(Work(retry=retry), told)
+
+
+def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decision:
+    if not unusable:
+        return change(Work())
+    told = tell(state.told, _image_problems(state, unusable), state.rules)
+    return change(Work(), ImagesUnusable(unusable), told)
+
+
+def _image_problems(state: State, unusable: tuple[tuple[Digest, str], ...]) -> list[Problem]:
+    paths = {image.digest: image.path for image in state.work.images}
+    return [
+        problem("image", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
+        for digest, reason in unusable
+    ]
+
+
+def _scan_again(state: State, now: float) -> Scanning:
+    """Files vanished or changed since the scan, so nothing is decided on it any more."""
+    return replace(state.scanning, due=now, done_for=None)

@@ -1,0 +1,64 @@
+"""A decision: changes to commit in one transaction, then requests to carry out."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from device_agent.core.changes import PIECES, Change
+from device_agent.core.records import Try
+from device_agent.core.requests import Request
+from schemas.values import BootId
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the rules make of one input."""
+
+    changes: tuple[Change, ...] = ()
+    requests: tuple[Request, ...] = ()
+
+    def __post_init__(self) -> None:
+        pieces = [type(item) for item in self.changes if isinstance(item, PIECES)]
+        assert len(pieces) == len(set(pieces)), "a piece changed twice: the first would be lost"
+
+    def __add__(self, other: Decision) -> Decision:
+        """Return this decision, then the other."""
+        return Decision(self.changes + other.changes, self.requests + other.requests)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.changes or self.requests)
+
+
+NOTHING_TO_DO = Decision()
+
+
+def change(*changes: Change) -> Decision:
+    """Return the decision to change something and ask for nothing."""
+    return Decision(changes=changes)
+
+
+def ask(*requests: Request) -> Decision:
+    """Return the decision to ask for something and change nothing."""
+    return Decision(requests=requests)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waiting times between tries: doubling from `shortest` to `longest` seconds."""
+
+    shortest: float
+    longest: float
+
+
+def tried(before: Try, now: float, waits: Waits, boot: BootId, subject: object) -> Try:
+    """Count one more try of `subject` and say when the next is due.
+
+    The wait is multiplied by 0.5 to 1, so that a fleet does not come back in one moment. The factor
+    is a hash of boot, subject and count: spread over devices, and the same when replayed.
+    """
+    seed = f"{boot}/{subject}/{before.count}".encode()
+    factor = 0.5 + hashlib.sha256(seed).digest()[0] / 510
+    wait = min(waits.longest, waits.shortest * 2.0 ** min(before.count, 30))
+    return Try(before.count + 1, now + wait * factor)

@@ -1,0 +1,241 @@
+"""What can happen to an agent: messages, results of the worker, files, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from device_agent.core.records import ActiveModel, Job
+from schemas.assignments import Assignment
+from schemas.contributions import PayloadKind
+from schemas.models import DesiredModel
+from schemas.offers import Offer
+from schemas.presence import CoordinatorBirth, Welcome
+from schemas.receipts import Receipt
+from schemas.reports import Evaluation, Problem
+from schemas.values import BootId, ClassName, Digest
+
+
+@dataclass(frozen=True)
+class Started:
+    """The agent starts: the active slot's model, and the files that lie in the blob folder."""
+
+    active: ActiveModel | None = None
+    files: frozenset[Digest] = frozenset()
+
+
+@dataclass(frozen=True)
+class Connected:
+    """The control connection is up (again)."""
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The control connection is lost; it comes back by itself."""
+
+
+@dataclass(frozen=True)
+class CoordinatorBorn:
+    """The coordinator's retained birth."""
+
+    boot: BootId
+    birth: CoordinatorBirth
+
+
+@dataclass(frozen=True)
+class CoordinatorDied:
+    """The coordinator's retained death."""
+
+    boot: BootId
+
+
+@dataclass(frozen=True)
+class Welcomed:
+    """One page of the answer to a birth."""
+
+    coordinator: BootId
+    welcome: Welcome
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """An assignment arrived; perhaps an old one."""
+
+    coordinator: BootId
+    assignment: Assignment
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A desired model arrived; perhaps an old one."""
+
+    coordinator: BootId
+    desired: DesiredModel
+
+
+@dataclass(frozen=True)
+class ReceiptArrived:
+    """The coordinator's answer to a letter; perhaps a repeat."""
+
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that a scan found."""
+
+    path: str
+    digest: Digest
+    class_name: ClassName
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A scan ended: all images that are readable and at rest, sorted by path."""
+
+    images: tuple[Image, ...]
+    problems: tuple[Problem, ...] = ()
+    unsettled: int = 0
+    """Files that are perhaps still being written; left for a later scan."""
+
+
+@dataclass(frozen=True)
+class ScanFailed:
+    """The data folder could not be read at all; what the last scan found still stands."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PartComputed:
+    """The worker computed the part of a job and put its payload on disk, or attached it."""
+
+    job: Job
+    payload: Digest
+    payload_bytes: int
+    payload_kind: PayloadKind
+    used: frozenset[Digest]
+    """Images that are in the payload."""
+    unusable: tuple[tuple[Digest, str], ...] = ()
+    """Images that do not decode, with the reason; they are in no payload."""
+    attached: bytes | None = None
+    offer: Offer | None = None
+
+
+@dataclass(frozen=True)
+class PartEmpty:
+    """None of a job's images could be used."""
+
+    job: Job
+    unusable: tuple[tuple[Digest, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class PartFailed:
+    """The job could not be done; it is tried again later."""
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True)
+class FetchFinished:
+    """A file is whole and in the blob folder."""
+
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class FetchFailed:
+    """A file could not be fetched; it is tried again later."""
+
+    digest: Digest
+    reason: str
+
+
+@dataclass(frozen=True)
+class FilesListed:
+    """Files that lie in the blob folder after a cleaning."""
+
+    files: frozenset[Digest]
+
+
+@dataclass(frozen=True)
+class FileDamaged:
+    """A file is gone or is not what its digest says."""
+
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class ModelInstalled:
+    """A desired model passed its self-test and is in the active slot."""
+
+    action: int
+    active: ActiveModel
+    previous_version: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelRefused:
+    """A desired model was not installed; the former one stays."""
+
+    action: int
+    rolled_back: bool
+    """It loaded and failed its self-test, rather than not loading at all."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class ModelFellBack:
+    """The model in the active slot failed at start; the other slot is active, if it works."""
+
+    failed: ActiveModel
+    active: ActiveModel | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """Somebody wants the active model evaluated again."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The evaluation ended; None when there was nothing to evaluate on, with the reason."""
+
+    evaluation: Evaluation | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Ticked:
+    """Nothing happened; time has passed, or the last input left something to do."""
+
+
+Input: TypeAlias = (
+    Started
+    | Connected
+    | Disconnected
+    | CoordinatorBorn
+    | CoordinatorDied
+    | Welcomed
+    | Assigned
+    | Desired
+    | ReceiptArrived
+    | Scanned
+    | ScanFailed
+    | PartComputed
+    | PartEmpty
+    | PartFailed
+    | FetchFinished
+    | FetchFailed
+    | FileDamaged
+    | FilesListed
+    | ModelInstalled
+    | ModelRefused
+    | ModelFellBack
+    | EvaluationAsked
+    | Evaluated
+    | Ticked
+)

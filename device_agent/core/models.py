@@ -1,0 +1,228 @@
+"""Rules of models: what is fetched, installed, evaluated and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes import ActionEnded, Change, DesiredTaken, ModelEvaluated
+from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.records import Models, Try
+from device_agent.core.requests import (
+    CheckActiveModel,
+    CleanFiles,
+    Evaluate,
+    FetchFile,
+    InstallModel,
+)
+from device_agent.core.state import State
+from device_agent.core.telling import problem, tell
+from schemas.contributions import Contribution
+from schemas.models import DesiredModel, ModelStatus
+from schemas.offers import Offer
+from schemas.values import Digest
+
+
+def started(state: State, event: inputs.Started, _now: float) -> Decision:
+    """Know what runs and what lies around; test what runs."""
+    stale = event.active is not None and (
+        state.records.evaluation is None
+        or state.records.evaluation.manifest != event.active.manifest
+    )
+    models = Models(active=event.active, evaluate=stale and state.rules.evaluates)
+    decision = change(models, replace(state.files, here=event.files, littered=True))
+    return decision + ask(CheckActiveModel(event.active)) if event.active else decision
+
+
+def desired(state: State, event: inputs.Desired, _now: float) -> Decision:
+    """Act only on a higher action than the last."""
+    known = state.records.desired
+    if known is not None and event.desired.action <= known.action:
+        return NOTHING_TO_DO
+    return change(DesiredTaken(event.desired, event.coordinator), replace(state.files, tries={}))
+
+
+def open_action(state: State) -> DesiredModel | None:
+    """Return the desired model that was not brought to an end yet."""
+    desired_model = state.records.desired
+    if desired_model is None or desired_model.action == state.records.acted:
+        return None
+    return desired_model
+
+
+def _digests(action: DesiredModel) -> set[Digest]:
+    return {offer.digest for offer in (action.manifest, *action.files)}
+
+
+def _needed(state: State) -> Iterator[Offer]:
+    if state.records.assignment is not None:
+        yield state.records.assignment.frozen
+    action = open_action(state)
+    if action is not None:
+        yield action.manifest
+        yield from action.files
+
+
+def fetch_due(state: State, now: float) -> Decision:
+    """Fetch one file at a time, what the assignment needs first, and only what is not here."""
+    files = state.files
+    if not state.presence.served or files.fetching is not None:
+        return NOTHING_TO_DO
+    for offer in _needed(state):
+        if offer.digest in files.here or now < files.tries.get(offer.digest, Try(0, now)).due:
+            continue
+        return change(replace(files, fetching=offer)) + ask(FetchFile(offer))
+    return NOTHING_TO_DO
+
+
+def fetch_finished(state: State, event: inputs.FetchFinished, _now: float) -> Decision:
+    """Note that a file is whole and here."""
+    files = replace(state.files, here=state.files.here | {event.digest}, fetching=None)
+    return change(files, replace(state.work, settled=False))
+
+
+def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decision:
+    """Try again later; a desired model whose file does not come is given up in the end."""
+    count, decision = _note_failure(state, event.digest, now)
+    action = open_action(state)
+    last_try = count >= state.rules.fetch_tries
+    if last_try and action is not None and event.digest in _digests(action):
+        reason = f"file {event.digest.short} did not come in {count} tries: {event.reason}"
+        return decision + _ended(state, action, "failed", reason)
+    text = f"file {event.digest.short}: {event.reason}; it is asked for again"
+    return decision + change(tell(state.told, [problem("model", text)], state.rules))
+
+
+def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decision:
+    """Count a damaged file as missing, and fetch it again, a little later each time."""
+    _, decision = _note_failure(state, event.digest, now)
+    if state.models.installing is not None:
+        decision += change(replace(state.models, installing=None))
+    return decision
+
+
+def _note_failure(state: State, digest: Digest, now: float) -> tuple[int, Decision]:
+    waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
+    before = state.files.tries.get(digest, Try(0, now))
+    again = tried(before, now, waits, state.identity.boot, digest)
+    fetching = state.files.fetching
+    if fetching is not None and fetching.digest == digest:
+        fetching = None
+    files = replace(
+        state.files,
+        here=state.files.here - {digest},
+        fetching=fetching,
+        littered=True,
+        tries={**state.files.tries, digest: again},
+    )
+    return again.count, change(files)
+
+
+def install_due(state: State, _now: float) -> Decision:
+    """Install when all files are here; one thing at a time."""
+    action, models = open_action(state), state.models
+    if action is None or models.installing is not None or models.evaluating:
+        return NOTHING_TO_DO
+    if not _digests(action) <= state.files.here:
+        return NOTHING_TO_DO
+    return change(replace(models, installing=action)) + ask(InstallModel(action))
+
+
+def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> Decision:
+    """Say that the model runs, and measure it."""
+    models = Models(active=event.active, evaluate=state.rules.evaluates)
+    status = ModelStatus(
+        version=event.active.version,
+        manifest=event.active.manifest,
+        state="active",
+        previous_version=event.previous_version,
+    )
+    return change(
+        models,
+        ActionEnded(event.action, status),
+        replace(state.told, status=False),
+        replace(state.files, littered=True),
+    )
+
+
+def model_refused(state: State, event: inputs.ModelRefused, _now: float) -> Decision:
+    """Keep the former model, and tell the coordinator why."""
+    installing = state.models.installing
+    if installing is None or installing.action != event.action:
+        return NOTHING_TO_DO
+    outcome = "rolled_back" if event.rolled_back else "failed"
+    files = replace(state.files, littered=True)
+    return change(files) + _ended(state, installing, outcome, event.reason)
+
+
+def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> Decision:
+    """Report that the active model failed at start and the other slot took over."""
+    status = _status(event.failed.version, event.failed.manifest, "rolled_back", event.reason)
+    evaluate = state.rules.evaluates and event.active is not None
+    return change(
+        replace(state.models, active=event.active, evaluate=evaluate),
+        ActionEnded(None, status),
+        replace(state.told, status=False),
+    )
+
+
+def _ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Decision:
+    status = _status(action.version, action.manifest.digest, outcome, reason)
+    changes: tuple[Change, ...] = (
+        ActionEnded(action.action, status),
+        replace(state.models, installing=None),
+        replace(state.told, status=False),
+    )
+    return Decision(changes)
+
+
+def _status(version: int, manifest: Digest, outcome: str, reason: str) -> ModelStatus:
+    return ModelStatus.model_validate(
+        {"version": version, "manifest": manifest, "state": outcome, "reason": reason[:500]}
+    )
+
+
+def evaluation_asked(state: State, _event: inputs.EvaluationAsked, _now: float) -> Decision:
+    """Evaluate again, if there is something to evaluate on."""
+    return change(replace(state.models, evaluate=state.rules.evaluates))
+
+
+def evaluation_due(state: State, _now: float) -> Decision:
+    """Evaluate after every switch, and when asked."""
+    models = state.models
+    if not models.evaluate or models.active is None:
+        return NOTHING_TO_DO
+    if models.evaluating or models.installing is not None:
+        return NOTHING_TO_DO
+    return change(replace(models, evaluate=False, evaluating=True)) + ask(Evaluate(models.active))
+
+
+def evaluated(state: State, event: inputs.Evaluated, _now: float) -> Decision:
+    """Keep the result, to tell it after this and every later welcome."""
+    decision = change(replace(state.models, evaluating=False))
+    if event.evaluation is None:
+        told = tell(state.told, [problem("evaluation", event.reason)], state.rules)
+        return decision + change(told)
+    return decision + change(
+        ModelEvaluated(event.evaluation), replace(state.told, evaluation=False)
+    )
+
+
+def cleaning_due(state: State, _now: float) -> Decision:
+    """Remove what nothing needs, while nobody is writing or reading files."""
+    files = state.files
+    busy = state.work.job is not None or state.models.installing or state.models.evaluating
+    if not files.littered or busy or files.fetching is not None or open_action(state):
+        return NOTHING_TO_DO
+    if state.records.assignment is None:
+        return NOTHING_TO_DO
+    letters = (letter.body for letter in state.records.outbox.values())
+    payloads = {body.payload for body in letters if isinstance(body, Contribution)}
+    keep = frozenset({state.records.assignment.frozen.digest, *payloads})
+    return change(replace(files, littered=False)) + ask(CleanFiles(keep))
+
+
+def files_listed(state: State, event: inputs.FilesListed, _now: float) -> Decision:
+    """Know what is left after a cleaning."""
+    return change(replace(state.files, here=event.files))

@@ -1,0 +1,140 @@
+"""Rules of the connection: births, the coordinator's presence, welcomes, heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes import ActionsForgotten, Change, NextPartLearned
+from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.records import Files, Presence, Sending, Try
+from device_agent.core.requests import Send, SendHeartbeat
+from device_agent.core.state import State
+from device_agent.core.telling import tell
+from schemas.contributions import HeldPart, PartKey
+from schemas.presence import Birth
+from schemas.reports import Problem
+
+
+def connected(state: State, _event: inputs.Connected, now: float) -> Decision:
+    """Begin the connection with a birth, and with the welcome that answers it."""
+    presence = replace(
+        state.presence,
+        connected=True,
+        welcomed_by=None,
+        held_by=None,
+        held={},
+        birth=Try(0, now),
+        heartbeat_due=now + state.rules.heartbeat_seconds,
+    )
+    return change(presence)
+
+
+def disconnected(state: State, _event: inputs.Disconnected, _now: float) -> Decision:
+    """Send nothing until the connection is back; what was on its way is sent again then."""
+    return change(replace(state.presence, connected=False))
+
+
+def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) -> Decision:
+    """Greet a new run of the coordinator; if its ledger is shorter, actions begin anew."""
+    presence = state.presence
+    if event.boot == presence.coordinator:
+        return NOTHING_TO_DO
+    presence = replace(presence, coordinator=event.boot)
+    if presence.welcomed_by != event.boot:
+        presence = replace(presence, welcomed_by=None, birth=Try(0, now))
+    if presence.held_by != event.boot:
+        presence = replace(presence, held={}, held_by=event.boot)
+    # A file that could not be had from the last run is asked for at once.
+    files: Files = replace(state.files, tries={})
+    return change(presence, files) + _ledger_is_shorter(state, event)
+
+
+def _ledger_is_shorter(state: State, event: inputs.CoordinatorBorn) -> Decision:
+    records = state.records
+    if records.ledger_boot in (None, event.boot):
+        return NOTHING_TO_DO
+    if event.birth.ledger_size > records.last_action:
+        return NOTHING_TO_DO
+    text = (
+        f"ledger: it has {event.birth.ledger_size} entries, but this device has seen number "
+        f"{records.last_action}; it was restored from a backup, and this device gives again what "
+        "the backup lacks"
+    )
+    told = tell(state.told, [Problem(about="ledger", text=text)], state.rules)
+    return change(ActionsForgotten(event.boot), told)
+
+
+def coordinator_died(state: State, event: inputs.CoordinatorDied, _now: float) -> Decision:
+    """Hold back while the coordinator is away; a death counts only for the run that it names."""
+    if event.boot != state.presence.coordinator:
+        return NOTHING_TO_DO
+    return change(replace(state.presence, coordinator=None))
+
+
+def welcomed(state: State, event: inputs.Welcomed, _now: float) -> Decision:
+    """Note what the coordinator holds; the last page completes the welcome."""
+    welcome = event.welcome
+    if welcome.boot != state.identity.boot:
+        return NOTHING_TO_DO
+    known = state.presence.held if state.presence.held_by in (None, event.coordinator) else {}
+    presence = replace(
+        state.presence, held=merge_held(known, welcome.held), held_by=event.coordinator
+    )
+    changes: list[Change] = []
+    if welcome.next_part > (state.records.next_part if state.records.next_part is not None else -1):
+        changes.append(NextPartLearned(welcome.next_part))
+    if not welcome.more and presence.welcomed_by != event.coordinator:
+        presence = replace(presence, welcomed_by=event.coordinator)
+        told = replace(state.told, waiting={}, status=False, evaluation=False)
+        changes += [Sending(), told]
+    changes += [presence, replace(state.work, settled=False)]
+    return Decision(tuple(changes))
+
+
+def merge_held(
+    known: Mapping[PartKey, HeldPart], new: Iterable[HeldPart]
+) -> Mapping[PartKey, HeldPart]:
+    """Join what is held; of two revisions the higher counts, because pages may come late."""
+    merged = dict(known)
+    for part in new:
+        if part.key not in merged or merged[part.key].revision <= part.revision:
+            merged[part.key] = part
+    return merged
+
+
+def birth_due(state: State, now: float) -> Decision:
+    """Send a birth at once after connecting, and again, with growing waits, until the welcome."""
+    presence = state.presence
+    if not presence.connected or presence.welcomed or now < presence.birth.due:
+        return NOTHING_TO_DO
+    if presence.birth.count > 0 and presence.coordinator is None:
+        return NOTHING_TO_DO
+    waits = Waits(state.rules.birth_shortest, state.rules.birth_longest)
+    birth = tried(presence.birth, now, waits, state.identity.boot, "birth")
+    return change(replace(presence, birth=birth)) + ask(
+        Send("state", make_birth(state), retain=True)
+    )
+
+
+def make_birth(state: State) -> Birth:
+    """Return the birth that tells the coordinator who is here and what runs."""
+    active = state.models.active
+    return Birth(
+        installation=state.identity.installation,
+        capabilities=state.identity.capabilities,
+        active_version=active.version if active else None,
+        active_manifest=active.manifest if active else None,
+        outbox_length=len(state.records.outbox),
+    )
+
+
+def heartbeat_due(state: State, now: float) -> Decision:
+    """Send counters for as long as there is a connection."""
+    presence: Presence = state.presence
+    if not presence.connected or now < presence.heartbeat_due:
+        return NOTHING_TO_DO
+    waiting = sum(state.scanning.waiting.values())
+    later = replace(presence, heartbeat_due=now + state.rules.heartbeat_seconds)
+    return change(later) + ask(SendHeartbeat(len(state.records.outbox), waiting))

@@ -1,0 +1,204 @@
+"""What the state is made of: parts, counted images, letters, and the pieces of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from schemas.models import DesiredModel
+from schemas.offers import Offer
+from schemas.reports import Problem
+from schemas.values import BootId, ClassName, Digest
+
+RESTLESS_SCANS = 10
+"""Of so many scans in a row that find files being written, the last one is counted anyway."""
+
+About = Literal["contribution", "withdrawal", "nothing"]
+PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The newest revision of a part, as this device has it."""
+
+    revision: int
+    state: PartState
+    lineage: Digest | None
+    """None for a part that an earlier installation made and this one withdrew."""
+    payload: Digest | None
+    """None when the part was withdrawn."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An image that is in a part, and the class under which it was counted."""
+
+    key: PartKey
+    class_name: ClassName
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Where the last scan found an image."""
+
+    path: str
+    """Relative to the data folder."""
+    class_name: ClassName
+
+
+class LetterKey(NamedTuple):
+    """Names a letter: one per part and kind of message; for 'nothing' the part is 0."""
+
+    about: About
+    key: PartKey
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message that stays in the outbox until its receipt arrives."""
+
+    revision: int
+    body: Contribution | Withdrawal | Nothing
+
+
+@dataclass(frozen=True)
+class Try:
+    """How often something was tried, and when it is due again."""
+
+    count: int
+    due: float
+
+
+@dataclass(frozen=True)
+class ActiveModel:
+    """The model in the active slot."""
+
+    version: int
+    manifest: Digest
+
+
+@dataclass(frozen=True)
+class ImageToCount:
+    """An image that goes into a part: where it is, what its bytes are, what it shows."""
+
+    path: str
+    digest: Digest
+    class_name: ClassName
+
+
+@dataclass(frozen=True)
+class Job:
+    """A part that the worker computes; its result is taken only while this job is wanted."""
+
+    key: PartKey
+    revision: int
+    method: str
+    lineage: Digest
+
+
+@dataclass(frozen=True)
+class Presence:
+    """The connection, and what coordinator and device know of each other in it."""
+
+    connected: bool = False
+    coordinator: BootId | None = None
+    """Boot of the coordinator that serves; None while it is away."""
+    held_by: BootId | None = None
+    """Boot of the coordinator that `held` is from."""
+    welcomed_by: BootId | None = None
+    """Boot of the coordinator whose welcome is complete."""
+    held: Mapping[PartKey, HeldPart] = field(default_factory=dict)
+    """What the coordinator is known to hold, from welcomes and from receipts since the birth."""
+    birth: Try = Try(0, 0.0)
+    heartbeat_due: float = 0.0
+
+    @property
+    def served(self) -> bool:
+        """Whether there is a coordinator at the other end."""
+        return self.connected and self.coordinator is not None
+
+    @property
+    def welcomed(self) -> bool:
+        """Whether the coordinator that serves has said what it holds from this device."""
+        return self.served and self.welcomed_by == self.coordinator
+
+
+@dataclass(frozen=True)
+class Scanning:
+    """What is on the disk, as of the last scan."""
+
+    images: Mapping[Digest, Sighting] = field(default_factory=dict)
+    waiting: Mapping[ClassName, int] = field(default_factory=dict)
+    """Images per class that the assignment does not know."""
+    running: bool = False
+    due: float = 0.0
+    begun_for: int | None = None
+    """Action of the assignment that was known when the running scan began."""
+    done_for: int | None = None
+    """The same for the scan that `images` comes from; None before the first scan."""
+    restless: int = 0
+    """Scans in a row that found files being written, counted from 1 to `RESTLESS_SCANS`."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether to count now: nothing is being written, or that has gone on for long enough."""
+        return self.restless in (0, RESTLESS_SCANS)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the worker computes."""
+
+    job: Job | None = None
+    images: tuple[ImageToCount, ...] = ()
+    """Images of the job; kept here so that only their digests need to come back."""
+    settled: bool = False
+    """There was nothing to compute when the rules last looked, and nothing has changed since."""
+    retry: Try = Try(0, 0.0)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Letters that were sent in this connection and have no receipt yet."""
+
+    tries: Mapping[LetterKey, Try] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of models in the local blob folder, and those on their way."""
+
+    here: frozenset[Digest] = frozenset()
+    fetching: Offer | None = None
+    tries: Mapping[Digest, Try] = field(default_factory=dict)
+    littered: bool = False
+    """Files may lie around that nothing needs any more."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """The model that runs, and what is being done about another one."""
+
+    active: ActiveModel | None = None
+    installing: DesiredModel | None = None
+    evaluating: bool = False
+    evaluate: bool = False
+    """The active model is to be evaluated."""
+    retry: Try = Try(0, 0.0)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the coordinator has been told in this run, so that it is told once."""
+
+    waiting: Mapping[ClassName, int] = field(default_factory=dict)
+    status: bool = False
+    evaluation: bool = False
+    problems: frozenset[str] = frozenset()
+    """Texts of problems that were told, or wait to be."""
+    queue: tuple[Problem, ...] = ()
+    """Problems to tell once connected."""
+    untold: int = 0
+    """Problems left out of the queue because it was full."""

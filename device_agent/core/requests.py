@@ -1,0 +1,110 @@
+"""What the rules ask of the shell; carried out after the commit, answered by inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from device_agent.core.records import ActiveModel, ImageToCount, Job, LetterKey
+from schemas.assignments import Assignment
+from schemas.message import Message
+from schemas.models import DesiredModel
+from schemas.offers import Offer
+from schemas.topics import UpLeaf
+from schemas.values import Digest
+
+
+@dataclass(frozen=True)
+class Send:
+    """Publish a message."""
+
+    leaf: UpLeaf
+    body: Message
+    retain: bool = False
+
+
+@dataclass(frozen=True)
+class SendLetter:
+    """Publish a letter of the outbox, with its payload attached if the store holds one."""
+
+    letter: LetterKey
+    body: Message
+
+
+@dataclass(frozen=True)
+class SendHeartbeat:
+    """Publish the counters; the shell adds memory and traffic."""
+
+    outbox_length: int
+    waiting_images: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Look at the data folder; answered by `Scanned`."""
+
+
+@dataclass(frozen=True)
+class ComputePart:
+    """Compute a part; answered by `PartComputed`, `PartEmpty` or `PartFailed`."""
+
+    job: Job
+    assignment: Assignment
+    images: tuple[ImageToCount, ...]
+
+
+@dataclass(frozen=True)
+class FetchFile:
+    """Bring a file into the blob folder; answered by `FetchFinished` or `FetchFailed`."""
+
+    offer: Offer
+
+
+@dataclass(frozen=True)
+class InstallModel:
+    """Verify, load, self-test and switch; `ModelInstalled`, `ModelRefused` or `FileDamaged`."""
+
+    desired: DesiredModel
+
+
+@dataclass(frozen=True)
+class CheckActiveModel:
+    """Self-test the model in the active slot; answered by `ModelFellBack` if it fails."""
+
+    active: ActiveModel
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure the accuracy of the active model; answered by `Evaluated`."""
+
+    active: ActiveModel
+
+
+@dataclass(frozen=True)
+class CleanFiles:
+    """Remove files that neither these digests nor the slots name."""
+
+    keep: frozenset[Digest]
+
+
+@dataclass(frozen=True)
+class WakeAt:
+    """Give a `Ticked` no later than this time."""
+
+    time: float
+
+
+Request: TypeAlias = (
+    Send
+    | SendLetter
+    | SendHeartbeat
+    | Scan
+    | ComputePart
+    | FetchFile
+    | InstallModel
+    | CheckActiveModel
+    | Evaluate
+    | CleanFiles
+    | WakeAt
+)

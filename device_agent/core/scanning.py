@@ -1,0 +1,123 @@
+"""Rules of the data folder: when it is looked at, and what a scan means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes import AssignmentTaken
+from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.records import RESTLESS_SCANS, Counted, Sighting
+from device_agent.core.requests import Scan
+from device_agent.core.state import Records, State
+from device_agent.core.telling import problem, tell
+from schemas.reports import Problem
+from schemas.values import ClassName, Digest
+
+
+def assigned(state: State, event: inputs.Assigned, now: float) -> Decision:
+    """Take a higher action only, and look at the folder anew for it."""
+    records = state.records
+    if records.assignment is not None and event.assignment.action <= records.assignment.action:
+        return NOTHING_TO_DO
+    return change(
+        AssignmentTaken(event.assignment, event.coordinator),
+        replace(state.scanning, due=now),
+        replace(state.work, settled=False),
+        replace(state.files, littered=True),
+    )
+
+
+def scan_due(state: State, now: float) -> Decision:
+    """Scan every `scan_seconds`, one scan at a time."""
+    scanning = state.scanning
+    if scanning.running or now < scanning.due:
+        return NOTHING_TO_DO
+    assignment = state.records.assignment
+    begun_for = assignment.action if assignment is not None else None
+    return change(replace(scanning, running=True, begun_for=begun_for)) + ask(Scan())
+
+
+def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
+    """Note what is on the disk, which classes wait, and what the owner should mend."""
+    counted = counted_images(state.records)
+    images, conflicts = sight(event.images, counted)
+    assignment = state.records.assignment
+    before = state.scanning
+    # A scan that began before the newest assignment says nothing about it: look again at once.
+    current = assignment is None or before.begun_for == assignment.action
+    wait = state.rules.settle_seconds if event.unsettled else state.rules.scan_seconds
+    scanning = replace(
+        before,
+        images=images,
+        waiting=waiting_classes(state.records, images),
+        running=False,
+        due=now + wait if current else now,
+        done_for=before.begun_for,
+        restless=before.restless % RESTLESS_SCANS + 1 if event.unsettled else 0,
+    )
+    told = tell(state.told, (*event.problems, *conflicts), state.rules)
+    decision = change(scanning, told)
+    if (images, scanning.done_for, scanning.restless) != (
+        before.images,
+        before.done_for,
+        before.restless,
+    ):
+        decision += change(replace(state.work, settled=False))
+    return decision
+
+
+def scan_failed(state: State, event: inputs.ScanFailed, now: float) -> Decision:
+    """Decide nothing about a folder that cannot be read, and look again."""
+    scanning = replace(
+        state.scanning, running=False, due=now + state.rules.scan_seconds, done_for=None
+    )
+    told = tell(state.told, [problem("data folder", event.reason)], state.rules)
+    return change(scanning, told)
+
+
+def sight(
+    images: Iterable[inputs.Image], counted: Mapping[Digest, Counted]
+) -> tuple[dict[Digest, Sighting], list[Problem]]:
+    """Say under which class each image lies.
+
+    An image in two class folders stays with the class under which it is counted, else with the
+    first in the order of the paths, and is a problem.
+    """
+    sightings: dict[Digest, Sighting] = {}
+    problems = []
+    for image in images:
+        first = sightings.get(image.digest)
+        if first is None or first.class_name == image.class_name:
+            sightings.setdefault(image.digest, Sighting(image.path, image.class_name))
+            continue
+        known = counted.get(image.digest)
+        if known is not None and known.class_name == image.class_name:
+            sightings[image.digest] = Sighting(image.path, image.class_name)
+        problems.append(_two_classes(first, image, sightings[image.digest]))
+    return sightings, problems
+
+
+def _two_classes(first: Sighting, second: inputs.Image, kept: Sighting) -> Problem:
+    text = (
+        f"{first.path} and {second.path} are the same image under two classes; it counts as "
+        f"{str(kept.class_name)!r}: delete the wrong one"
+    )
+    return problem("image", text)
+
+
+def waiting_classes(records: Records, images: Mapping[Digest, Sighting]) -> Mapping[ClassName, int]:
+    """Count the images of classes that the assignment does not know; none without assignment."""
+    if records.assignment is None:
+        return {}
+    known = set(records.assignment.class_names)
+    return Counter(s.class_name for s in images.values() if s.class_name not in known)
+
+
+def counted_images(records: Records) -> Mapping[Digest, Counted]:
+    """Return the images counted for the lineage that is assigned."""
+    if records.assignment is None:
+        return {}
+    return records.counted.get(records.assignment.lineage, {})

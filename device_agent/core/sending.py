@@ -1,0 +1,132 @@
+"""Rules of the outbox: a letter is sent again and again until its receipt arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from device_agent.core import inputs
+from device_agent.core.changes import LetterAccepted, LetterRefused
+from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, change, tried
+from device_agent.core.presence import merge_held
+from device_agent.core.records import Letter, LetterKey, Presence, Sending, Try
+from device_agent.core.requests import SendLetter
+from device_agent.core.state import State
+from device_agent.core.telling import problem, tell
+from schemas.contributions import Contribution, HeldPart
+from schemas.receipts import Accepted, Later, Receipt, Refused
+
+
+def receipt_arrived(state: State, event: inputs.ReceiptArrived, now: float) -> Decision:
+    """Take accepted and refused as final, later as not; repeats and strangers change nothing."""
+    receipt = event.receipt
+    key = LetterKey(receipt.about, receipt.key)
+    letter = state.records.outbox.get(key)
+    if letter is None or letter.revision != receipt.revision:
+        return NOTHING_TO_DO
+    match receipt.answer:
+        case Accepted():
+            return _accepted(state, key, letter)
+        case Refused(reason=reason):
+            return _refused(state, receipt, key, reason)
+        case Later(after_seconds=seconds):
+            before = state.sending.tries.get(key, Try(0, now))
+            return change(_with_try(state.sending, key, Try(before.count, now + seconds)))
+
+
+def _accepted(state: State, key: LetterKey, letter: Letter) -> Decision:
+    changes = (
+        LetterAccepted(key),
+        _held_after(state.presence, key, letter),
+        replace(state.files, littered=True),
+        replace(state.work, settled=False),
+    )
+    return Decision(changes)
+
+
+def _held_after(presence: Presence, key: LetterKey, letter: Letter) -> Presence:
+    """Return what is known to be held after a letter was accepted."""
+    if isinstance(letter.body, Contribution):
+        held = HeldPart(key=key.key, revision=letter.revision, payload=letter.body.payload)
+        return replace(presence, held=merge_held(presence.held, [held]))
+    if key.about == "withdrawal":
+        return _without(presence, key)
+    return presence
+
+
+def _without(presence: Presence, key: LetterKey) -> Presence:
+    return replace(presence, held={k: v for k, v in presence.held.items() if k != key.key})
+
+
+def _refused(state: State, receipt: Receipt, key: LetterKey, reason: str) -> Decision:
+    text = f"{key.about} of stage {key.key.stage}, part {key.key.part}: refused: {reason}"
+    presence = state.presence
+    if key.about == "withdrawal":
+        # Not withdrawn again in this connection; the next welcome says what is still held.
+        presence = _without(presence, key)
+    changes = (
+        LetterRefused(key, reason),
+        presence,
+        tell(state.told, [problem(receipt.about, text)], state.rules),
+        replace(state.files, littered=True),
+        replace(state.work, settled=False),
+    )
+    return Decision(changes)
+
+
+def letters_due(state: State, now: float) -> Decision:
+    """Send letters that are due, withdrawals first, a few under way at a time."""
+    if not state.presence.welcomed:
+        return NOTHING_TO_DO
+    waits = Waits(state.rules.letter_shortest, state.rules.letter_longest)
+    tries = {key: item for key, item in state.sending.tries.items() if key in state.records.outbox}
+    requests = []
+    for key, letter in islice(_sendable(state), state.rules.letters_under_way):
+        before = tries.get(key, Try(0, now))
+        if now >= before.due:
+            tries[key] = tried(before, now, waits, state.identity.boot, key)
+            requests.append(SendLetter(key, letter.body))
+    if not requests:
+        return NOTHING_TO_DO
+    return Decision((Sending(tries),), tuple(requests))
+
+
+def _sendable(state: State) -> Iterator[tuple[LetterKey, Letter]]:
+    outbox = state.records.outbox
+    withdrawals = [(key, item) for key, item in outbox.items() if key.about == "withdrawal"]
+    if withdrawals:
+        yield from withdrawals
+        return
+    yield from ((key, item) for key, item in outbox.items() if _is_expected(state, item))
+
+
+def _is_expected(state: State, letter: Letter) -> bool:
+    """Whether the coordinator can take a letter now.
+
+    What belongs to another frozen model, or to a stage that a restored ledger has not opened yet,
+    would be refused for good; it waits.
+    """
+    assignment = state.records.assignment
+    if assignment is None:
+        return False
+    if isinstance(letter.body, Contribution):
+        return (
+            letter.body.lineage == assignment.lineage and letter.body.key.stage <= assignment.stage
+        )
+    return True
+
+
+def next_letter(state: State, now: float) -> float | None:
+    """Return when a letter that is under way is due again."""
+    if not state.presence.welcomed:
+        return None
+    tries: dict[LetterKey, Try] = dict(state.sending.tries)
+    return min(
+        (item.due for key, item in tries.items() if key in state.records.outbox and item.due > now),
+        default=None,
+    )
+
+
+def _with_try(sending: Sending, key: LetterKey, item: Try) -> Sending:
+    return Sending({**sending.tries, key: item})

@@ -1,0 +1,142 @@
+"""The agent's session: one input in, changes and requests out.
+
+The rules, in the order of their modules:
+
+- **Connecting** (`presence`). A connection begins with a retained birth on the topic of the will,
+  repeated with growing waits until the coordinator's welcome to this boot is complete. A new run of
+  the coordinator gets a new birth. Nothing but births and heartbeats is sent before the welcome, or
+  while the coordinator is away.
+- **A shorter ledger** (`presence`). If a new run of the coordinator has fewer entries than this
+  device has seen, its assignments and models begin anew, and the owner is told.
+- **Looking** (`scanning`). The data folder is scanned every few seconds and for every new
+  assignment. While files are being written, counting waits, for ten scans at most. Of an image in
+  two class folders, the place under which it is counted stands, else the first; it is reported.
+- **Counting** (`counting`). An image is its content: moving, copying or renaming a file changes
+  nothing, and a deleted one stays counted, since the fleet has learned from it. An image that lies
+  only under another class makes its part be computed anew, with the next revision, from the images
+  that are still readable; images that are not may be counted again when they come back.
+- Images of classes that the assignment does not know wait; they are reported once per change.
+- Images that were not counted go into new parts of at most `max_samples_per_part`, under numbers
+  that this device never used. Without any for a new stage, the device says so once.
+- What the coordinator holds and this installation does not have is withdrawn before anything is
+  contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
+- Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
+  their letters wait in case it returns.
+- **Sending** (`sending`). Part, letter and counted images are written in one transaction before the
+  letter is sent. It is sent again with growing waits until its receipt: accepted, and it is
+  dropped; refused, and it moves to the dead letters, its images staying counted so that they are
+  not sent for ever; later, and it waits.
+- **Models** (`models`). Only a higher action than the last is acted on. What is not here is
+  fetched, one file at a time; then the model is verified, self-tested and switched to; whatever
+  comes of it is reported, and measured on the evaluation folder. A model that fails leaves the
+  former one.
+- **Telling** (`telling`). Problems are told once, reports after every welcome.
+
+Nothing here reads a clock or a file: `now` is any clock in seconds that does not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from device_agent.core import counting, inputs, models, presence, scanning, sending, telling
+from device_agent.core.apply import apply
+from device_agent.core.changes import PIECES, Durable
+from device_agent.core.decision import Decision, ask
+from device_agent.core.requests import Request, WakeAt
+from device_agent.core.state import State
+
+_MAX_STEPS = 1000
+"""Decisions that one input may lead to; more means that two rules undo each other."""
+
+Commit = Callable[[tuple[Durable, ...]], None]
+Rule = Callable[[State, float], Decision]
+
+
+def decide(state: State, event: inputs.Input, now: float) -> Decision:
+    """Decide about one input; for `Ticked`, the first rule that has something to do decides."""
+    if isinstance(event, inputs.Ticked):
+        return _look_around(state, now)
+    return _BY_INPUT[type(event)](state, event, now)
+
+
+def turn(state: State, event: inputs.Input, now: float, commit: Commit) -> Iterator[Request]:
+    """Decide, commit and apply until there is nothing left to do; yield requests after commits.
+
+    Whoever iterates carries each request out at once. If `commit` raises, the state is no longer
+    what the store holds, and has to be loaded again.
+    """
+    for _ in range(_MAX_STEPS):
+        decision = decide(state, event, now)
+        durable = tuple(item for item in decision.changes if not isinstance(item, PIECES))
+        if durable:
+            commit(durable)
+        for item in decision.changes:
+            apply(state, item)
+        yield from decision.requests
+        if isinstance(event, inputs.Ticked) and not decision.changes:
+            return
+        event = inputs.Ticked()
+    raise AssertionError(f"the rules did not come to rest after {_MAX_STEPS} steps")
+
+
+def _look_around(state: State, now: float) -> Decision:
+    for rule in _WHEN_DUE:
+        decision = rule(state, now)
+        if decision:
+            return decision
+    return ask(WakeAt(_next_time(state, now)))
+
+
+def _next_time(state: State, now: float) -> float:
+    """Return when a rule may next have something to do by time alone."""
+    times = [item.due for item in state.files.tries.values()]
+    times += [state.work.retry.due, sending.next_letter(state, now) or now]
+    if not state.scanning.running:
+        times.append(state.scanning.due)
+    if state.presence.connected:
+        times += [state.presence.birth.due, state.presence.heartbeat_due]
+    return min((time for time in times if time > now), default=now + state.rules.scan_seconds)
+
+
+_WHEN_DUE: tuple[Rule, ...] = (
+    presence.birth_due,
+    scanning.scan_due,
+    models.fetch_due,
+    counting.work_due,
+    sending.letters_due,
+    models.install_due,
+    models.evaluation_due,
+    models.cleaning_due,
+    telling.reports_due,
+    telling.problems_due,
+    presence.heartbeat_due,
+)
+
+# Each function takes the input under which it is listed; one table cannot say so in types.
+_BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
+    inputs.Started: models.started,
+    inputs.Connected: presence.connected,
+    inputs.Disconnected: presence.disconnected,
+    inputs.CoordinatorBorn: presence.coordinator_born,
+    inputs.CoordinatorDied: presence.coordinator_died,
+    inputs.Welcomed: presence.welcomed,
+    inputs.Assigned: scanning.assigned,
+    inputs.Desired: models.desired,
+    inputs.ReceiptArrived: sending.receipt_arrived,
+    inputs.Scanned: scanning.scanned,
+    inputs.ScanFailed: scanning.scan_failed,
+    inputs.PartComputed: counting.part_computed,
+    inputs.PartEmpty: counting.part_empty,
+    inputs.PartFailed: counting.part_failed,
+    inputs.FetchFinished: models.fetch_finished,
+    inputs.FetchFailed: models.fetch_failed,
+    inputs.FileDamaged: models.file_damaged,
+    inputs.FilesListed: models.files_listed,
+    inputs.ModelInstalled: models.model_installed,
+    inputs.ModelRefused: models.model_refused,
+    inputs.ModelFellBack: models.model_fell_back,
+    inputs.EvaluationAsked: models.evaluation_asked,
+    inputs.Evaluated: models.evaluated,
+}

@@ -1,0 +1,111 @@
+"""The agent's state: what the store holds, and the pieces of this run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from device_agent.core.records import (
+    Counted,
+    Files,
+    Letter,
+    LetterKey,
+    Models,
+    Part,
+    Presence,
+    Scanning,
+    Sending,
+    Told,
+    Work,
+)
+from schemas.assignments import Assignment
+from schemas.contributions import PartKey
+from schemas.models import DesiredModel, ModelStatus
+from schemas.presence import Capabilities
+from schemas.reports import Evaluation
+from schemas.values import BootId, Digest
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings that the rules decide by; times in seconds."""
+
+    scan_seconds: float = 5.0
+    settle_seconds: float = 1.0
+    """Until the next scan, when files were perhaps still being written."""
+    heartbeat_seconds: float = 15.0
+    birth_shortest: float = 5.0
+    birth_longest: float = 60.0
+    letter_shortest: float = 2.0
+    letter_longest: float = 60.0
+    retry_shortest: float = 2.0
+    """For fetches and computations that failed."""
+    retry_longest: float = 60.0
+    fetch_tries: int = 10
+    """Failed fetches of one file after which a desired model is given up."""
+    letters_under_way: int = 16
+    problems_queued: int = 20
+    evaluates: bool = False
+    """Whether there is an evaluation folder."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who runs: the installation, this run of it, and what it can do."""
+
+    installation: BootId
+    boot: BootId
+    capabilities: Capabilities
+
+
+@dataclass
+class Records:
+    """What the store holds; rebuilt from it at start, changed by `apply` after every commit."""
+
+    parts: dict[PartKey, Part] = field(default_factory=dict)
+    counted: dict[Digest, dict[Digest, Counted]] = field(default_factory=dict)
+    """Lineage, then digest of the image."""
+    outbox: dict[LetterKey, Letter] = field(default_factory=dict)
+    """In the order in which the letters were written."""
+    unusable: dict[Digest, str] = field(default_factory=dict)
+    """Images that could not be decoded, with the reason."""
+    nothing: set[int] = field(default_factory=set)
+    """Stages for which the device said that it has nothing."""
+    dead_letters: int = 0
+    assignment: Assignment | None = None
+    desired: DesiredModel | None = None
+    acted: int | None = None
+    """Action of the last desired model that was brought to an end, good or bad."""
+    ledger_boot: BootId | None = None
+    """Boot of the coordinator that gave the newest action."""
+    next_part: int | None = None
+    """A free part number, as the coordinator said; None before the first welcome ever."""
+    status: ModelStatus | None = None
+    """The last report about a desired model."""
+    evaluation: Evaluation | None = None
+
+    @property
+    def last_action(self) -> int:
+        """The highest action seen, or -1."""
+        actions = [item.action for item in (self.assignment, self.desired) if item is not None]
+        return max(actions, default=-1)
+
+    def free_part(self) -> int:
+        """Return a part number that was never used; the coordinator's word must be known."""
+        assert self.next_part is not None
+        return max(self.next_part, 1 + max((key.part for key in self.parts), default=-1))
+
+
+@dataclass
+class State:
+    """Everything that the rules decide on."""
+
+    rules: Rules
+    identity: Identity
+    records: Records = field(default_factory=Records)
+    presence: Presence = field(default_factory=Presence)
+    scanning: Scanning = field(default_factory=Scanning)
+    work: Work = field(default_factory=Work)
+    sending: Sending = field(default_factory=Sending)
+    files: Files = field(default_factory=Files)
+    models: Models = field(default_factory=Models)
+    told: Told = field(default_factory=Told)

@@ -1,0 +1,71 @@
+"""Rules of what the coordinator is told beside letters: problems, waiting classes, reports.
+
+These messages have no receipt. Reports and waiting classes are told again after every welcome, so
+one that was lost arrives in the end; a problem is told once per run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.records import Told
+from device_agent.core.requests import Request, Send
+from device_agent.core.state import Rules, State
+from schemas.reports import Problem, WaitingClasses
+
+_REMEMBERED_PROBLEMS = 500
+_MAX_WAITING_CLASSES = 1000
+"""What one message may carry."""
+
+
+def tell(told: Told, problems: Iterable[Problem], rules: Rules) -> Told:
+    """Queue problems that were not told yet; beyond the queue's length they are only counted."""
+    known = told.problems if len(told.problems) < _REMEMBERED_PROBLEMS else frozenset()
+    new = {problem.text: problem for problem in problems if problem.text not in known}
+    room = max(0, rules.problems_queued - len(told.queue))
+    queued = tuple(new.values())[:room]
+    return replace(
+        told,
+        problems=known | new.keys(),
+        queue=told.queue + queued,
+        untold=told.untold + len(new) - len(queued),
+    )
+
+
+def problem(about: str, text: str) -> Problem:
+    """Return a problem whose text is cut to what a message carries."""
+    return Problem(about=about, text=text if len(text) <= 500 else text[:499] + "…")
+
+
+def problems_due(state: State, _now: float) -> Decision:
+    """Tell problems as soon as somebody can hear them."""
+    told = state.told
+    if not state.presence.welcomed or not told.queue:
+        return NOTHING_TO_DO
+    queue = told.queue
+    if told.untold:
+        text = f"{told.untold} more problems like these; `fleetledger agent status` has the count"
+        queue = (*queue, problem("device", text))
+    return change(replace(told, queue=(), untold=0)) + ask(*(Send("msg", item) for item in queue))
+
+
+def reports_due(state: State, _now: float) -> Decision:
+    """Tell waiting classes, the last model's fate and its accuracy, once per change and welcome."""
+    if not state.presence.welcomed:
+        return NOTHING_TO_DO
+    told, records = state.told, state.records
+    requests: list[Request] = []
+    if state.records.assignment is not None and state.scanning.waiting != told.waiting:
+        classes = dict(sorted(state.scanning.waiting.items())[:_MAX_WAITING_CLASSES])
+        requests.append(Send("msg", WaitingClasses(classes=classes)))
+        told = replace(told, waiting=state.scanning.waiting)
+    if records.status is not None and not told.status:
+        requests.append(Send("msg", records.status))
+        told = replace(told, status=True)
+    if records.evaluation is not None and not told.evaluation:
+        if state.models.active and records.evaluation.manifest == state.models.active.manifest:
+            requests.append(Send("msg", records.evaluation))
+        told = replace(told, evaluation=True)
+    return Decision((told,), tuple(requests)) if told is not state.told else NOTHING_TO_DO

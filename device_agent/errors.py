@@ -1,0 +1,62 @@
+"""The errors of the agent.
+
+AgentError
+├── HomeError           the agent's folder is not there, in use, or cannot be written
+├── StoreError          what the agent must not lose cannot be read or written
+├── SourceError         the data folder cannot be read
+├── WorkError           a part cannot be computed
+│   └── MissingError    something has to be installed first; names the command
+└── ModelError          a model cannot be used here
+    ├── DamagedError    a file is not what its digest says; it is fetched again
+    ├── LoadError       ONNX Runtime refuses a file
+    └── SelfTestError   the model runs and gives wrong answers
+"""
+
+from __future__ import annotations
+
+from schemas.errors import FleetledgerError
+from schemas.values import Digest
+
+
+class AgentError(FleetledgerError):
+    """Base of the agent's errors."""
+
+
+class HomeError(AgentError):
+    """The agent's folder is not there, in use by another agent, or cannot be written."""
+
+
+class StoreError(AgentError):
+    """The agent's database cannot be read or written; nothing of the change was stored."""
+
+
+class SourceError(AgentError):
+    """The data folder cannot be read."""
+
+
+class WorkError(AgentError):
+    """A part cannot be computed; the images stay and are tried again later."""
+
+
+class MissingError(WorkError):
+    """Something has to be installed before this can be done; the message names the command."""
+
+
+class ModelError(AgentError):
+    """A model cannot be used on this device; the message says why."""
+
+
+class DamagedError(ModelError):
+    """A file is missing or is not what its digest says."""
+
+    def __init__(self, digest: Digest, text: str) -> None:
+        self.digest = digest
+        super().__init__(text)
+
+
+class LoadError(ModelError):
+    """ONNX Runtime refuses a file, or the file is not what the manifest says."""
+
+
+class SelfTestError(ModelError):
+    """The model loads and runs, and its answers are not those that it should give."""

@@ -1,0 +1,167 @@
+"""The agent's home: the folder with its settings, its state, and the lock of who runs there."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from device_agent.errors import HomeError
+from device_agent.settings import AgentSettings
+from schemas.settings_file import SettingsError, load_settings
+from schemas.values import DeviceId, FleetId
+
+SETTINGS_FILE = "agent.toml"
+
+
+@dataclass(frozen=True)
+class AgentHome:
+    """The agent's folder with its settings; relative paths begin at the folder."""
+
+    folder: Path
+    settings: AgentSettings
+
+    @classmethod
+    def open(cls, folder: Path) -> AgentHome:
+        """Read `<folder>/agent.toml`; raise `SettingsError` that names file, field and value."""
+        return cls(folder, load_settings(folder / SETTINGS_FILE, AgentSettings))
+
+    @property
+    def state_folder(self) -> Path:
+        """What the agent keeps: database, files of models, slots."""
+        return self.folder / "state"
+
+    @property
+    def status_file(self) -> Path:
+        """Written by the running agent, read by `agent status`."""
+        return self.folder / "status.json"
+
+    @property
+    def data_folder(self) -> Path:
+        """The folder of class-named folders."""
+        return self.folder / self.settings.data.folder
+
+    @property
+    def evaluation_folder(self) -> Path | None:
+        """The folder of held-out images, if there is one."""
+        folder = self.settings.data.evaluation_folder
+        return self.folder / folder if folder is not None else None
+
+    def password(self) -> str | None:
+        """Read the password; raise `SettingsError` if others may read it, or nobody can."""
+        name = self.settings.broker.password_file
+        if name is None:
+            return None
+        path = self.folder / name
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"broker.password_file: {path}: cannot be read: {error}; put the password there, "
+                "on one line"
+            ) from error
+        if mode & 0o077:
+            raise SettingsError(
+                f"broker.password_file: {path}: others may read it (mode {mode:04o}); "
+                f"run `chmod 600 {path}`"
+            )
+        if len(lines) != 1 or not lines[0]:
+            raise SettingsError(
+                f"broker.password_file: {path}: {len(lines)} lines; put the password on one line"
+            )
+        return lines[0]
+
+
+TEMPLATE = """\
+# Settings of a fleetledger agent. Relative paths begin at this file's folder.
+
+# Name of this device: 1 to 64 of A-Z, a-z, 0-9, '_' and '-'. Also its user name at the broker.
+device = "{device}"
+# Name of the fleet, as the operator gave it: 1 to 63 of a-z, 0-9 and '-'.
+fleet = "{fleet}"
+
+[broker]
+host = {host}
+port = {port}
+# A file that holds the broker's password for this device on one line (chmod 600).
+{password_file}
+
+[data]
+# One folder per class, named after it, with that class's images, such as cat/1.jpg
+folder = {folder}
+# The same for images that are never learned from; the model's accuracy is measured on them.
+# evaluation_folder = "evaluation"
+# How often the folders are looked at.
+scan_seconds = 5
+
+[model]
+# ONNX Runtime's execution providers, in the order in which they are tried.
+providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
+# Threads of one model, and images per run: more is faster and takes more memory.
+threads = 1
+batch = 8
+"""
+
+
+@dataclass(frozen=True)
+class NewHome:
+    """What `agent init` writes into the settings file."""
+
+    device: DeviceId
+    fleet: FleetId
+    host: str = "127.0.0.1"
+    port: int = 1883
+    data_folder: str = "data"
+    password_file: str | None = None
+
+
+def write_home(folder: Path, new: NewHome) -> Path:
+    """Make `folder` with a commented settings file and return the file's path.
+
+    Raises `HomeError` if there are settings already, or the folder cannot be written.
+    """
+    path = folder / SETTINGS_FILE
+    line = f"password_file = {_quoted(new.password_file)}" if new.password_file else ""
+    text = TEMPLATE.format(
+        device=new.device,
+        fleet=new.fleet,
+        host=_quoted(new.host),
+        port=new.port,
+        folder=_quoted(new.data_folder),
+        password_file=line or '# password_file = "password"',
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        (folder / new.data_folder).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise HomeError(f"{path}: is there already; edit it, or choose another --home") from error
+    except OSError as error:
+        raise HomeError(f"{folder}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def _quoted(text: str) -> str:
+    """Return `text` as a TOML string; JSON's strings are TOML's basic strings."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def lock_home(folder: Path) -> int:
+    """Take the agent's lock and return its file handle; the kernel frees it when we end.
+
+    Raises `HomeError` while another agent runs on the same folder, which would send everything
+    twice.
+    """
+    import fcntl  # noqa: PLC0415 - POSIX only, and needed by a running agent only
+
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise HomeError(f"{folder}: another agent runs here; stop it first") from error
+    return handle

@@ -1,0 +1,59 @@
+"""Settings of the agent: what `agent.toml` may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from schemas.message import Strict
+from schemas.values import DeviceId, FleetId
+
+DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+class BrokerSettings(Strict):
+    """Where the broker is. The user name is the device's name."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    port: int = Field(default=1883, ge=1, le=65535)
+    password_file: Path | None = None
+    """A file with one line, readable by the agent's user alone."""
+
+
+class DataSettings(Strict):
+    """Where the images are."""
+
+    folder: Path
+    """Holds one folder per class, named after it."""
+    evaluation_folder: Path | None = None
+    """The same for images that are never learned from: accuracy is measured on them."""
+    scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
+
+
+class ModelSettings(Strict):
+    """How models run."""
+
+    providers: tuple[str, ...] = Field(default=DEFAULT_PROVIDERS, min_length=1, max_length=10)
+    """ONNX Runtime execution providers, tried in this order."""
+    threads: int = Field(default=1, ge=1, le=256)
+    """Threads of one ONNX Runtime session; each costs memory."""
+    batch: int = Field(default=8, ge=1, le=1024)
+    """Images per run; more is faster and takes more memory."""
+
+    @field_validator("providers")
+    @classmethod
+    def _end_with_cpu(cls, providers: tuple[str, ...]) -> tuple[str, ...]:
+        if providers[-1] != "CPUExecutionProvider":
+            raise ValueError("let the list end with 'CPUExecutionProvider', which always works")
+        return providers
+
+
+class AgentSettings(Strict):
+    """Everything in `agent.toml`."""
+
+    device: DeviceId
+    fleet: FleetId
+    broker: BrokerSettings = BrokerSettings()
+    data: DataSettings
+    model: ModelSettings = ModelSettings()

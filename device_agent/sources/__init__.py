@@ -1,0 +1,1 @@
+"""Where images come from: a folder of class-named folders."""

@@ -1,0 +1,145 @@
+"""The data folder: `<folder>/<class name>/…/<image>`.
+
+It is watched by looking: a scan every few seconds compares path, size and time of change. That
+works on every file system (network shares, FUSE, containers' bind mounts), where notifications of
+the kernel do not, needs no further library, and cannot miss what happened while the agent was off.
+
+- A class is a folder directly in the data folder; images may lie deeper in it.
+- An image is a file whose name ends in one of `SUFFIXES`; other files are left alone.
+- Names that begin with a dot are left alone.
+- A file that changed within the last second is perhaps still being written; it waits.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from device_agent.core.inputs import Image, Scanned
+from device_agent.core.telling import problem
+from device_agent.errors import SourceError
+from device_agent.sources.cache import DigestCache, Seen
+from device_agent.store.blobs import file_digest
+from schemas.errors import InvalidValueError, shorten
+from schemas.reports import Problem
+from schemas.values import ClassName
+
+SUFFIXES = frozenset(
+    (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+SETTLE_SECONDS = 1.0
+
+
+@dataclass
+class _Findings:
+    """What one scan has found so far."""
+
+    images: list[Image] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    unsettled: int = 0
+
+
+class FolderSource:
+    """Scans a data folder; for one thread."""
+
+    def __init__(
+        self, folder: Path, cache: DigestCache, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder = folder
+        self._cache = cache
+        self._clock = clock
+
+    def scan(self) -> Scanned:
+        """Return all images at rest, sorted by path, and what the owner should mend.
+
+        Raises `SourceError` if the folder itself cannot be read, so that a disk that is not mounted
+        is never taken for an empty one.
+        """
+        found = _Findings()
+        for name in _class_folders(self._folder):
+            self._scan_class(name, found)
+        self._cache.update(found.seen)
+        images = tuple(sorted(found.images, key=lambda image: image.path))
+        return Scanned(images, tuple(found.problems), found.unsettled)
+
+    def _scan_class(self, name: str, found: _Findings) -> None:
+        try:
+            class_name = ClassName(_as_text(name))
+        except InvalidValueError as error:
+            text = (
+                f"{shorten(name)}: not usable as a class name; {error.way_out}: rename the folder"
+            )
+            found.problems.append(problem("class folder", text))
+            return
+        before = len(found.images) + len(found.problems) + found.unsettled
+        for path in _image_files(self._folder, name, found):
+            self._look_at(path, class_name, found)
+        if len(found.images) + len(found.problems) + found.unsettled == before:
+            text = (
+                f"{name}: this class folder has no images; put some in "
+                f"({', '.join(sorted(SUFFIXES))}), or remove it"
+            )
+            found.problems.append(problem("class folder", text))
+
+    def _look_at(self, path: str, class_name: ClassName, found: _Findings) -> None:
+        full = self._folder / path
+        try:
+            status = full.stat()
+            if abs(self._clock() - status.st_mtime) < SETTLE_SECONDS:
+                found.unsettled += 1
+                return
+            digest = self._cache.get(path, status.st_size, status.st_mtime_ns)
+            seen = Seen(status.st_size, status.st_mtime_ns, digest or file_digest(full))
+        except FileNotFoundError:
+            return  # removed between listing and looking; the next scan is right again
+        except OSError as error:
+            text = f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
+            found.problems.append(problem("image", text))
+            return
+        found.seen[path] = seen
+        found.images.append(Image(path, seen.digest, class_name))
+
+
+def _class_folders(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
+    except OSError as error:
+        raise SourceError(
+            f"data.folder: {folder}: cannot be read: {error.strerror}; mount it, make it, or mend "
+            "`[data] folder` in agent.toml"
+        ) from error
+
+
+def _image_files(folder: Path, class_folder: str, found: _Findings) -> Iterator[str]:
+    """Yield images below a class folder as paths relative to the data folder."""
+
+    def report(error: OSError) -> None:
+        text = f"{class_folder}: cannot be read: {error.strerror}; mend the folder's permissions"
+        found.problems.append(problem("class folder", text))
+
+    for parent, folders, files in os.walk(folder / class_folder, onerror=report):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.startswith(".") or Path(name).suffix.lower() not in SUFFIXES:
+                continue
+            path = str(Path(parent, name).relative_to(folder))
+            try:
+                yield _as_text(path)
+            except InvalidValueError as error:
+                found.problems.append(problem("image", f"{shorten(path)}: {error.way_out}"))
+
+
+def _as_text(name: str) -> str:
+    """Refuse names that are not UTF-8; they could be told to nobody."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidValueError("file name", name, "rename it to valid UTF-8") from error
+    return name

@@ -1,0 +1,1 @@
+"""What the agent must not lose: a SQLite database, and a folder of content-addressed files."""

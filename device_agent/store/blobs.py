@@ -1,0 +1,102 @@
+"""A folder of files named by their SHA-256: models that came, and payloads that wait to go.
+
+A file is written beside its place, made durable, then renamed: under its name there is either the
+whole file or nothing, whenever the power goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from device_agent.errors import DamagedError
+from schemas.values import Digest
+
+PART = ".part"
+"""Ends the name of a file that is being fetched."""
+_PIECE = 1 << 20
+
+
+class BlobFolder:
+    """Content-addressed files in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, digest: Digest) -> Path:
+        """Return where the file is, or would be."""
+        return self.folder / digest
+
+    def digests(self) -> frozenset[Digest]:
+        """Return the files that are there, by name; `check` looks inside."""
+        return frozenset(
+            Digest(item.name)
+            for item in self.folder.iterdir()
+            if Digest.pattern.fullmatch(item.name)
+        )
+
+    def put(self, data: bytes) -> Digest:
+        """Store `data` durably and return its digest."""
+        digest = Digest.of(data)
+        write_durably(self.path(digest), data)
+        return digest
+
+    def check(self, digest: Digest) -> Path:
+        """Return the path of a file after hashing it; raise `DamagedError` if it is not whole.
+
+        A damaged file is removed, so that it is fetched again.
+        """
+        path = self.path(digest)
+        try:
+            found = file_digest(path)
+        except OSError as error:
+            raise DamagedError(digest, f"file {digest.short}: cannot be read: {error}") from error
+        if found != digest:
+            path.unlink(missing_ok=True)
+            raise DamagedError(
+                digest, f"file {digest.short}: its bytes are {found.short}; it is fetched again"
+            )
+        return path
+
+    def read(self, digest: Digest) -> bytes:
+        """Return a file's bytes after checking them; raise `DamagedError`."""
+        return self.check(digest).read_bytes()
+
+    def clean(self, keep: Collection[Digest]) -> frozenset[Digest]:
+        """Remove every file not named in `keep`, part files too; return what is left."""
+        for item in list(self.folder.iterdir()):
+            if item.name.removesuffix(PART) not in keep:
+                item.unlink(missing_ok=True)
+        return self.digests()
+
+
+def file_digest(path: Path) -> Digest:
+    """Return the SHA-256 of a file, read in pieces."""
+    whole = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            whole.update(piece)
+    return Digest(whole.hexdigest())
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`: after a power cut the old or the new one is there."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,95 @@
+"""Rebuilding the records from the database, at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar, cast
+
+from sqlite_utils import Database
+
+from device_agent.core.records import About, Counted, Letter, LetterKey, Part
+from device_agent.core.state import Records
+from schemas.assignments import Assignment
+from schemas.canonical import parse_json
+from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from schemas.message import Message
+from schemas.models import DesiredModel, ModelStatus
+from schemas.reports import Evaluation
+from schemas.values import BootId, ClassName, Digest
+
+_Body = TypeVar("_Body", bound=Message)
+_BODIES: dict[str, type[Contribution] | type[Withdrawal] | type[Nothing]] = {
+    "contribution": Contribution,
+    "withdrawal": Withdrawal,
+    "nothing": Nothing,
+}
+
+
+def read_fact(db: Database, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a fact, or None."""
+    row = db.execute("SELECT value FROM fact WHERE name = ?", [name]).fetchone()
+    return parse_json(row[0].encode("utf-8")) if row is not None else None
+
+
+def load_records(db: Database) -> Records:
+    """Return what the database holds; raise `SchemaError` for a body this program cannot read."""
+    boot = read_fact(db, "ledger_boot")
+    return Records(
+        parts=dict(_parts(db)),
+        counted=_counted(db),
+        outbox=dict(_letters(db)),
+        unusable={
+            Digest(digest): reason
+            for digest, reason in db.execute("SELECT digest, reason FROM unusable")
+        },
+        nothing={stage for (stage,) in db.execute("SELECT stage FROM nothing")},
+        dead_letters=db.execute("SELECT count(*) FROM dead_letter").fetchone()[0],
+        assignment=_message(db, "assignment", Assignment),
+        desired=_message(db, "desired", DesiredModel),
+        acted=read_fact(db, "acted"),
+        ledger_boot=BootId(boot) if boot is not None else None,
+        next_part=read_fact(db, "next_part"),
+        status=_message(db, "status", ModelStatus),
+        evaluation=_message(db, "evaluation", Evaluation),
+    )
+
+
+def _message(db: Database, name: str, model: type[_Body]) -> _Body | None:
+    value = read_fact(db, name)
+    return model.read(value) if value is not None else None
+
+
+def _parts(db: Database) -> Iterator[tuple[PartKey, Part]]:
+    query = "SELECT stage, part, revision, state, lineage, payload FROM part ORDER BY rowid"
+    for stage, part, revision, state, lineage, payload in db.execute(query):
+        yield (
+            PartKey(stage=stage, part=part),
+            Part(
+                revision,
+                state,
+                Digest(lineage) if lineage is not None else None,
+                Digest(payload) if payload is not None else None,
+            ),
+        )
+
+
+def _counted(db: Database) -> dict[Digest, dict[Digest, Counted]]:
+    counted: dict[Digest, dict[Digest, Counted]] = {}
+    # One object per part and class, however many images there are.
+    shared: dict[tuple[int, int, str], Counted] = {}
+    query = "SELECT lineage, digest, stage, part, class_name FROM image ORDER BY rowid"
+    for lineage, digest, stage, part, name in db.execute(query):
+        item = shared.get((stage, part, name))
+        if item is None:
+            item = Counted(PartKey(stage=stage, part=part), ClassName(name))
+            shared[stage, part, name] = item
+        counted.setdefault(Digest(lineage), {})[Digest(digest)] = item
+    return counted
+
+
+def _letters(db: Database) -> Iterator[tuple[LetterKey, Letter]]:
+    query = "SELECT about, stage, part, revision, body FROM outbox ORDER BY position"
+    for about, stage, part, revision, body in db.execute(query):
+        key = LetterKey(cast(About, about), PartKey(stage=stage, part=part))
+        message = _BODIES[about].read(parse_json(body.encode("utf-8")))
+        yield key, Letter(revision, message)

@@ -1,0 +1,86 @@
+"""Tables of `agent.db`: small named steps that the database itself records.
+
+fact         one row per thing of which there is one: installation, assignment, desired model …
+part         the newest revision of every part
+image        images that are counted, per lineage (frozen model)
+unusable     images that do not decode
+outbox       letters without a receipt, in order; small payloads with them
+nothing      stages for which the device said that it has nothing
+dead_letter  letters that were refused, with the reason
+"""
+
+from __future__ import annotations
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+MIGRATIONS = Migrations("agent")
+
+
+@MIGRATIONS()
+def create_fact(db: Database) -> None:
+    """Make the table of single facts, as JSON."""
+    db.execute("CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT")
+
+
+@MIGRATIONS()
+def create_part(db: Database) -> None:
+    """Make the tables of parts and of the images that are in them."""
+    db.execute(
+        """CREATE TABLE part (
+            stage INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('waiting', 'accepted', 'refused', 'withdrawn')),
+            lineage TEXT,
+            payload TEXT,
+            PRIMARY KEY (stage, part)
+        ) STRICT"""
+    )
+    db.execute(
+        """CREATE TABLE image (
+            lineage TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            stage INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            class_name TEXT NOT NULL,
+            PRIMARY KEY (lineage, digest)
+        ) STRICT"""
+    )
+    db.execute("CREATE INDEX image_part ON image (stage, part)")
+
+
+@MIGRATIONS()
+def create_unusable(db: Database) -> None:
+    """Make the table of images that do not decode."""
+    db.execute("CREATE TABLE unusable (digest TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT")
+
+
+@MIGRATIONS()
+def create_outbox(db: Database) -> None:
+    """Make the tables of letters: waiting, said 'nothing', refused."""
+    db.execute(
+        """CREATE TABLE outbox (
+            position INTEGER PRIMARY KEY AUTOINCREMENT,
+            about TEXT NOT NULL CHECK (about IN ('contribution', 'withdrawal', 'nothing')),
+            stage INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            payload BLOB,
+            UNIQUE (about, stage, part)
+        ) STRICT"""
+    )
+    db.execute("CREATE TABLE nothing (stage INTEGER PRIMARY KEY) STRICT")
+    db.execute(
+        """CREATE TABLE dead_letter (
+            id INTEGER PRIMARY KEY,
+            about TEXT NOT NULL,
+            stage INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            time_ns INTEGER NOT NULL
+        ) STRICT"""
+    )
