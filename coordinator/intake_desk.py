@@ -62,9 +62,7 @@ class IntakeDesk:
             self._workshop.payload_job(lambda: self._judge(request, request.attachment))
             return
         if self._store.has(offer.digest):
-            self._workshop.payload_job(
-                lambda: self._judge(request, self._store.get(offer.digest))
-            )
+            self._workshop.payload_job(lambda: self._judge(request, self._store.get(offer.digest)))
             return
         destination = self._folder / offer.digest
         future = self._fetcher.fetch(offer, destination, request.device, seconds=FETCH_SECONDS)

@@ -1,4 +1,4 @@
-"""Tables for people and programs that ask with SQL: devices, classes, stages, contributions, models.
+"""Tables for whoever asks with SQL: devices, classes, stages, contributions, models.
 
 Each rule takes the table from before an entry to after it. The rules of the fleet do not read
 these tables; they decide on `coordinator.core.state`.

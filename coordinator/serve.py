@@ -66,9 +66,7 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     desk = IntakeDesk(exchange, workshop, store, home / "incoming", check_payload)
     library = Library(exchange, lambda: Blobs(engine.ledger, store))
     maker = ModelMaker(home, store)
-    return Shell(
-        Parts(topics, sender, control, engine, inbox, workshop, desk, maker, library)
-    )
+    return Shell(Parts(topics, sender, control, engine, inbox, workshop, desk, maker, library))
 
 
 def _connection(

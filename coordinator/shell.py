@@ -160,11 +160,12 @@ class Shell:
             return None  # a retained message was cleared
         try:
             envelope = decode(message.payload)
-            if envelope.header.fleet != self._parts.topics.fleet:
-                raise SchemaError(f"fleet: {str(envelope.header.fleet)!r} is not this fleet")
         except SchemaError as error:
             log.warning("%s: %s", device, error)
             return inputs.UnreadableMessage(device, str(error))
+        if envelope.header.fleet != self._parts.topics.fleet:
+            reason = f"fleet: {str(envelope.header.fleet)!r} is not this fleet"
+            return inputs.UnreadableMessage(device, reason)
         return inputs.DeviceMessage(device, envelope)
 
     def _commands(self) -> Iterable[inputs.Input]:

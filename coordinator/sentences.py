@@ -1,0 +1,159 @@
+"""One sentence for each kind of entry: what `fleetledger ledger show` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from coordinator.core import entries
+from coordinator.ledger.entries import Entry
+
+Body = TypeVar("Body", bound=entries.EntryBody)
+Sentence = Callable[[Entry], str]
+
+
+def _device_admitted(body: entries.DeviceAdmitted, _: Entry) -> str:
+    return f"Device {body.device} may take part from here on."
+
+
+def _device_born(body: entries.DeviceBorn, entry: Entry) -> str:
+    able = body.capabilities
+    return (
+        f"Device {entry.device} connected (boot {body.boot}): {able.machine}, Python "
+        f"{able.python}, ONNX Runtime provider {able.provider or 'none'}."
+    )
+
+
+def _backbone_imported(body: entries.BackboneImported, _: Entry) -> str:
+    return (
+        f"Frozen model {body.frozen.digest.short} ({body.name}) leads: {body.backbone_width} "
+        f"backbone features become {body.feature_width}, learned with {body.method}."
+    )
+
+
+def _class_named(body: entries.ClassNamed, _: Entry) -> str:
+    return f"Class {body.name} has index {body.index}, for good."
+
+
+def _class_renamed(body: entries.ClassRenamed, _: Entry) -> str:
+    return f"Class {body.old} is called {body.new}; the old name still works on the devices."
+
+
+def _class_merged(body: entries.ClassMerged, _: Entry) -> str:
+    return f"{body.source} is another name of class {body.target}; their images count together."
+
+
+def _stage_opened(body: entries.StageOpened, _: Entry) -> str:
+    return f"Stage {body.stage} asks the fleet to learn {_names(body.class_names)}."
+
+
+def _stage_closed(body: entries.StageClosed, _: Entry) -> str:
+    return (
+        f"Stage {body.stage} closed because of {body.reason}: {body.answered} of {body.expected} "
+        "devices answered. Late contributions still count."
+    )
+
+
+def _contribution_accepted(body: entries.ContributionAccepted, entry: Entry) -> str:
+    images = sum(body.samples.values())
+    instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
+    return (
+        f"Device {entry.device} gave {body.payload_kind} of {images} images "
+        f"({body.payload_bytes} bytes) as part {body.key.part} of stage {body.key.stage}, "
+        f"revision {body.revision}.{instead}"
+    )
+
+
+def _contribution_withdrawn(body: entries.ContributionWithdrawn, entry: Entry) -> str:
+    return (
+        f"Device {entry.device} took part {body.key.part} of stage {body.key.stage} out again: "
+        f"{body.reason}."
+    )
+
+
+def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
+    return f"Device {entry.device} has nothing for stage {body.stage}."
+
+
+def _model_solved(body: entries.ModelSolved, _: Entry) -> str:
+    return (
+        f"Model {body.version} for {_names(body.class_names)} was solved with {body.method} from "
+        f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
+        f"{body.aggregate.short}."
+    )
+
+
+def _model_exported(body: entries.ModelExported, _: Entry) -> str:
+    parity = body.parity
+    return (
+        f"Model {body.version} became ONNX: manifest {body.manifest.digest.short}, scores within "
+        f"{parity.max_absolute_difference:.2g} of the coordinator's own in {parity.runtime}."
+    )
+
+
+def _model_failed(body: entries.ModelFailed, _: Entry) -> str:
+    return f"No model could be made from {len(body.inputs)} contributions: {body.reason}."
+
+
+def _model_desired(body: entries.ModelDesired, _: Entry) -> str:
+    whom = _names(body.devices) if body.devices else "every device"
+    return f"Model {body.version} is to run on {whom}: {body.reason}."
+
+
+def _models_held(body: entries.ModelsHeld, _: Entry) -> str:
+    if body.held:
+        return "New models wait for the operator to push them."
+    return "New models go out by themselves again."
+
+
+def _device_model_status(body: entries.DeviceModelStatus, entry: Entry) -> str:
+    reason = f": {body.reason}" if body.reason else ""
+    state = body.state.replace("_", " ")
+    return f"On device {entry.device} model {body.version} is {state}{reason}."
+
+
+def _device_evaluated(body: entries.DeviceEvaluated, entry: Entry) -> str:
+    right = sum(result.correct for result in body.results.values())
+    asked = sum(result.total for result in body.results.values())
+    return (
+        f"On device {entry.device} model {body.version} was right for {right} of {asked} held-out "
+        f"images ({body.provider})."
+    )
+
+
+def _device_problem(body: entries.DeviceProblem, entry: Entry) -> str:
+    return f"Device {entry.device} reports a problem with {body.about}: {body.text}"
+
+
+def _names(names: tuple[Any, ...]) -> str:
+    return ", ".join(str(name) for name in names) or "no classes"
+
+
+def _sentence(kind: type[Body], say: Callable[[Body, Entry], str]) -> tuple[str, Sentence]:
+    return kind.kind, lambda entry: say(kind.model_validate(entry.body), entry)
+
+
+SENTENCES: dict[str, Sentence] = dict(
+    (
+        _sentence(entries.DeviceAdmitted, _device_admitted),
+        _sentence(entries.DeviceBorn, _device_born),
+        _sentence(entries.BackboneImported, _backbone_imported),
+        _sentence(entries.ClassNamed, _class_named),
+        _sentence(entries.ClassRenamed, _class_renamed),
+        _sentence(entries.ClassMerged, _class_merged),
+        _sentence(entries.StageOpened, _stage_opened),
+        _sentence(entries.StageClosed, _stage_closed),
+        _sentence(entries.ContributionAccepted, _contribution_accepted),
+        _sentence(entries.ContributionWithdrawn, _contribution_withdrawn),
+        _sentence(entries.NothingReported, _nothing_reported),
+        _sentence(entries.ModelSolved, _model_solved),
+        _sentence(entries.ModelExported, _model_exported),
+        _sentence(entries.ModelFailed, _model_failed),
+        _sentence(entries.ModelDesired, _model_desired),
+        _sentence(entries.ModelsHeld, _models_held),
+        _sentence(entries.DeviceModelStatus, _device_model_status),
+        _sentence(entries.DeviceEvaluated, _device_evaluated),
+        _sentence(entries.DeviceProblem, _device_problem),
+    )
+)
+"""Kind of entry to the function that says it."""

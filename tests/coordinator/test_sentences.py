@@ -1,0 +1,31 @@
+"""Every kind of entry has a sentence that names what it is about."""
+
+from __future__ import annotations
+
+from coordinator.core.entries import ENTRY_KINDS
+from coordinator.ledger.entries import Entry
+from coordinator.sentences import SENTENCES
+from tests.coordinator.test_views import story
+
+
+def test_every_kind_of_entry_has_a_sentence() -> None:
+    assert set(SENTENCES) == set(ENTRY_KINDS)
+
+
+def test_a_story_can_be_read() -> None:
+    told = [
+        SENTENCES[body.kind](
+            Entry(index, time_ns, body.kind, "test", device, body.model_dump(mode="json"))
+        )
+        for index, (body, device, time_ns) in enumerate(story().entries)
+    ]
+    assert "Device dev-1 may take part from here on." in told
+    assert "Stage 1 asks the fleet to learn cat, Cat, dog." in told
+    assert (
+        "Device dev-1 gave statistics of 4 images (1 bytes) as part 0 of stage 1, revision 1. "
+        "It replaces entry 9." in told
+    )
+    assert (
+        "On device dev-1 model 1 was right for 3 of 4 held-out images (CPUExecutionProvider)."
+        in told
+    )
