@@ -1,0 +1,1 @@
+"""What is slow, measured against a floor or a peer in the same run."""

@@ -1,0 +1,1 @@
+"""Networks that benchmarks and trials use as backbones."""
