@@ -222,7 +222,8 @@ class PahoLink:
         code: ReasonCode,
         properties: Properties,
     ) -> None:
-        self._ended(str(code))
+        told = flags.is_disconnect_packet_from_server
+        self._ended(f"the broker says: {code}" if told else "connection lost")
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
         self._owner.received(

@@ -16,20 +16,59 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
 from amqtt.broker import Broker
 from amqtt.contexts import Action
 from amqtt.session import Session
 
 _PLUGINS = "transport.brokers.amqtt_plugins"
 _SESSION_EXPIRY_SECONDS = 24 * 3600
+_MQTT_3_1_1 = 4
+_UNSUPPORTED_VERSION = bytes((0x20, 3, 0, 0x84, 0))
+"""A CONNACK of MQTT 5 that says "unsupported protocol version"."""
+
+
+class RepeatingReader(StreamReaderAdapter):  # type: ignore[misc] # amqtt has no usable hints
+    """A reader that gives out again what was read from the stream before."""
+
+    def __init__(self, before: bytes, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self._before = before
+
+    async def read(self, n: int = -1) -> bytes:
+        """Return the next bytes, at most `n`, or all for -1."""
+        taken = len(self._before) if n < 0 else min(n, len(self._before))
+        piece, self._before = self._before[:taken], self._before[taken:]
+        if taken == n:
+            return piece
+        return piece + bytes(await super().read(n if n < 0 else n - taken))
 
 
 class GuardedBroker(Broker):  # type: ignore[misc] # amqtt has no usable hints
-    """amqtt that hands retained messages only to those who subscribed to them and may have them.
+    """amqtt, mended in two places (as of 0.12.1).
 
-    As released (0.12.1) it sends a connecting session the retained messages under *every* filter
-    that anybody subscribed to, without asking its topic plugins.
+    - As released it sends a connecting session the retained messages under *every* filter that
+      anybody subscribed to, without asking its topic plugins.
+    - It reads a CONNECT of MQTT 5 as one of 3.1.1, and waits for bytes that never come instead of
+      answering that it knows no such version.
     """
+
+    async def stream_connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
+    ) -> None:
+        """Take a TCP connection, or refuse its protocol version."""
+        try:
+            head = await read_connect_head(reader)
+        except asyncio.IncompleteReadError:
+            writer.close()
+            return
+        if head[-1] == _MQTT_3_1_1:
+            await self._client_connected(
+                listener_name, RepeatingReader(head, reader), StreamWriterAdapter(writer)
+            )
+            return
+        writer.write(_UNSUPPORTED_VERSION)
+        writer.close()
 
     async def _publish_retained_messages_for_subscription(
         self, subscription: tuple[str, int], session: Session
@@ -46,6 +85,15 @@ class GuardedBroker(Broker):  # type: ignore[misc] # amqtt has no usable hints
             and await self._topic_filtering(session, topic, Action.RECEIVE)
         ]
         await asyncio.gather(*deliveries, return_exceptions=True)
+
+
+async def read_connect_head(reader: asyncio.StreamReader) -> bytes:
+    """Return the first bytes of a CONNECT packet, up to and with its protocol version."""
+    head = await reader.readexactly(2)
+    while head[-1] & 0x80 and len(head) < 5:  # the length has up to four bytes
+        head += await reader.readexactly(1)
+    name_size = await reader.readexactly(2)
+    return head + name_size + await reader.readexactly(int.from_bytes(name_size, "big") + 1)
 
 
 def configuration(path: Path) -> dict[str, Any]:

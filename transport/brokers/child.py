@@ -19,6 +19,7 @@ from typing_extensions import Self
 from schemas.envelope import COORDINATOR
 from schemas.errors import InvalidValueError
 from schemas.values import DeviceId
+from transport.brokers.readiness import accepts
 from transport.errors import BrokerStartError
 
 _START_SECONDS = 10.0
@@ -93,11 +94,11 @@ class ChildBroker(abc.ABC):
             self._process.send_signal(signal.SIGHUP)
 
     def start(self) -> None:
-        """Start the process and wait until it accepts connections; raise `BrokerStartError`."""
+        """Start the process and wait until it lets us in; raise `BrokerStartError`."""
         for attempt in range(_ATTEMPTS):
             self.write_configuration()
             self._launch()
-            if self._accepts_connections():
+            if self._becomes_ready():
                 return
             last_words = self._last_words()
             self.kill()
@@ -139,11 +140,10 @@ class ChildBroker(abc.ABC):
                 start_new_session=True,
             )
 
-    def _accepts_connections(self) -> bool:
+    def _becomes_ready(self) -> bool:
         end = time.monotonic() + _START_SECONDS
         while self.running and time.monotonic() < end:
-            with contextlib.suppress(OSError):  # not listening yet
-                socket.create_connection((self.host, self.port), timeout=1.0).close()
+            if accepts(self.host, self.port, *self.credentials(COORDINATOR)):
                 return True
             time.sleep(0.02)
         return False

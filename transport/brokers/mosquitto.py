@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import pwd
 import secrets
 import shutil
 import subprocess
@@ -75,10 +74,8 @@ class MosquittoBroker(ChildBroker):
         self._write_private("mosquitto.conf", "\n".join(self._configuration()) + "\n")
 
     def _configuration(self) -> list[str]:
-        owner = pwd.getpwuid(os.getuid()).pw_name
         lines = [
             f"listener {self.port} {self.host}",
-            f"user {owner}",  # started as root it would become another user, who cannot read these
             "allow_anonymous false",
             f"password_file {self.directory / 'passwords'}",
             f"acl_file {self.directory / 'access'}",
@@ -87,6 +84,8 @@ class MosquittoBroker(ChildBroker):
             "max_packet_size 1048576",
             "connection_messages false",
         ]
+        if os.geteuid() == 0:
+            lines.append("user root")  # else it becomes a user who cannot read these files
         if self.persistent:
             lines += [
                 "persistence true",

@@ -1,0 +1,220 @@
+"""What is particular to MQTT: versions, limits, full queues, failing callbacks and dead threads."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.transport.worlds import (
+    QUIET,
+    A,
+    fresh_topics,
+    messages,
+    next_of,
+    payloads,
+    rest,
+    send,
+    started,
+)
+from transport.brokers import EmbeddedBroker, MosquittoBroker
+from transport.brokers.child import free_port
+from transport.errors import (
+    BrokerUnreachableError,
+    CallbackError,
+    InboxFullError,
+    NotAuthorisedError,
+    PayloadTooLargeError,
+    QueueFullError,
+)
+from transport.interface import Connected, Disconnected, Problem, Received
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+
+pytestmark = pytest.mark.broker
+Connect = Callable[..., MqttConnection]
+
+
+@pytest.fixture
+def connect(mosquitto: MosquittoBroker) -> Iterator[Connect]:
+    """Makes connections straight to Mosquitto, not started; stops them in the end."""
+    made = []
+
+    def make(user: str, **options: Any) -> MqttConnection:
+        name, password = mosquitto.credentials(user)
+        settings = MqttSettings(
+            client_id=f"{user}.{secrets.token_hex(4)}",
+            port=mosquitto.port,
+            user=name,
+            reconnect_shortest_seconds=0.02,
+            reconnect_longest_seconds=0.2,
+            **{"password": password, **options},
+        )
+        made.append(MqttConnection(settings))
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.stop()
+
+
+def test_version_5_is_preferred(connect: Connect) -> None:
+    assert started(connect(A)).version == 5  # type: ignore[attr-defined]
+
+
+def test_a_broker_of_3_1_1_is_reached_without_delay(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    if not EmbeddedBroker.is_installed():
+        pytest.skip("amqtt is not installed")
+    with EmbeddedBroker(tmp_path_factory.mktemp("amqtt"), [A]) as broker:
+        user, password = broker.credentials(A)
+        settings = MqttSettings(client_id=A, port=broker.port, user=user, password=password)
+        connection = MqttConnection(settings)
+        began = time.monotonic()
+        try:
+            started(connection)
+            assert connection.version == 4
+            assert time.monotonic() - began < 2
+        finally:
+            connection.stop()
+
+
+def test_a_missing_broker_is_named_with_its_address() -> None:
+    port = free_port("127.0.0.1")
+    connection = MqttConnection(MqttSettings(client_id=A, port=port))
+    connection.start()
+    try:
+        with pytest.raises(BrokerUnreachableError, match=rf"127.0.0.1:{port}: no broker answers"):
+            connection.wait_connected(0.5)
+    finally:
+        connection.stop()
+
+
+def test_a_repeated_refusal_is_reported_once(connect: Connect) -> None:
+    thief = connect(A, password="wrong")
+    thief.start()
+
+    problems = [e.error for e in rest(thief, 2 * QUIET) if isinstance(e, Problem)]
+
+    assert [type(error) for error in problems] == [NotAuthorisedError]
+
+
+def test_the_limit_that_the_broker_announces_is_kept(connect: Connect) -> None:
+    topics = fresh_topics()
+    topic = topics.up(A, "msg")
+    device = connect(A, max_payload=10_000_000)
+    assert device.max_payload == 10_000_000
+    started(device)
+    coordinator = started(connect("coordinator"), topic)
+
+    assert device.max_payload == 1024 * 1024 - 1024
+    with pytest.raises(PayloadTooLargeError):
+        send(device, topic, bytes(device.max_payload + 1))
+    send(device, topic, bytes(device.max_payload), retain=True)
+
+    assert len(next_of(coordinator, Received).payload) == device.max_payload
+    assert not [event for event in rest(device) if isinstance(event, Disconnected)]
+    send(device, topic, b"", retain=True)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_full_outgoing_queue_raises_and_recovers(connect: Connect, qos: int) -> None:
+    topic = fresh_topics().up(A, "msg")
+    device = started(connect(A, queue_bytes=2_000_000))
+
+    def flood() -> None:
+        for _ in range(2_000):
+            send(device, topic, bytes(300_000), qos=qos)
+
+    with pytest.raises(QueueFullError, match="send again when the queue has drained"):
+        flood()
+
+    time.sleep(QUIET)
+    send(device, topic, bytes(300_000), qos=qos)
+    assert device.connected
+
+
+def test_an_overflowing_inbox_costs_messages_and_says_so_once(connect: Connect) -> None:
+    topic = fresh_topics().up(A, "hb")
+    reader = started(connect("coordinator", inbox_messages=5), topic)
+    next_of(reader, Connected)
+    device = started(connect(A))
+    time.sleep(0.1)  # the subscription reaches the broker
+
+    for number in range(100):
+        send(device, topic, b"%d" % number, qos=0)
+    time.sleep(QUIET)
+
+    assert payloads(reader, 5) == [b"0", b"1", b"2", b"3", b"4"]
+    send(device, topic, b"later", qos=0)
+    assert messages(rest(reader)) == [b"later"]
+
+
+def test_a_failing_callback_is_an_event_and_the_connection_lives_on(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = fresh_topics().down(A, "rcpt")
+    device = started(connect(A), topic)
+    coordinator = started(connect("coordinator"))
+    original = MqttConnection.received
+
+    def failing(self: MqttConnection, message: Received) -> None:
+        if message.payload == b"poison":
+            raise ZeroDivisionError("in the network thread")
+        original(self, message)
+
+    monkeypatch.setattr(MqttConnection, "received", failing)
+    time.sleep(0.1)  # the subscription reaches the broker
+    send(coordinator, topic, b"poison")
+    send(coordinator, topic, b"food")
+
+    error = next_of(device, Problem).error
+    assert isinstance(error, CallbackError)
+    assert "in the network thread" in str(error)
+    assert payloads(device, 1) == [b"food"]
+
+
+def test_a_network_thread_that_died_is_replaced(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = started(connect(A))
+    next_of(device, Connected)
+    link = device._link  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(link, "is_alive", lambda: False)
+
+    next_of(device, Disconnected)
+    next_of(device, Connected)
+    assert device.connected
+
+
+def test_programs_that_share_a_client_id_slow_down(connect: Connect) -> None:
+    first = connect(A)
+    twin = MqttConnection(first.settings)
+    started(first)
+    started(twin)
+    try:
+        time.sleep(1.0)
+        events = rest(first, 0.01) + rest(twin, 0.01)
+    finally:
+        twin.stop()
+
+    assert any(isinstance(event, Disconnected) for event in events)
+    assert len([event for event in events if isinstance(event, Connected)]) < 30
+
+
+def test_inbox_overflow_is_a_problem_event_when_there_is_room_again(connect: Connect) -> None:
+    topic = fresh_topics().up(A, "hb")
+    reader = started(connect("coordinator", inbox_bytes=1_000), topic)
+    device = started(connect(A))
+    time.sleep(0.1)  # the subscription reaches the broker
+
+    for _ in range(3):
+        send(device, topic, bytes(600), qos=0)
+    time.sleep(QUIET)
+
+    events = rest(reader, 0.05)
+    assert [len(payload) for payload in messages(events)] == [600]
+    assert [type(e.error) for e in events if isinstance(e, Problem)] == [InboxFullError]
