@@ -1,0 +1,117 @@
+"""What is not documented fails here: verbs, options, messages, topics, methods, pages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import fleetledger
+from schemas.catalogue import CATALOGUE
+from schemas.topics import DOWN_LEAVES, UP_LEAVES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+UNDOCUMENTED_OPTIONS = {"--help"}
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Return every command below `command` with its full name, groups left out."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield path, command
+        return
+    for name, member in below.items():
+        yield from commands(member, f"{path} {name}")
+
+
+def all_commands() -> list[tuple[str, Any]]:
+    found = [("fleetledger version", typer.main.get_command(fleetledger.app).commands["version"])]  # type: ignore[attr-defined]
+    for verb in fleetledger.VERBS:
+        found += commands(fleetledger.load(verb), f"fleetledger {verb}")
+    return found
+
+
+def markdown_files() -> list[Path]:
+    folders = ("docs", "methods", "benchmarks")
+    return sorted(ROOT.glob("*.md")) + [
+        path for folder in folders for path in sorted((ROOT / folder).rglob("*.md"))
+    ]
+
+
+def test_every_command_and_every_option_is_documented() -> None:
+    text = page("commands.md")
+    missing = []
+    for name, command in all_commands():
+        if f"`{name}" not in text:
+            missing.append(name)
+        for parameter in command.params:
+            options = [option for option in parameter.opts if option.startswith("--")]
+            missing += [
+                f"{name} {option}"
+                for option in options
+                if f"`{option}" not in text and option not in UNDOCUMENTED_OPTIONS
+            ]
+    assert not missing, f"describe in docs/commands.md: {missing}"
+
+
+def test_every_documented_command_exists() -> None:
+    written = set(re.findall(r"^\| `(fleetledger [a-z]+(?: [a-z-]+)?)", page("commands.md"), re.M))
+    assert written == {name for name, _ in all_commands()}
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.kind)
+def test_every_message_is_documented(entry: Any) -> None:
+    assert f"`{entry.kind}`" in page("protocol/README.md")
+    assert (DOCS / "protocol" / f"{entry.kind}.schema.json").exists()
+
+
+def test_every_topic_is_documented() -> None:
+    text = page("protocol/README.md")
+    topics = [f"`up/<device>/{leaf}`" for leaf in UP_LEAVES]
+    topics += [f"`down/<device>/{leaf}`" for leaf in DOWN_LEAVES]
+    assert not [topic for topic in topics if topic not in text]
+
+
+def test_every_method_is_in_the_index() -> None:
+    methods = [path.parent.name for path in (ROOT / "methods").glob("*/__init__.py")]
+    assert methods
+    for method in methods:
+        assert f"(../methods/{method}/README.md)" in page("README.md")
+
+
+def test_every_page_is_in_an_index() -> None:
+    for folder in (DOCS, DOCS / "decisions"):
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        pages = {path.name for path in folder.glob("*.md")} - {"README.md"}
+        assert not [name for name in sorted(pages) if f"({name})" not in text]
+
+
+def test_every_room_is_on_the_page_about_architecture() -> None:
+    text = page("architecture.md")
+    rooms = [path.parent.name for path in ROOT.glob("*/py.typed")]
+    assert rooms
+    assert not [room for room in rooms if f"| `{room}` |" not in text]
+
+
+@pytest.mark.parametrize("path", markdown_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_link_leads_nowhere(path: Path) -> None:
+    links = LINK.findall(path.read_text(encoding="utf-8"))
+    inside = [link for link in links if not re.match(r"[a-z]+:", link)]
+    assert not [link for link in inside if not (path.parent / link).exists()]
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "decisions").glob("0*.md")), ids=lambda p: p.stem)
+def test_every_decision_is_dated_and_says_context_options_and_outcome(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(f"# {path.stem[:4]}: ")
+    assert re.search(r"^20\d\d-\d\d-\d\d, (accepted|replaced by \d{4})$", text, re.M)
+    headings = re.findall(r"^## (.+)$", text, re.M)
+    assert headings == ["Context", "Options", "Outcome"]
