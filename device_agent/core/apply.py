@@ -113,6 +113,8 @@ def _release_images(state: Records, key: PartKey) -> None:
     counted = state.counted.get(part.lineage, {})
     for digest in [digest for digest, item in counted.items() if item.key == key]:
         del counted[digest]
+    if not counted:
+        state.counted.pop(part.lineage, None)
 
 
 def _mark_part(state: Records, letter: LetterKey, mark: PartState) -> None:

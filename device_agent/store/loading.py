@@ -42,7 +42,7 @@ def load_records(db: Database) -> Records:
             Digest(digest): reason
             for digest, reason in db.execute("SELECT digest, reason FROM unusable")
         },
-        nothing={stage for (stage,) in db.execute("SELECT stage FROM nothing")},
+        nothing={stage for (stage,) in db.execute("SELECT stage FROM empty_stage")},
         dead_letters=db.execute("SELECT count(*) FROM dead_letter").fetchone()[0],
         assignment=_message(db, "assignment", Assignment),
         desired=_message(db, "desired", DesiredModel),

@@ -71,7 +71,7 @@ def create_outbox(db: Database) -> None:
             UNIQUE (about, stage, part)
         ) STRICT"""
     )
-    db.execute("CREATE TABLE nothing (stage INTEGER PRIMARY KEY) STRICT")
+    db.execute("CREATE TABLE empty_stage (stage INTEGER PRIMARY KEY) STRICT")
     db.execute(
         """CREATE TABLE dead_letter (
             id INTEGER PRIMARY KEY,

@@ -53,7 +53,7 @@ def _actions_forgotten(db: Database, change: changes.ActionsForgotten) -> None:
     for name in ("assignment", "desired", "acted"):
         write_fact(db, name, None)
     write_fact(db, "ledger_boot", change.ledger_boot)
-    db.execute("DELETE FROM nothing")
+    db.execute("DELETE FROM empty_stage")
 
 
 def _next_part_learned(db: Database, change: changes.NextPartLearned) -> None:
@@ -94,7 +94,7 @@ def _part_withdrawn(db: Database, change: changes.PartWithdrawn) -> None:
 
 
 def _nothing_written(db: Database, change: changes.NothingWritten) -> None:
-    db.execute("INSERT OR REPLACE INTO nothing (stage) VALUES (?)", [change.stage])
+    db.execute("INSERT OR REPLACE INTO empty_stage (stage) VALUES (?)", [change.stage])
     letter = LetterKey("nothing", PartKey(stage=change.stage, part=0))
     _post(db, letter, 0, Nothing(stage=change.stage), None)
 

@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import pytest
+
+from tests.device_agent.core.driving import Driven
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Driven:
+    """An agent that has just started for the first time."""
+    return Driven(tmp_path / "agent.db")
+
+
+@pytest.fixture
+def ready(agent: Driven) -> Driven:
+    """An agent that is connected, welcomed and assigned the classes cat and dog."""
+    agent.connect()
+    agent.assign("cat", "dog")
+    if agent.job() is None:
+        agent.letters()
+        agent.receipt_for_nothing()
+    return agent

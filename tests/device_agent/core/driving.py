@@ -1,0 +1,145 @@
+"""Drives the real rules over the real store, with a clock and a disk that tests set by hand."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from device_agent.core import inputs, requests
+from device_agent.core.records import Job
+from device_agent.core.session import turn
+from device_agent.core.state import Identity, Rules, State
+from device_agent.store.store import Store
+from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
+from schemas.message import Message
+from schemas.values import BootId, ClassName
+from tests.device_agent import making
+
+_Request = TypeVar("_Request")
+
+
+class Driven:
+    """An agent without a shell: inputs in, requests out, everything durable in `path`."""
+
+    def __init__(self, path: Path, **rules: Any) -> None:
+        self.path = path
+        self.rules = Rules(**rules)
+        self.now = 1000.0
+        self.disk: dict[str, tuple[str, str]] = {}
+        self.requests: list[requests.Request] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again after a kill: only the store survives."""
+        self.store = Store(self.path)
+        identity = Identity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
+        self.state = State(self.rules, identity, self.store.load())
+        self.give(inputs.Started())
+
+    def kill(self) -> None:
+        self.store.close()
+        self.start()
+
+    def give(self, event: inputs.Input) -> list[requests.Request]:
+        """Give one input; return the requests it led to, `WakeAt` left out."""
+        new = [
+            request
+            for request in turn(self.state, event, self.now, self.store.commit)
+            if not isinstance(request, requests.WakeAt)
+        ]
+        self.requests += new
+        return new
+
+    def wait(self, seconds: float) -> list[requests.Request]:
+        self.now += seconds
+        return self.give(inputs.Ticked())
+
+    def connect(
+        self,
+        *parts: HeldPart,
+        coordinator: BootId = making.COORDINATOR,
+        ledger_size: int = 1000,
+        next_part: int = 0,
+    ) -> None:
+        """Connect to a coordinator that holds `parts`, up to the end of its welcome."""
+        self.give(inputs.Connected())
+        self.give(inputs.CoordinatorBorn(coordinator, making.born(ledger_size)))
+        answer = making.welcome(self.state.identity.boot, *parts, next_part=next_part)
+        self.give(inputs.Welcomed(coordinator, answer))
+
+    def assign(self, *names: str, boot: BootId = making.COORDINATOR, **details: Any) -> None:
+        """Give an assignment and the frozen file that it needs, then scan."""
+        given = making.assignment(*names, **details)
+        self.give(inputs.Assigned(boot, given))
+        self.give(inputs.FetchFinished(given.frozen.digest))
+        self.scan()
+
+    def put(self, **images: str) -> None:
+        """Set what is on the disk: name to `class/content`."""
+        self.disk = {name: tuple(value.split("/")) for name, value in images.items()}
+
+    def scan(self, **details: Any) -> None:
+        """Let the scans end that are under way, and one more."""
+        images = tuple(
+            inputs.Image(f"{label}/{name}", making.digest(content), ClassName(label))
+            for name, (label, content) in sorted(self.disk.items())
+        )
+        while True:
+            self.now = max(self.now, self.state.scanning.due)
+            self.give(inputs.Ticked())
+            running = self.state.scanning.running
+            if running:
+                self.give(inputs.Scanned(images, **details))
+            done_for, known = self.state.scanning.done_for, self.state.records.assignment
+            if known is None or done_for == known.action:
+                return
+
+    def receipt_for_nothing(self, stage: int = 1) -> None:
+        """Accept the `nothing` that an empty disk leads to."""
+        self.receipt(making.accepted("nothing", making.part_key(stage)))
+
+    def job(self) -> Job | None:
+        return self.state.work.job
+
+    def contents_of_job(self) -> Mapping[str, str]:
+        """Path to class name of the images that the job is about."""
+        return {image.path: str(image.class_name) for image in self.state.work.images}
+
+    def compute(self, payload: str = "payload", unusable: tuple[str, ...] = ()) -> None:
+        """End the running job with a small payload; `unusable` are contents that do not decode."""
+        job = self.state.work.job
+        assert job is not None, "nothing is being computed"
+        bad = {making.digest(content) for content in unusable}
+        digests = {image.digest for image in self.state.work.images}
+        broken = tuple((item, "broken") for item in sorted(bad & digests))
+        if not digests - bad:
+            self.give(inputs.PartEmpty(job, broken))
+            return
+        data = payload.encode()
+        event = inputs.PartComputed(
+            job=job,
+            payload=making.digest(payload),
+            payload_bytes=len(data),
+            payload_kind="statistics",
+            used=frozenset(digests - bad),
+            unusable=broken,
+            attached=data,
+        )
+        self.give(event)
+
+    def receipt(self, receipt: Any) -> list[requests.Request]:
+        return self.give(inputs.ReceiptArrived(receipt))
+
+    def take(self, kind: type[_Request]) -> list[_Request]:
+        """Return and forget the requests of one kind so far."""
+        taken = [request for request in self.requests if isinstance(request, kind)]
+        self.requests = [item for item in self.requests if not isinstance(item, kind)]
+        return taken
+
+    def sent(self, *kinds: type[Message]) -> list[Message]:
+        """Return and forget the bodies of letters and messages of some kinds."""
+        bodies = [request.body for request in self.take(requests.SendLetter)]
+        bodies += [request.body for request in self.take(requests.Send)]
+        return [body for body in bodies if isinstance(body, kinds)]
+
+    def letters(self) -> list[Message]:
+        return self.sent(Contribution, Withdrawal, Nothing)

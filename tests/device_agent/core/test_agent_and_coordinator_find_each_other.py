@@ -1,0 +1,252 @@
+"""Births, welcomes, reinstallation and a restored coordinator, through the real rules and store."""
+
+from device_agent.core import inputs
+from device_agent.core.requests import Send, SendHeartbeat
+from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.presence import Birth
+from schemas.reports import Problem
+from schemas.values import BootId
+from tests.device_agent import making
+from tests.device_agent.core.driving import Driven
+
+
+def births(agent: Driven) -> list[Send]:
+    return [request for request in agent.take(Send) if isinstance(request.body, Birth)]
+
+
+def test_a_connection_begins_with_a_retained_birth(agent: Driven) -> None:
+    agent.give(inputs.Connected())
+    (birth,) = births(agent)
+    assert (birth.leaf, birth.retain) == ("state", True)
+    assert birth.body.installation == agent.store.installation
+
+
+def test_the_installation_stays_the_same_over_restarts_and_the_boot_does_not(agent: Driven) -> None:
+    before = agent.state.identity
+    agent.kill()
+    assert agent.state.identity.installation == before.installation
+    assert agent.state.identity.boot != before.boot
+
+
+def test_births_are_repeated_until_the_welcome(agent: Driven) -> None:
+    agent.give(inputs.Connected())
+    agent.wait(100)
+    assert len(births(agent)) == 1, "nobody is there to answer"
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
+    agent.wait(5)
+    agent.wait(10)
+    assert len(births(agent)) == 3
+    agent.connect()
+    births(agent)
+    agent.wait(1000)
+    assert births(agent) == []
+
+
+def test_nothing_but_births_and_heartbeats_goes_out_before_the_welcome(agent: Driven) -> None:
+    agent.put(a="cat/1")
+    agent.give(inputs.Connected())
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
+    agent.assign("cat")
+    agent.wait(60)
+    assert agent.job() is None, "free part numbers are not known yet"
+    assert {type(request.body) for request in agent.take(Send)} == {Birth}
+    assert agent.letters() == []
+
+
+def test_a_welcome_to_another_boot_is_none(agent: Driven) -> None:
+    agent.give(inputs.Connected())
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
+    agent.give(inputs.Welcomed(making.COORDINATOR, making.welcome(BootId.fresh())))
+    assert not agent.state.presence.welcomed
+
+
+def test_a_welcome_of_several_pages_is_complete_with_the_last(agent: Driven) -> None:
+    boot = agent.state.identity.boot
+    agent.give(inputs.Connected())
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
+    first = making.welcome(boot, making.held(0, 0, "a"), more=True, next_part=2)
+    agent.give(inputs.Welcomed(making.COORDINATOR, first))
+    assert agent.letters() == []
+    last = making.welcome(boot, making.held(1, 3, "b"), next_part=2)
+    agent.give(inputs.Welcomed(making.COORDINATOR, last))
+    assert {(body.key.part, body.revision) for body in agent.letters()} == {(0, 1), (1, 4)}
+
+
+def test_a_death_counts_only_for_the_run_that_it_names(agent: Driven) -> None:
+    agent.connect()
+    agent.give(inputs.CoordinatorDied(making.LATER_COORDINATOR))
+    assert agent.state.presence.welcomed
+    agent.give(inputs.CoordinatorDied(making.COORDINATOR))
+    assert not agent.state.presence.welcomed
+
+
+def test_a_new_run_of_the_coordinator_gets_a_new_birth(agent: Driven) -> None:
+    agent.connect()
+    births(agent)
+    agent.give(inputs.CoordinatorBorn(making.LATER_COORDINATOR, making.born()))
+    assert len(births(agent)) == 1
+    assert not agent.state.presence.welcomed
+    agent.give(inputs.CoordinatorBorn(making.LATER_COORDINATOR, making.born()))
+    assert births(agent) == []
+
+
+def test_a_welcome_may_overtake_the_birth_of_the_coordinator(agent: Driven) -> None:
+    agent.give(inputs.Connected())
+    answer = making.welcome(agent.state.identity.boot, making.held(0, 0, "a"), next_part=1)
+    agent.give(inputs.Welcomed(making.COORDINATOR, answer))
+    assert agent.letters() == []
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
+    assert [type(body) for body in agent.letters()] == [Withdrawal]
+
+
+def test_heartbeats_come_every_few_seconds_while_connected(agent: Driven) -> None:
+    agent.wait(60)
+    assert agent.take(SendHeartbeat) == []
+    agent.connect()
+    for _ in range(3):
+        agent.wait(agent.rules.heartbeat_seconds)
+    assert len(agent.take(SendHeartbeat)) == 3
+
+
+def test_a_reinstalled_agent_withdraws_what_it_does_not_have_before_contributing(
+    agent: Driven,
+) -> None:
+    agent.put(a="cat/1")
+    agent.connect(making.held(0, 0, "old"), making.held(1, 2, "older"), next_part=2)
+    agent.assign("cat")
+    agent.compute()
+    withdrawals = agent.letters()
+    assert {(body.kind, body.key.part, body.revision) for body in withdrawals} == {
+        ("withdrawal", 0, 1),
+        ("withdrawal", 1, 3),
+    }
+    agent.receipt(making.accepted("withdrawal", making.part_key(1, 0), revision=1))
+    assert agent.letters() == []
+    agent.receipt(making.accepted("withdrawal", making.part_key(1, 1), revision=3))
+    (body,) = agent.letters()
+    assert isinstance(body, Contribution)
+    assert body.key.part == 2
+
+
+def test_a_withdrawal_that_was_refused_is_not_repeated_in_the_same_connection(
+    agent: Driven,
+) -> None:
+    agent.connect(making.held(0, 0, "old"), next_part=1)
+    agent.letters()
+    agent.receipt(making.refused("withdrawal", making.part_key(), revision=1))
+    agent.wait(100)
+    assert agent.letters() == []
+
+
+def test_what_a_restored_coordinator_lacks_is_given_again(ready: Driven) -> None:
+    ready.put(a="cat/1", b="dog/2")
+    ready.scan()
+    ready.compute("payload")
+    ready.receipt(making.accepted("contribution", making.part_key()))
+    ready.letters()
+    ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=5)
+    assert ready.contents_of_job() == {"cat/a": "cat", "dog/b": "dog"}
+    ready.compute("payload")
+    (body,) = ready.letters()
+    assert isinstance(body, Contribution)
+    assert (body.key, body.revision) == (making.part_key(), 1)
+    assert ready.store.load().dead_letters == 0
+
+
+def test_what_a_restored_coordinator_lacks_and_the_disk_too_is_left(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute()
+    ready.receipt(making.accepted("contribution", making.part_key()))
+    ready.put()
+    ready.scan()
+    ready.letters()
+    ready.connect(coordinator=making.LATER_COORDINATOR)
+    assert ready.job() is None
+    assert ready.letters() == []
+    ready.put(a="cat/1")
+    ready.scan()
+    assert ready.job() is not None, "the image came back"
+
+
+def test_a_part_that_is_held_as_said_is_not_computed_again(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    ready.receipt(making.accepted("contribution", making.part_key()))
+    ready.connect(making.held(0, 0, "payload"), next_part=1)
+    ready.scan()
+    assert ready.job() is None
+
+
+def test_a_part_accepted_after_the_birth_is_known_to_be_held(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    ready.give(inputs.Connected())
+    ready.receipt(making.accepted("contribution", making.part_key()))
+    stale = making.welcome(ready.state.identity.boot, next_part=0)
+    ready.give(inputs.Welcomed(making.COORDINATOR, stale))
+    assert ready.job() is None
+
+
+def test_a_part_of_which_the_coordinator_holds_another_revision_is_computed_anew(
+    ready: Driven,
+) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    ready.receipt(making.accepted("contribution", making.part_key()))
+    ready.letters()
+    ready.connect(making.held(0, 6, "from a newer disk"), next_part=1)
+    assert ready.job().revision == 7
+
+
+def test_a_shorter_ledger_begins_its_actions_anew_and_is_reported(ready: Driven) -> None:
+    ready.assign("cat", "dog", action=500)
+    ready.give(inputs.CoordinatorDied(making.COORDINATOR))
+    ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=20)
+    (told,) = ready.sent(Problem)
+    assert "20 entries" in told.text
+    assert "500" in told.text
+    ready.assign("cat", boot=making.LATER_COORDINATOR, action=15)
+    assert ready.state.records.assignment.action == 15
+    assert ready.store.load().ledger_boot == making.LATER_COORDINATOR
+
+
+def test_a_longer_ledger_keeps_old_actions_old(ready: Driven) -> None:
+    ready.assign("cat", "dog", action=500)
+    ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=501)
+    ready.give(inputs.Assigned(making.LATER_COORDINATOR, making.assignment("cat", action=499)))
+    assert ready.state.records.assignment.action == 500
+    assert ready.sent(Problem) == []
+
+
+def test_a_stage_that_a_restored_ledger_has_not_opened_is_waited_for(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    ready.assign("cat", action=500, stage=3)
+    ready.compute()
+    ready.letters()
+    ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=20)
+    ready.assign("cat", boot=making.LATER_COORDINATOR, action=10, stage=2)
+    assert [body for body in ready.letters() if isinstance(body, Contribution)] == []
+    ready.assign("cat", boot=making.LATER_COORDINATOR, action=30, stage=3)
+    assert [body.key.stage for body in ready.letters() if isinstance(body, Contribution)] == [3]
+
+
+def test_after_a_restored_ledger_nothing_is_said_again(agent: Driven) -> None:
+    agent.connect()
+    agent.assign("cat", action=500)
+    agent.receipt_for_nothing()
+    agent.letters()
+    agent.connect(coordinator=making.LATER_COORDINATOR, ledger_size=20)
+    agent.assign("cat", boot=making.LATER_COORDINATOR, action=10)
+    assert agent.letters() == [Nothing(stage=1)]
+
+
+def test_many_problems_are_told_as_a_few_and_a_number(ready: Driven) -> None:
+    problems = tuple(Problem(about="image", text=f"image {n}") for n in range(50))
+    ready.scan(problems=problems)
+    told = [problem.text for problem in ready.sent(Problem)]
+    assert told[:20] == [f"image {n}" for n in range(20)]
+    assert told[20:] == ["30 more problems like these; `fleetledger agent status` has the count"]

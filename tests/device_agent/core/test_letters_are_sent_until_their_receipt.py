@@ -1,0 +1,180 @@
+"""The outbox, through the real rules and the real store."""
+
+import pytest
+
+from device_agent.core import inputs
+from device_agent.core.records import LetterKey
+from device_agent.core.requests import SendLetter
+from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.reports import Problem
+from tests.device_agent import making
+from tests.device_agent.core.driving import Driven
+
+KEY = LetterKey("contribution", making.part_key())
+
+
+@pytest.fixture
+def waiting(ready: Driven) -> Driven:
+    """An agent whose first part is in the outbox and was sent once."""
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    assert len(ready.letters()) == 1
+    return ready
+
+
+def test_the_outbox_survives_a_kill_with_its_payload(waiting: Driven) -> None:
+    waiting.kill()
+    assert waiting.store.payload(KEY) == b"payload"
+    waiting.connect()
+    (body,) = waiting.letters()
+    assert isinstance(body, Contribution)
+    assert body.payload == making.digest("payload")
+    waiting.assign("cat", "dog")
+    assert waiting.job() is None, "its image is counted"
+
+
+def test_nothing_is_sent_if_the_commit_fails(ready: Driven, monkeypatch) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+
+    def full_disk(changes) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(ready.store, "commit", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        ready.compute()
+    assert ready.letters() == []
+    monkeypatch.undo()
+    ready.kill()
+    ready.connect()
+    ready.assign("cat", action=2)
+    assert ready.contents_of_job() == {"cat/a": "cat"}
+
+
+def test_an_accepted_letter_is_dropped_with_its_payload(waiting: Driven) -> None:
+    waiting.receipt(making.accepted("contribution", making.part_key()))
+    assert waiting.store.payload(KEY) == b""
+    waiting.wait(100)
+    assert waiting.letters() == []
+    assert waiting.store.load().parts[making.part_key()].state == "accepted"
+
+
+def test_repeated_and_strange_receipts_change_nothing(waiting: Driven) -> None:
+    waiting.receipt(making.accepted("contribution", making.part_key(9, 9)))
+    waiting.receipt(making.accepted("contribution", making.part_key(), revision=5))
+    assert len(waiting.state.records.outbox) == 1
+    waiting.receipt(making.accepted("contribution", making.part_key()))
+    before = waiting.store.load()
+    waiting.receipt(making.accepted("contribution", making.part_key()))
+    waiting.receipt(making.refused("contribution", making.part_key()))
+    assert waiting.store.load() == before
+
+
+def test_a_refused_letter_becomes_a_dead_letter_and_its_images_are_not_sent_for_ever(
+    waiting: Driven,
+) -> None:
+    waiting.receipt(making.refused("contribution", making.part_key(), reason="wrong shape"))
+    (dead,) = waiting.store.dead_letters()
+    assert (dead.about, dead.stage, dead.part, dead.reason) == (
+        "contribution",
+        1,
+        0,
+        "wrong shape",
+    )
+    (told,) = waiting.sent(Problem)
+    assert "wrong shape" in told.text
+    waiting.scan()
+    assert waiting.job() is None
+    waiting.kill()
+    waiting.connect()
+    waiting.assign("cat", "dog", action=5)
+    assert waiting.job() is None
+    assert waiting.state.records.dead_letters == 1
+
+
+def test_a_refused_part_is_sent_anew_when_its_image_is_relabelled(waiting: Driven) -> None:
+    waiting.receipt(making.refused("contribution", making.part_key()))
+    waiting.put(a="dog/1")
+    waiting.scan()
+    waiting.compute("better")
+    (body,) = waiting.letters()
+    assert (body.key, body.revision) == (making.part_key(), 1)
+
+
+def test_later_means_after_so_many_seconds(waiting: Driven) -> None:
+    waiting.receipt(making.later("contribution", making.part_key(), seconds=30))
+    waiting.wait(29)
+    assert waiting.letters() == []
+    waiting.wait(1)
+    assert len(waiting.letters()) == 1
+
+
+def test_waits_between_sends_double_from_one_to_sixty_seconds_with_jitter(waiting: Driven) -> None:
+    waits = []
+    for _ in range(9):
+        due = waiting.state.sending.tries[KEY].due
+        waits.append(due - waiting.now)
+        waiting.now = due
+        waiting.give(inputs.Ticked())
+        assert len(waiting.letters()) == 1
+    for number, wait in enumerate(waits):
+        longest = min(60, 2 * 2**number)
+        assert longest / 2 <= wait <= longest
+    assert len({wait / min(60, 2 * 2**n) for n, wait in enumerate(waits)}) > 1, "no jitter"
+
+
+def test_a_letter_is_sent_again_at_once_after_a_new_connection(waiting: Driven) -> None:
+    waiting.give(inputs.Disconnected())
+    waiting.wait(100)
+    assert waiting.letters() == []
+    waiting.connect()
+    assert len(waiting.letters()) == 1
+
+
+def test_nothing_is_sent_while_the_coordinator_is_away(waiting: Driven) -> None:
+    waiting.give(inputs.CoordinatorDied(making.COORDINATOR))
+    waiting.wait(100)
+    assert waiting.letters() == []
+
+
+def test_only_a_few_letters_are_under_way_at_a_time(agent: Driven) -> None:
+    agent.put(**{f"i{n:02}": f"cat/{n}" for n in range(20)})
+    agent.connect()
+    agent.assign("cat", per_part=1)
+    for n in range(20):
+        agent.compute(f"payload {n}")
+    assert len(agent.letters()) == agent.rules.letters_under_way
+    agent.receipt(making.accepted("contribution", making.part_key(1, 3)))
+    assert [body.key.part for body in agent.letters()] == [16]
+
+
+def test_withdrawals_go_before_contributions(agent: Driven) -> None:
+    agent.connect(making.held(4, 2, "strange"), next_part=5)
+    agent.put(a="cat/1")
+    agent.assign("cat")
+    agent.compute()
+    (body,) = agent.letters()
+    assert isinstance(body, Withdrawal)
+    agent.receipt(making.accepted("withdrawal", making.part_key(1, 4), revision=3))
+    (body,) = agent.letters()
+    assert isinstance(body, Contribution)
+
+
+def test_a_refused_nothing_is_not_repeated(agent: Driven) -> None:
+    agent.connect()
+    agent.assign("cat")
+    agent.receipt(making.refused("nothing", making.part_key(1)))
+    agent.letters()
+    agent.scan()
+    assert agent.letters() == []
+
+
+def test_a_repeated_nothing_has_the_same_key(agent: Driven) -> None:
+    agent.connect()
+    agent.assign("cat")
+    agent.wait(3)
+    sent = agent.take(SendLetter)
+    assert {request.letter for request in sent} == {LetterKey("nothing", making.part_key(1))}
+    assert len(sent) > 1
+    assert all(request.body == Nothing(stage=1) for request in sent)

@@ -1,0 +1,86 @@
+"""Messages and files for the agent's tests, with as few words as possible."""
+
+from pathlib import Path
+
+from schemas.assignments import Assignment
+from schemas.contributions import HeldPart, PartKey
+from schemas.models import DesiredModel, Preprocessing
+from schemas.offers import Offer
+from schemas.presence import Capabilities, CoordinatorBirth, Welcome
+from schemas.receipts import Accepted, Later, Receipt, Refused
+from schemas.values import BootId, ClassName, Digest
+
+COORDINATOR = BootId("c" * 16)
+LATER_COORDINATOR = BootId("d" * 16)
+GREY_8 = Preprocessing(mode="L", size=(8, 8), mean=(0.0,), deviation=(1.0,), input_name="input")
+CAPABILITIES = Capabilities(
+    agent_version="0", python="3", machine="test", features=frozenset({"numpy"}), memory_mib=1
+)
+
+
+def digest(text: str) -> Digest:
+    return Digest.of(text.encode())
+
+
+def offer(text: str) -> Offer:
+    return Offer(digest=digest(text), size=len(text), list_digest=digest(f"list of {text}"))
+
+
+def part_key(stage: int = 1, part: int = 0) -> PartKey:
+    return PartKey(stage=stage, part=part)
+
+
+def assignment(
+    *names: str, action: int = 1, stage: int = 1, frozen: str = "frozen", per_part: int = 100
+) -> Assignment:
+    return Assignment(
+        action=action,
+        stage=stage,
+        method="stsa",
+        settings={},
+        lineage=digest(frozen),
+        frozen=offer(frozen),
+        preprocessing=GREY_8,
+        class_names=tuple(ClassName(name) for name in names),
+        stage_class_names=(),
+        max_samples_per_part=per_part,
+    )
+
+
+def desired(action: int, version: int = 1, *files: str) -> DesiredModel:
+    return DesiredModel(
+        action=action,
+        version=version,
+        manifest=offer(f"manifest {version}"),
+        files=tuple(offer(name) for name in files) or (offer("frozen"), offer(f"head {version}")),
+    )
+
+
+def held(part: int, revision: int, payload: str, stage: int = 1) -> HeldPart:
+    return HeldPart(key=part_key(stage, part), revision=revision, payload=digest(payload))
+
+
+def welcome(boot: BootId, *parts: HeldPart, next_part: int = 0, more: bool = False) -> Welcome:
+    return Welcome(boot=boot, held=parts, next_part=next_part, more=more)
+
+
+def born(ledger_size: int = 1000) -> CoordinatorBirth:
+    return CoordinatorBirth(ledger_size=ledger_size)
+
+
+def accepted(about: str, key: PartKey, revision: int = 0) -> Receipt:
+    return Receipt(about=about, key=key, revision=revision, answer=Accepted(ledger_index=7))
+
+
+def refused(about: str, key: PartKey, revision: int = 0, reason: str = "no") -> Receipt:
+    return Receipt(about=about, key=key, revision=revision, answer=Refused(reason=reason))
+
+
+def later(about: str, key: PartKey, seconds: float, revision: int = 0) -> Receipt:
+    return Receipt(about=about, key=key, revision=revision, answer=Later(after_seconds=seconds))
+
+
+def write_files(folder: Path, **contents: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)

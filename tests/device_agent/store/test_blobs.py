@@ -1,0 +1,40 @@
+"""The folder of content-addressed files."""
+
+from pathlib import Path
+
+import pytest
+
+from device_agent.errors import DamagedError
+from device_agent.store.blobs import BlobFolder
+from schemas.values import Digest
+
+
+def test_what_is_put_can_be_read_under_its_digest(tmp_path: Path) -> None:
+    blobs = BlobFolder(tmp_path / "blobs")
+    digest = blobs.put(b"weights")
+    assert digest == Digest.of(b"weights")
+    assert blobs.read(digest) == b"weights"
+    assert blobs.digests() == {digest}
+
+
+def test_a_damaged_file_is_named_and_removed(tmp_path: Path) -> None:
+    blobs = BlobFolder(tmp_path)
+    digest = blobs.put(b"weights")
+    blobs.path(digest).write_bytes(b"weighs")
+    with pytest.raises(DamagedError, match=digest.short):
+        blobs.check(digest)
+    assert blobs.digests() == frozenset()
+
+
+def test_a_missing_file_counts_as_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="cannot be read"):
+        BlobFolder(tmp_path).check(Digest.of(b"never seen"))
+
+
+def test_cleaning_keeps_what_is_named_and_its_part_file(tmp_path: Path) -> None:
+    blobs = BlobFolder(tmp_path)
+    kept, gone = blobs.put(b"kept"), blobs.put(b"gone")
+    for digest in (kept, gone):
+        (tmp_path / f"{digest}.part").write_bytes(b"half")
+    assert blobs.clean({kept}) == {kept}
+    assert {item.name for item in tmp_path.iterdir()} == {kept, f"{kept}.part"}

@@ -1,0 +1,129 @@
+"""The database: what is loaded is what was applied, over any history; and what it refuses."""
+
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from device_agent.core import changes, inputs
+from device_agent.core.records import LetterKey
+from device_agent.errors import StoreError
+from device_agent.store.store import Store
+from schemas.contributions import Contribution
+from schemas.values import ClassName
+from tests.device_agent import making
+from tests.device_agent.core.driving import Driven
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def live_one_moment(agent: Driven, chance: random.Random) -> None:
+    """Let something happen to the agent, sensible or not."""
+    outbox = list(agent.state.records.outbox.items())
+    match chance.randrange(10):
+        case 0 | 1:
+            agent.put(
+                **{
+                    f"i{n}": f"{chance.choice(CLASSES)}/{n}"
+                    for n in range(12)
+                    if chance.random() < 0.7
+                }
+            )
+            agent.scan()
+        case 2 | 3 if agent.job() is not None:
+            agent.compute(f"payload {chance.random()}", unusable=(str(chance.randrange(12)),))
+        case 4 if outbox:
+            letter, item = chance.choice(outbox)
+            agent.receipt(making.accepted(letter.about, letter.key, item.revision))
+        case 5 if outbox:
+            letter, item = chance.choice(outbox)
+            agent.receipt(making.refused(letter.about, letter.key, item.revision))
+        case 6:
+            held = [making.held(chance.randrange(6), chance.randrange(3), "strange")]
+            agent.connect(*held, next_part=chance.randrange(8))
+        case 7:
+            known = agent.state.records.assignment
+            agent.assign(
+                *chance.sample(CLASSES, 2),
+                action=(known.action if known else 0) + 1,
+                stage=chance.randrange(1, 4),
+                per_part=5,
+                frozen=chance.choice(("frozen", "other")),
+            )
+        case 8:
+            agent.connect(coordinator=making.LATER_COORDINATOR, ledger_size=chance.randrange(30))
+        case 9:
+            last = agent.state.records.last_action
+            agent.give(inputs.Desired(making.COORDINATOR, making.desired(last + 1)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_loaded_equals_what_was_applied(tmp_path: Path, seed: int) -> None:
+    agent = Driven(tmp_path / "agent.db")
+    chance = random.Random(seed)
+    for _ in range(120):
+        live_one_moment(agent, chance)
+        loaded = agent.store.load()
+        assert loaded == agent.state.records
+        assert list(loaded.outbox) == list(agent.state.records.outbox), "the order of letters"
+    assert agent.state.records.parts, "the history was empty"
+
+
+def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    store = Store(tmp_path / "agent.db")
+    before = store.load()
+    contribution = Contribution(
+        key=making.part_key(),
+        revision=0,
+        payload_kind="statistics",
+        method="stsa",
+        lineage=making.digest("frozen"),
+        payload=making.digest("payload"),
+        payload_bytes=7,
+        samples={"cat": 1},
+    )
+    written = changes.PartWritten(
+        contribution, ((making.digest("1"), ClassName("cat")),), b"payload"
+    )
+    impossible = changes.ImagesUnusable(((making.digest("2"), object()),))  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="cannot be written"):
+        store.commit((written, impossible))
+    assert store.load() == before
+    store.commit((written,))
+    assert store.payload(LetterKey("contribution", making.part_key())) == b"payload"
+
+
+def test_commits_are_on_the_disk_before_they_return(tmp_path: Path) -> None:
+    store = Store(tmp_path / "agent.db")
+    modes = [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode",)]
+    assert modes == ["wal"]
+    assert store._db.execute("PRAGMA synchronous").fetchone()[0] == 2, "FULL"
+
+
+def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    path.write_bytes(b"these are not the tables that you are looking for " * 100)
+    with pytest.raises(StoreError, match=r"agent\.db: cannot be opened"):
+        Store(path)
+
+
+def test_a_database_of_a_newer_agent_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    Store(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " VALUES ('agent', 'create_time_travel', '2099')"
+        )
+    with pytest.raises(StoreError, match="create_time_travel"):
+        Store(path)
+
+
+def test_a_body_that_cannot_be_read_is_reported_and_nothing_is_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    store = Store(path)
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO fact (name, value) VALUES ('assignment', '{\"action\":1}')")
+    with pytest.raises(StoreError, match="stage"):
+        store.load()
