@@ -115,6 +115,7 @@ class MqttWorld:
             self._probe = started(self.connection("coordinator", role="probe"))
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
+            self._probe.wait_connected(PATIENCE)
             send(self._probe, topic, b"probe", qos=0)
             if b"probe" in messages(rest(connection, 0.05)):
                 return
