@@ -1,0 +1,62 @@
+"""What floating-point results depend on besides their inputs: the platform, and BLAS threads."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run the block with one BLAS thread, as far as threadpoolctl is installed.
+
+    One thread makes the order of additions a property of the library, and beside a busy process
+    it is also the faster choice. The fingerprint says whether the limit could be set.
+    """
+    if find_spec("threadpoolctl") is None:
+        yield
+        return
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra of the coordinator
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def platform_fingerprint() -> dict[str, str]:
+    """Return what a solve's last bits depend on; equal fingerprints promise equal digests.
+
+    Keys: `machine`, `system`, `numpy`, and of NumPy's BLAS `blas`, `blas_version`, `blas_core`
+    and `blas_threads` ("1" where the limit can be set), "unknown" without threadpoolctl.
+    """
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "numpy": np.__version__,
+        **_blas(),
+    }
+
+
+def _blas() -> dict[str, str]:
+    library = _blas_library()
+    return {
+        "blas": str(library.get("internal_api", "unknown")),
+        "blas_version": str(library.get("version", "unknown")),
+        "blas_core": str(library.get("architecture", "unknown")),
+        "blas_threads": "1" if library else "unknown",
+    }
+
+
+def _blas_library() -> dict[str, Any]:
+    """Return threadpoolctl's description of NumPy's BLAS, or nothing where it cannot be told."""
+    if find_spec("threadpoolctl") is None:
+        return {}
+    from threadpoolctl import threadpool_info  # noqa: PLC0415 - an extra of the coordinator
+
+    libraries = [found for found in threadpool_info() if found.get("user_api") == "blas"]
+    ours = [found for found in libraries if "numpy" in str(found.get("filepath", ""))]
+    return dict((ours or libraries or [{}])[0])

@@ -1,0 +1,172 @@
+"""The compact Gram: the R factor of a device's features, rounded row by row to few bits.
+
+H = Q R with orthogonal Q, so H^T H = R^T R: R (min(n, M) x M, upper trapezoid) says what the Gram
+matrix says and no more, in n M - n(n-1)/2 numbers when n < M. Each row is rounded to `bits` bits
+with a power-of-two step of its own, the smallest that holds the row. Steps lie in an agreed range:
+a row too small for the finest step keeps fewer bits, a row too large for the coarsest is refused.
+
+The rounded factor's Gram matrix is then exact again: integers times 2^(2 e_min), positive
+semi-definite whatever was rounded, which a rounded triangle is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.errors import FeatureError, RangeError
+from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
+from learning.numerics.exactness import FLOAT64_EXACT, INT64_LARGEST, prove_float64
+from learning.numerics.triangles import pack_upper, unpack_upper
+
+Floats = npt.NDArray[np.float64]
+
+_BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class RowSteps:
+    """How rows are rounded: `bits` signed bits in steps from 2^finest to 2^coarsest."""
+
+    bits: int
+    finest: int
+    coarsest: int
+
+    @property
+    def largest(self) -> int:
+        """The largest integer of a rounded row."""
+        return (1 << (self.bits - 1)) - 1
+
+    @classmethod
+    def covering(cls, bits: int, finest: int, largest: float) -> RowSteps:
+        """Return the steps whose coarsest just holds rows with entries up to `largest`."""
+        coarsest = smallest_exponent(largest, bits, finest, finest + 64)
+        return cls(bits, finest, coarsest)
+
+
+@dataclass(frozen=True, eq=False)
+class CompactFactor:
+    """A rounded R factor of `columns` columns; row i is `values` of the row times 2^exponents[i].
+
+    `values` (int64) holds the upper trapezoid row by row, `exponents` (int8) one entry per row.
+    """
+
+    values: npt.NDArray[np.int64]
+    exponents: npt.NDArray[np.int8]
+    columns: int
+
+
+def factor(features: npt.NDArray[np.floating]) -> Floats:
+    """Return R (min(n, M) x M, float64, upper trapezoid) of `features` H (n x M): R^T R = H^T H.
+
+    Rows are folded in block by block, so memory does not grow with n. H may have any rank.
+    """
+    columns = features.shape[1]
+    block_rows = max(columns, _BLOCK_ROWS)
+    result = np.empty((0, columns))
+    for start in range(0, len(features), block_rows):
+        block = features[start : start + block_rows].astype(np.float64)
+        result = np.asarray(np.linalg.qr(np.concatenate([result, block]), mode="r"))
+    return result
+
+
+def round_factor(triangular: Floats, steps: RowSteps) -> CompactFactor:
+    """Return R rounded row by row; the first entry of a row that is not zero becomes positive.
+
+    (A row's sign is arbitrary, R^T R does not see it.) Raises `RangeError` naming the first row
+    that is too large for the coarsest step.
+    """
+    columns = triangular.shape[1]
+    triangular = np.triu(triangular)
+    exponents = np.array([_exponent(i, row, steps) for i, row in enumerate(triangular)], np.int8)
+    rounded = np.rint(np.ldexp(triangular, -exponents.astype(np.int32)[:, None]))
+    integers = rounded.astype(np.int64)
+    return CompactFactor(pack_upper(integers * _signs(integers)), exponents, columns)
+
+
+def factor_gram(compact: CompactFactor, steps: RowSteps) -> ScaledIntegers:
+    """Return the upper triangle of the rounded factor's Gram matrix, exactly.
+
+    Its exponent is `2 * steps.finest`. Products are taken in float64 over blocks of rows whose
+    sums are proven to stay within 2^53. Raises `FeatureError` for a factor that does not fit the
+    steps or whose sizes disagree, `RangeError` when a block's sums or the total leave the exact
+    range.
+    """
+    matrix = _in_finest_steps(compact, steps)
+    sums = np.zeros((compact.columns, compact.columns), np.int64)
+    for block in _exact_blocks(matrix):
+        sums += (matrix[block].T @ matrix[block]).astype(np.int64)
+    return ScaledIntegers(pack_upper(sums), 2 * steps.finest)
+
+
+def largest_gram_entry(samples: int, columns: int, largest: int, steps: RowSteps) -> int:
+    """Return a bound on the entries of `factor_gram`, in steps of 2^(2 finest).
+
+    For features of magnitude up to `largest`. The diagonal of the exact Gram is at most
+    samples * largest^2. Rounding moves each column of R by at most half a step per row: at most
+    |R|_F / (bits' largest) over the rows that use all bits, plus sqrt(rows) / 2 finest steps. An
+    entry off the diagonal is at most the largest on it (Cauchy and Schwarz).
+    """
+    length = sqrt(samples) * largest
+    rounding = length * sqrt(columns) / steps.largest
+    rounding += 0.5 * sqrt(min(samples, columns)) * 2.0**steps.finest
+    return ceil(((length + rounding) * 2.0**-steps.finest) ** 2 * (1 + 1e-9))
+
+
+def prove_factor(samples: int, columns: int, largest: int, steps: RowSteps) -> int:
+    """Return `largest_gram_entry` after proving that its sums are exact in float64.
+
+    Raises `RangeError` otherwise: then allow fewer samples or bits, or a coarser finest step.
+    """
+    bound = largest_gram_entry(samples, columns, largest, steps)
+    prove_float64("compact Gram", bound)
+    return bound
+
+
+def _exponent(index: int, row: Floats, steps: RowSteps) -> int:
+    largest = float(np.abs(row).max())
+    try:
+        return smallest_exponent(largest, steps.bits, steps.finest, steps.coarsest)
+    except RangeError as error:
+        raise RangeError(f"row {index} of the R factor: {error}") from error
+
+
+def _signs(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return -1 for rows whose first entry that is not zero is negative, else 1 (rows x 1)."""
+    first = np.take_along_axis(rows, (rows != 0).argmax(axis=1)[:, None], axis=1)
+    return np.where(first < 0, -1, 1)
+
+
+def _in_finest_steps(compact: CompactFactor, steps: RowSteps) -> Floats:
+    """Return the factor (rows x columns) as integers in steps of 2^finest, in float64."""
+    exponents = compact.exponents.astype(np.int64)
+    outside = exponents[(exponents < steps.finest) | (exponents > steps.coarsest)]
+    if outside.size:
+        raise FeatureError(
+            f"row exponents: {outside[0]} is outside {steps.finest} to {steps.coarsest}; "
+            "use the steps of the assignment"
+        )
+    if np.abs(compact.values).max(initial=0) > steps.largest:
+        raise FeatureError(
+            f"factor: a value exceeds {steps.largest}, the most of {steps.bits} bits"
+        )
+    matrix = unpack_upper(compact.values, len(exponents), compact.columns).astype(np.float64)
+    return np.ldexp(matrix, (exponents - steps.finest).astype(np.int32)[:, None])
+
+
+def _exact_blocks(matrix: Floats) -> list[slice]:
+    """Return slices of rows in each of which no sum of products exceeds 2^53."""
+    blocks, start, before, total = [], 0, 0, 0
+    for row, largest in enumerate(np.abs(matrix).max(axis=1, initial=0.0)):
+        square = int(largest) ** 2
+        prove_float64(f"row {row} of the R factor", square)
+        total += square
+        if total - before > FLOAT64_EXACT:
+            blocks.append(slice(start, row))
+            start, before = row, total - square
+    if total > INT64_LARGEST:
+        raise RangeError(f"factor: sums of up to {total} leave int64; allow fewer samples or bits")
+    return [*blocks, slice(start, len(matrix))]

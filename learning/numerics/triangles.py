@@ -1,0 +1,64 @@
+"""Upper triangles and trapezoids as vectors, row by row."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.errors import FeatureError
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def triangle_size(columns: int) -> int:
+    """Return the number of entries on and above the diagonal of a square matrix."""
+    return columns * (columns + 1) // 2
+
+
+def trapezoid_size(rows: int, columns: int) -> int:
+    """Return the number of entries on and above the diagonal of `rows` <= `columns` rows."""
+    return rows * columns - rows * (rows - 1) // 2
+
+
+def upper(rows: int, columns: int) -> npt.NDArray[np.bool_]:
+    """Return the mask (`rows` x `columns`) that is true on and above the diagonal."""
+    return np.arange(columns) >= np.arange(rows)[:, None]
+
+
+def pack_upper(matrix: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Return the entries on and above the diagonal, row by row.
+
+    `matrix` has as many columns as rows, or more.
+    """
+    return matrix[upper(*matrix.shape)]
+
+
+def unpack_upper(vector: npt.NDArray[Scalar], rows: int, columns: int) -> npt.NDArray[Scalar]:
+    """Return the matrix (`rows` x `columns`) with zeros below the diagonal.
+
+    Raises `FeatureError` when `vector` has another length than such a matrix needs.
+    """
+    if vector.shape != (trapezoid_size(rows, columns),):
+        raise FeatureError(
+            f"triangle: {vector.shape} for {rows} rows of {columns}; "
+            f"give {trapezoid_size(rows, columns)} values"
+        )
+    matrix = np.zeros((rows, columns), vector.dtype)
+    matrix[upper(rows, columns)] = vector
+    return matrix
+
+
+def symmetric(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:
+    """Return the symmetric matrix whose upper triangle is `triangle`."""
+    matrix = unpack_upper(triangle, columns, columns)
+    below = ~upper(columns, columns)
+    matrix[below] = matrix.T[below]
+    return matrix
+
+
+def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:
+    """Return the diagonal of the matrix whose upper triangle is `triangle`."""
+    row = np.arange(columns)
+    return triangle[row * columns - row * (row - 1) // 2]
