@@ -7,9 +7,9 @@ With features f of the backbone (float32, width d), all per sample:
     h = (2 a Q + m) // (2 m),  m = max(a)          integers in [0, Q], Q = 2^feature_bits - 1
 
 A sample whose maximum is zero gives zeros. Everything after q is integer arithmetic, done in types
-that hold it exactly, so h depends on the runtime only through f. `learning.numerics` has the same
-functions in NumPy; from the same f both give the same bits. Map "none" puts out h = q, map
-"gaussian" h = relu(f R) in float32.
+that hold it exactly, so h depends on the runtime only through f. From the same f the functions of
+`learning.numerics.integer_features` give the same bits. Map "none" puts out h = q, map "gaussian"
+h = relu(f R) in float32.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from export.builder import GraphBuilder, float_value
 from export.errors import ModelFileError
 from export.graph import BATCH, clean, opset_of, output_width, write
 from export.rules import STANDARD_DOMAINS, check, read_model
+from learning.errors import RangeError
+from learning.numerics.integer_features import (
+    QUANTISED_LARGEST,
+    exact_product_type,
+    largest_feature,
+)
 from schemas.models import FEATURES, MAX_FEATURES
 
 MapKind = Literal["integer", "gaussian", "none"]
-LEVELS = 127
-"""Largest magnitude of a quantised feature."""
-_EXACT_FLOAT32 = 2**24
-_EXACT_FLOAT64 = 2**53
 _AXES_ARE_INPUTS = 18
 """Opset from which `ReduceMax` takes its axes as an input."""
 _Matrix = npt.NDArray[Any]
@@ -79,7 +81,7 @@ class _Tail(GraphBuilder):
         zero = self.constant("zero", [0], np.float32)
         one = self.constant("one", [1], np.float32)
         divisor = self.add("Where", self.add("Equal", largest, zero), one, largest)
-        levels = self.constant("levels", [LEVELS], np.float32)
+        levels = self.constant("levels", [QUANTISED_LARGEST], np.float32)
         scaled = self.add("Mul", self.add("Div", features, divisor), levels)
         return self.add("Round", scaled, output=output)
 
@@ -94,7 +96,7 @@ class _Tail(GraphBuilder):
             self.add("Cast", stored, to=exact),
         )
         positive = self.add("Relu", product)
-        self._round(positive, self._row_max(positive), 2**feature_bits - 1)
+        self._round(positive, self._row_max(positive), largest_feature(feature_bits))
 
     def gaussian(self, features: str, matrix: _Matrix) -> None:
         """Put out h = relu(f R) in float32, not rounded."""
@@ -125,14 +127,11 @@ def _smallest_type(matrix: _Matrix) -> npt.DTypeLike:
 
 def _exact_type(matrix: _Matrix) -> int:
     """Return the float type in which every sum of the product q R is an exact integer."""
-    bound = LEVELS * int(np.abs(matrix.astype(np.int64)).sum(axis=0).max())
-    if bound < _EXACT_FLOAT32:
-        return int(TensorProto.FLOAT)
-    if bound < _EXACT_FLOAT64:
-        return int(TensorProto.DOUBLE)
-    raise ModelFileError(
-        f"matrix: sums of up to {bound} are not exact in float64; use smaller entries"
-    )
+    try:
+        single = exact_product_type(matrix) is np.float32
+    except RangeError as error:
+        raise ModelFileError(f"matrix: {error}") from error
+    return int(TensorProto.FLOAT if single else TensorProto.DOUBLE)
 
 
 def _check_map(kind: MapKind, matrix: _Matrix | None, width: int, feature_bits: int) -> None:

@@ -12,6 +12,7 @@ from export.errors import ModelFileError
 from export.frozen import build_frozen
 from export.noise import noise_inputs
 from export.scaling_backbone import scaling_backbone
+from learning.numerics.integer_features import project_integer, quantise_features
 from schemas.models import Preprocessing
 from tests.export.networks import COLOUR, DIGITS, WIDTH, data, load, pooled_network, value
 from tests.export.networks import network as make_network
@@ -52,6 +53,20 @@ def test_the_integer_map_equals_the_slow_reference_bit_for_bit(
     assert features.dtype == np.float32
     assert np.array_equal(features, np.array(expected))
     assert features.max() == 2**feature_bits - 1
+
+
+@pytest.mark.parametrize("feature_bits", [7, 8])
+@pytest.mark.parametrize("largest", [3, 2**18])
+def test_the_integer_map_equals_the_numpy_numerics_bit_for_bit(
+    feature_bits: int, largest: int
+) -> None:
+    matrix = integer_map(64, 300, largest).astype(np.int32)
+    scales = 10.0 ** np.random.default_rng(7).integers(-30, 30, (200, 1))
+    pixels = (samples(200, 64, seed=6) * scales).astype(np.float32)
+    pixels[17] = 0
+    frozen = build_frozen(digits_backbone(), "integer", matrix, feature_bits=feature_bits)
+    expected = project_integer(quantise_features(pixels), matrix, feature_bits)
+    assert np.array_equal(run(frozen, pixels.reshape(-1, 1, 8, 8)), expected)
 
 
 def test_ties_of_both_roundings_fall_as_in_the_reference() -> None:
