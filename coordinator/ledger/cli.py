@@ -23,17 +23,15 @@ from coordinator.errors import BlobError, LedgerError
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.describe import explain, time_text
 from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
+from coordinator.paths import blob_folder, ledger_path
+from coordinator.projections import TABLES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
 from schemas.settings_file import SettingsError
 
 app = typer.Typer(help="Read and check the ledger.", no_args_is_help=True)
-
-TABLES = Projections()
-"""The tables that `verify` rebuilds: those with which the coordinator opens its ledger."""
 
 _FAILED = 1
 _USAGE = 2
@@ -94,7 +92,7 @@ def _verified(ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
 @contextmanager
 def _opened(home: Path) -> Iterator[LedgerReader]:
     """Open the ledger of `home`; turn errors and Ctrl-C into exit codes."""
-    path = home / "ledger" / "ledger.db"
+    path = ledger_path(home)
     if not path.is_file():
         _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
     try:
@@ -110,7 +108,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
 
 def _blobs_location(home: Path) -> str | Path:
     location = load(home).blobs if (home / FILE_NAME).is_file() else None
-    return location or home / "ledger" / "blobs"
+    return location or blob_folder(home)
 
 
 def _fields(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coordinator.errors import EntryError, LedgerCorruptError
 from coordinator.ledger.entries import COLUMNS, MAX_BODY_BYTES, Entry, EntryDraft
+from schemas.canonical import canonical_json, parse_json
 from schemas.values import DeviceId, Digest
 
 JSON_VALUES = st.recursive(
@@ -25,6 +26,10 @@ JSON_VALUES = st.recursive(
     ),
     max_leaves=8,
 )
+
+NESTED: dict[str, Any] = {}
+for _ in range(40):
+    NESTED = {"x": NESTED}
 
 
 def make(**changes: Any) -> Entry:
@@ -70,6 +75,22 @@ def test_the_bytes_of_an_entry_stay_the_same_from_version_to_version() -> None:
     )
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=("Cs",))),
+        JSON_VALUES | st.tuples(JSON_VALUES) | st.lists(st.lists(JSON_VALUES), min_size=40),
+        max_size=3,
+    )
+)
+def test_the_bytes_are_canonical_json_whichever_way_they_are_made(body: dict[str, Any]) -> None:
+    entry = make(body=body, actor='O"Brien\\é\u2028')
+    head, text = entry.canonical.split(b"\n")
+    assert text == canonical_json(body)
+    assert entry.body == parse_json(text)
+    assert head == canonical_json(parse_json(head))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -111,6 +132,11 @@ def test_a_draft_may_bring_its_own_time() -> None:
         ({"body": {"x": b"raw"}}, "body of class.named: .*bytes"),
         ({"body": {1: "x"}}, "body of class.named: .*key 1"),
         ({"body": {"x": "\ud800"}}, "body of class.named: .*surrogate"),
+        ({"body": NESTED}, "body of class.named: .*deeper than 32 levels"),
+        ({"actor": "\ud800"}, "actor: .* is not allowed"),
+        ({"index": True}, "index: True is not allowed"),
+        ({"device": 'a","kind":"x'}, "device: .* is not allowed; give a DeviceId"),
+        ({"blobs": ("x",)}, "blobs: 'x' is not allowed; give digests"),
         (
             {"body": {"x": "y" * MAX_BODY_BYTES}},
             f"body of class.named: {MAX_BODY_BYTES + 8} bytes are too many; .* blob",
