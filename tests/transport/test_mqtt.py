@@ -10,6 +10,7 @@ import pytest
 from tests.transport.worlds import (
     QUIET,
     A,
+    B,
     fresh_topics,
     messages,
     next_of,
@@ -44,12 +45,15 @@ def connect(mosquitto: MosquittoBroker) -> Iterator[Connect]:
     def make(user: str, **options: Any) -> MqttConnection:
         name, password = mosquitto.credentials(user)
         settings = MqttSettings(
-            client_id=f"{user}.{secrets.token_hex(4)}",
             port=mosquitto.port,
             user=name,
             reconnect_shortest_seconds=0.02,
             reconnect_longest_seconds=0.2,
-            **{"password": password, **options},
+            **{
+                "client_id": f"{user}.{secrets.token_hex(4)}",
+                "password": password,
+                **options,
+            },
         )
         made.append(MqttConnection(settings))
         return made[-1]
@@ -218,3 +222,18 @@ def test_inbox_overflow_is_a_problem_event_when_there_is_room_again(connect: Con
     events = rest(reader, 0.05)
     assert [len(payload) for payload in messages(events)] == [600]
     assert [type(e.error) for e in events if isinstance(e, Problem)] == [InboxFullError]
+
+
+def test_a_stolen_client_id_gives_no_access_to_queued_messages(connect: Connect) -> None:
+    topic = fresh_topics().down(A, "rcpt")
+    device = started(connect(A), topic)
+    name = device.settings.client_id  # type: ignore[attr-defined]
+    time.sleep(0.1)  # the subscription reaches the broker
+    device.stop()
+    coordinator = started(connect("coordinator"))
+    send(coordinator, topic, b"for a")
+    time.sleep(0.1)
+
+    thief = started(connect(B, client_id=name))
+
+    assert messages(rest(thief)) == []

@@ -3,11 +3,17 @@
 import random
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from schemas.envelope import COORDINATOR
-from transport.access import allowed_filters, client_id_belongs_to, is_allowed
+from transport.access import (
+    allowed_filters,
+    client_id_belongs_to,
+    is_allowed,
+    mosquitto_access_file,
+)
 from transport.backoff import Backoff
 from transport.errors import (
     NotAuthorisedError,
@@ -92,6 +98,12 @@ def test_a_client_id_belongs_to_the_user_it_begins_with() -> None:
     assert not client_id_belongs_to("dev-a", "dev-a2")
     assert not client_id_belongs_to("dev-a", "dev-b.data")
     assert allowed_filters("dev-a", "publish") == ("fleetledger/1/+/up/dev-a/#",)
+
+
+def test_the_page_about_the_transport_shows_the_access_rules_as_they_are() -> None:
+    page = Path(__file__).parents[2] / "docs" / "transport.md"
+
+    assert mosquitto_access_file() in page.read_text()
 
 
 def test_the_meter_sums_by_kind_of_topic_and_can_be_subtracted() -> None:
