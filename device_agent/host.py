@@ -1,0 +1,55 @@
+"""The models in memory: each file is loaded once, and only what is in use stays loaded."""
+
+from __future__ import annotations
+
+from device_agent.errors import LoadError
+from device_agent.inference import Frozen, Model, Session, SessionSettings
+from device_agent.memory import give_back
+from device_agent.store.blobs import BlobFolder
+from schemas.errors import SchemaError
+from schemas.models import Manifest
+from schemas.values import Digest
+
+_KEPT = 3
+"""Sessions that stay loaded: one frozen part, the head in use, and the head being tested."""
+
+
+class ModelHost:
+    """Loads models from the blob folder; for one thread."""
+
+    def __init__(self, blobs: BlobFolder, settings: SessionSettings) -> None:
+        self._blobs = blobs
+        self._settings = settings
+        self._sessions: dict[Digest, Session] = {}
+        self.provider: str | None = None
+        """The execution provider of the last loaded frozen part."""
+
+    def frozen(self, digest: Digest) -> Frozen:
+        """Return a frozen part; raise `DamagedError`, `LoadError` or `MissingError`."""
+        session = self._session(digest)
+        self.provider = session.provider
+        return Frozen(session, self._settings.batch)
+
+    def model(self, manifest: Manifest) -> Model:
+        """Return a whole model; raise `DamagedError`, `LoadError` or `MissingError`."""
+        return Model(
+            manifest, self.frozen(manifest.frozen.digest), self._session(manifest.head.digest)
+        )
+
+    def manifest(self, digest: Digest) -> Manifest:
+        """Read a manifest; raise `DamagedError`, or `LoadError` if it is none."""
+        try:
+            return Manifest.read(self._blobs.read(digest))
+        except SchemaError as error:
+            raise LoadError(f"manifest {digest.short}: {error}") from error
+
+    def _session(self, digest: Digest) -> Session:
+        """Return a loaded file, the most recently used last."""
+        session = self._sessions.pop(digest, None)
+        if session is None:
+            while len(self._sessions) >= _KEPT:
+                del self._sessions[next(iter(self._sessions))]
+            session = Session(self._blobs.check(digest), self._settings)
+            give_back()
+        self._sessions[digest] = session
+        return session

@@ -1,0 +1,93 @@
+"""Installing a model: verify, load, self-test, then switch; and going back when it fails later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from device_agent.core import inputs
+from device_agent.core.records import ActiveModel
+from device_agent.errors import DamagedError, LoadError, ModelError, SelfTestError
+from device_agent.host import ModelHost
+from device_agent.inference import Floats, Model
+from device_agent.self_test import self_test
+from device_agent.slots import Slot, Slots
+from device_agent.store.blobs import BlobFolder
+from schemas.models import DesiredModel, Manifest, Preprocessing
+
+Samples = Callable[[Preprocessing], Sequence[Floats]]
+"""Gives a few preprocessed images of this device."""
+
+
+class Installer:
+    """Puts models into slots; for one thread."""
+
+    def __init__(self, blobs: BlobFolder, slots: Slots, host: ModelHost, samples: Samples) -> None:
+        self._blobs = blobs
+        self._slots = slots
+        self._host = host
+        self._samples = samples
+
+    def install(self, desired: DesiredModel) -> inputs.Input:
+        """Make a desired model active, or say why it is not."""
+        try:
+            manifest = self._host.manifest(desired.manifest.digest)
+            _check_offer(desired, manifest)
+            self._test(manifest)
+        except DamagedError as error:
+            return inputs.FileDamaged(error.digest)
+        except SelfTestError as error:
+            return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
+        except ModelError as error:
+            return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
+        self._slots.install(Slot.of(manifest))
+        other = self._slots.other()
+        previous = other.version if other is not None else None
+        return inputs.ModelInstalled(
+            desired.action, ActiveModel(manifest.version, manifest.digest), previous
+        )
+
+    def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | None:
+        """Test the active model; go back to the other slot, or to none, while it fails."""
+        reason = ""
+        slot = self._slots.active()
+        while slot is not None:
+            try:
+                self._test(self._host.manifest(slot.manifest))
+                break
+            except ModelError as error:
+                reason = reason or str(error)
+                slot = self._slots.go_back()
+        if slot is not None and slot.model == active:
+            return None
+        return inputs.ModelFellBack(active, slot.model if slot is not None else None, reason)
+
+    def active(self) -> Model | None:
+        """Return the active model, loaded; raise `ModelError` if it cannot be."""
+        slot = self._slots.active()
+        return self._host.model(self._host.manifest(slot.manifest)) if slot is not None else None
+
+    def _test(self, manifest: Manifest) -> None:
+        for reference in manifest.files:
+            self._blobs.check(reference.digest)
+        self_test(
+            self._host.model(manifest),
+            self._blobs.read(manifest.golden.digest),
+            self._blobs.read(manifest.golden_scores.digest),
+            self._samples(manifest.preprocessing),
+        )
+
+
+def _check_offer(desired: DesiredModel, manifest: Manifest) -> None:
+    """Refuse a manifest that is not the one announced, or pins what was not offered."""
+    if manifest.version != desired.version:
+        raise LoadError(
+            f"version: the manifest is of version {manifest.version}, {desired.version} was "
+            "announced; push the model again"
+        )
+    offered = {(offer.digest, offer.size) for offer in desired.files}
+    for reference in manifest.files:
+        if (reference.digest, reference.size) not in offered:
+            raise LoadError(
+                f"files: the manifest pins {reference.digest.short}, which was not offered; push "
+                "the model again"
+            )

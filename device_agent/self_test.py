@@ -1,0 +1,80 @@
+"""The self-test: a model has to give on this device the answers that it gave at the coordinator.
+
+- The golden batch, through both parts: features like the golden ones, scores within the manifest's
+  tolerance of the golden scores. A processor rounds otherwise than the coordinator's, and a rounded
+  feature may then be one step off, so features are compared as a whole.
+- A few images of this device: finite scores of the right shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from device_agent.errors import SelfTestError
+from device_agent.inference import Floats, Model
+from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, Manifest
+
+FEATURE_TOLERANCE = 0.05
+"""Largest length of the difference to the golden features, as a share of their own length."""
+
+
+def self_test(
+    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Floats] = ()
+) -> None:
+    """Raise `SelfTestError`, saying in words what is wrong, unless the model does what it should.
+
+    `golden` and `golden_scores` are the files that the manifest pins, `samples` preprocessed images
+    of this device.
+    """
+    inputs, features, scores = _read_golden(model.manifest, golden, golden_scores)
+    found = model.features(inputs)
+    _check_array("features of the golden batch", found, features.shape)
+    strays = float(np.linalg.norm(found - features) / max(float(np.linalg.norm(features)), 1e-9))
+    if strays > FEATURE_TOLERANCE:
+        raise SelfTestError(
+            f"self-test: features of the golden batch stray by {strays:.1%} with {model.provider}, "
+            f"{FEATURE_TOLERANCE:.0%} are allowed"
+        )
+    answers = model.scores(found)
+    _check_array("scores of the golden batch", answers, scores.shape)
+    difference = float(np.abs(answers - scores).max())
+    if difference > model.manifest.tolerance:
+        raise SelfTestError(
+            f"self-test: scores of the golden batch stray by {difference:.3g} with "
+            f"{model.provider}, {model.manifest.tolerance:.3g} is allowed"
+        )
+    if samples:
+        answers = model.scores(model.features(samples))
+        expected = (len(samples), len(model.manifest.class_names))
+        _check_array("scores of this device's images", answers, expected)
+
+
+def _read_golden(
+    manifest: Manifest, golden: bytes, golden_scores: bytes
+) -> tuple[Floats, Floats, Floats]:
+    import safetensors.numpy  # noqa: PLC0415 - needed for self-tests only
+
+    try:
+        batch = safetensors.numpy.load(golden)
+        inputs, features = batch[GOLDEN_INPUTS], batch[FEATURES]
+        scores = safetensors.numpy.load(golden_scores)[SCORES]
+    except (safetensors.SafetensorError, KeyError) as error:
+        raise SelfTestError(f"golden: no golden batch ({error}); export the model again") from error
+    count = len(inputs)
+    _check_array("golden inputs", inputs, (count, *manifest.preprocessing.shape))
+    _check_array("golden features", features, (count, manifest.feature_width))
+    _check_array("golden scores", scores, (count, len(manifest.class_names)))
+    return inputs, features, scores
+
+
+def _check_array(name: str, array: npt.NDArray[np.generic], shape: tuple[int, ...]) -> None:
+    if array.shape != shape or array.dtype != np.float32:
+        raise SelfTestError(
+            f"self-test: {name} are {array.dtype} of shape {array.shape}, float32 of {shape} was "
+            "expected"
+        )
+    if not np.isfinite(array).all():
+        raise SelfTestError(f"self-test: {name} hold NaN or infinity")

@@ -1,0 +1,93 @@
+"""Real models for 8 x 8 grey pictures, exported as the coordinator does it, and real pictures."""
+
+import io
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from device_agent.store.blobs import BlobFolder
+from export.frozen import build_frozen
+from export.golden import build_golden
+from export.package import ExportedModel, Lineage, SolvedHead, export_model
+from export.scaling_backbone import scaling_backbone
+from schemas.assignments import Assignment
+from schemas.models import DesiredModel, Manifest
+from schemas.offers import Offer
+from schemas.values import ClassName
+from tests.device_agent.making import GREY_8
+from transport.block_source import BlockSource
+
+CLASSES = (ClassName("dark"), ClassName("light"))
+
+
+@cache
+def lineage() -> Lineage:
+    """A frozen model whose features are the 64 pixels, 0 to 127."""
+    frozen = build_frozen(scaling_backbone(GREY_8), "none")
+    return Lineage(frozen, build_golden(frozen, GREY_8), GREY_8)
+
+
+def head_weights(flipped: bool = False) -> np.ndarray:
+    """A head (2, 64) that tells a bright upper half from a bright lower half."""
+    upper = np.repeat([1.0, -1.0], 32) / 64 / 127
+    return np.stack([-upper, upper] if flipped else [upper, -upper])
+
+
+@cache
+def exported(version: int = 1, flipped: bool = False) -> ExportedModel:
+    solved = SolvedHead(version, "stsa", CLASSES, head_weights(flipped), 5, 6)
+    return export_model(lineage(), solved)
+
+
+def store_model(blobs: BlobFolder, model: ExportedModel) -> DesiredModel:
+    """Put manifest and files into `blobs`; return the desired model that names them."""
+    for data in (model.manifest.canonical_bytes(), *model.files.values()):
+        blobs.put(data)
+    return desired_of(model.manifest, model)
+
+
+def desired_of(manifest: Manifest, model: ExportedModel, action: int = 7) -> DesiredModel:
+    return DesiredModel(
+        action=action,
+        version=manifest.version,
+        manifest=offer_of(manifest.canonical_bytes()),
+        files=tuple(offer_of(data) for data in model.files.values()),
+    )
+
+
+def offer_of(data: bytes) -> Offer:
+    return BlockSource(data).offer
+
+
+def assignment(*names: str, per_part: int = 100) -> Assignment:
+    frozen = offer_of(lineage().frozen)
+    return Assignment(
+        action=1,
+        stage=1,
+        method="stsa",
+        settings={},
+        lineage=frozen.digest,
+        frozen=frozen,
+        preprocessing=GREY_8,
+        class_names=tuple(ClassName(name) for name in names or CLASSES),
+        stage_class_names=(),
+        max_samples_per_part=per_part,
+    )
+
+
+def picture(name: str, seed: int = 0) -> bytes:
+    """A PNG whose upper half is bright for `dark` and its lower half for `light`."""
+    noise = np.random.default_rng(seed).integers(0, 40, (8, 8))
+    bright = np.zeros((8, 8), int)
+    bright[slice(0, 4) if name == "dark" else slice(4, 8)] = 200
+    file = io.BytesIO()
+    Image.fromarray((bright + noise).astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def put_pictures(folder: Path, name: str, *seeds: int) -> None:
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        (folder / name / f"{seed}.png").write_bytes(picture(name, seed))

@@ -1,0 +1,177 @@
+"""Scanning a folder of class-named folders, on a real disk."""
+
+import os
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from device_agent.errors import SourceError
+from device_agent.sources import folder as folder_module
+from device_agent.sources.cache import DigestCache
+from device_agent.sources.folder import FolderSource
+from schemas.values import Digest
+from tests.device_agent.making import write_files
+
+
+class Watched:
+    """A data folder, looked at as if an hour had gone by."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "data"
+        self.folder.mkdir()
+        self.cache_path = root / "digests.db"
+        self.later = 3600.0
+
+    def scan(self):
+        cache = DigestCache(self.cache_path)
+        source = FolderSource(self.folder, cache, clock=lambda: time.time() + self.later)
+        try:
+            return source.scan()
+        finally:
+            cache.close()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_images_are_found_with_digest_and_class_sorted_by_path(watched: Watched) -> None:
+    write_files(watched.folder / "dog", **{"b.png": b"2"})
+    write_files(watched.folder / "cat", **{"a.JPG": b"1", "notes.txt": b"no image"})
+    write_files(watched.folder / "cat" / "june", **{"c.png": b"3"})
+    found = watched.scan()
+    assert [(image.path, image.class_name) for image in found.images] == [
+        ("cat/a.JPG", "cat"),
+        ("cat/june/c.png", "cat"),
+        ("dog/b.png", "dog"),
+    ]
+    assert [image.digest for image in found.images] == [Digest.of(b) for b in (b"1", b"3", b"2")]
+    assert found.problems == ()
+
+
+def test_a_rescan_reads_only_what_is_new_even_after_a_restart(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(watched.folder / "cat", **{"a.png": b"1", "b.png": b"2"})
+    first = watched.scan()
+    read: list[str] = []
+    original = folder_module.file_digest
+
+    def counting(path: Path) -> Digest:
+        read.append(path.name)
+        return original(path)
+
+    monkeypatch.setattr(folder_module, "file_digest", counting)
+    assert watched.scan() == first
+    assert read == []
+    write_files(watched.folder / "cat", **{"b.png": b"changed", "c.png": b"3"})
+    assert len(watched.scan().images) == 3
+    assert sorted(read) == ["b.png", "c.png"]
+
+
+def test_a_file_with_the_same_size_and_another_time_is_read_again(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"a.png": b"1"})
+    watched.scan()
+    (watched.folder / "cat" / "a.png").write_bytes(b"2")
+    os.utime(watched.folder / "cat" / "a.png", (1, 1))
+    assert watched.scan().images[0].digest == Digest.of(b"2")
+
+
+def test_a_file_that_is_being_written_waits_for_a_later_scan(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"old.png": b"1", "new.png": b"2"})
+    os.utime(watched.folder / "cat" / "old.png", (1000, 1000))
+    watched.later = 0.0
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/old.png"]
+    assert found.unsettled == 1
+    assert found.problems == ()
+    watched.later = 3600.0
+    assert len(watched.scan().images) == 2
+
+
+def test_a_class_folder_without_images_is_a_problem(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"notes.txt": b"no image"})
+    (watched.folder / "dog").mkdir()
+    texts = [told.text for told in watched.scan().problems]
+    assert len(texts) == 2
+    assert texts[0].startswith("cat: this class folder has no images")
+    assert ".png" in texts[0]
+    assert texts[1].startswith("dog: ")
+
+
+def test_a_folder_name_that_is_no_class_name_is_a_problem(watched: Watched) -> None:
+    write_files(watched.folder / "cat ", **{"a.png": b"1"})
+    found = watched.scan()
+    assert found.images == ()
+    (told,) = found.problems
+    assert told.about == "class folder"
+    assert "'cat '" in told.text
+    assert "rename the folder" in told.text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_a_problem_for_users(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"a.png": b"1"})
+    (watched.folder / "cat" / "a.png").chmod(0)
+    (told,) = watched.scan().problems
+    assert "Permission denied" in told.text
+
+
+def test_an_unreadable_file_is_a_problem_and_hides_no_other(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(watched.folder / "cat", **{"a.png": b"1", "b.png": b"2"})
+    original = folder_module.file_digest
+
+    def failing(path: Path) -> Digest:
+        if path.name == "a.png":
+            raise PermissionError(13, "Permission denied")
+        return original(path)
+
+    monkeypatch.setattr(folder_module, "file_digest", failing)
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/b.png"]
+    (told,) = found.problems
+    assert told.text.startswith("cat/a.png: cannot be read: Permission denied")
+
+
+def test_hidden_files_and_folders_are_left_alone(watched: Watched) -> None:
+    write_files(watched.folder / ".trash", **{"a.png": b"1"})
+    write_files(watched.folder / "cat", **{".b.png": b"2", "c.png": b"3"})
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/c.png"]
+    assert found.problems == ()
+
+
+def test_two_spellings_of_one_name_are_one_class(watched: Watched) -> None:
+    composed, apart = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    write_files(watched.folder / composed, **{"a.png": b"1"})
+    write_files(watched.folder / apart, **{"b.png": b"2"})
+    assert {image.class_name for image in watched.scan().images} == {composed}
+
+
+def test_a_name_that_is_not_utf8_is_a_problem(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"c.png": b"3"})
+    raw = os.fsencode(watched.folder / "cat") + b"/\xff.png"
+    with open(raw, "wb") as file:  # noqa: PTH123 - the name is bytes on purpose
+        file.write(b"1")
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/c.png"]
+    (told,) = found.problems
+    assert "rename it to valid UTF-8" in told.text
+    told.text.encode("utf-8")
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_folder(watched: Watched) -> None:
+    watched.folder.rmdir()
+    with pytest.raises(SourceError, match=r"data\.folder: .*mount it"):
+        watched.scan()
+
+
+def test_a_cache_that_is_no_database_is_named(watched: Watched) -> None:
+    watched.cache_path.write_bytes(b"not a database, certainly " * 100)
+    with pytest.raises(SourceError, match="it is only a cache"):
+        watched.scan()

@@ -1,0 +1,111 @@
+"""The settings file: what `agent init` writes, and what is told about a file that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from device_agent.errors import HomeError
+from device_agent.home import AgentHome, NewHome, lock_home, write_home
+from schemas.settings_file import SettingsError
+from schemas.values import DeviceId, FleetId
+
+NEW = NewHome(DeviceId("bench-3"), FleetId("workshop"), host="broker.lan", port=8883)
+
+
+def home_with(folder: Path, text: str) -> Path:
+    (folder / "agent.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_what_init_writes_can_be_read(tmp_path: Path) -> None:
+    path = write_home(tmp_path / "home", NEW)
+    home = AgentHome.open(path.parent)
+    assert (home.settings.device, home.settings.fleet) == ("bench-3", "workshop")
+    assert (home.settings.broker.host, home.settings.broker.port) == ("broker.lan", 8883)
+    assert home.data_folder == path.parent / "data"
+    assert home.data_folder.is_dir()
+    assert home.evaluation_folder is None
+    assert home.settings.model.threads == 1
+
+
+def test_names_with_quotes_survive_the_settings_file(tmp_path: Path) -> None:
+    odd = NewHome(
+        NEW.device, NEW.fleet, data_folder='my "best" images', password_file="it's\\secret"
+    )
+    home = AgentHome.open(write_home(tmp_path, odd).parent)
+    assert home.data_folder == tmp_path / 'my "best" images'
+    assert home.settings.broker.password_file == Path("it's\\secret")
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    write_home(tmp_path, NEW)
+    with pytest.raises(HomeError, match=r"agent\.toml: is there already"):
+        write_home(tmp_path, NEW)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("device = ", "not TOML"),
+        ('device = "a"\n[data]\nfolder = "d"\n', "fleet: is missing"),
+        ('device = "a b"\nfleet = "f"\n[data]\nfolder = "d"\n', "device: 'a b'"),
+        ('device = "a"\nfleet = "f"\nspeed = 3\n[data]\nfolder = "d"\n', "speed: 3"),
+        (
+            'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\nscan_seconds = 0\n',
+            r"data\.scan_seconds: 0",
+        ),
+        (
+            'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n[model]\nproviders = ["CUDA"]\n',
+            "end with 'CPUExecutionProvider'",
+        ),
+    ],
+)
+def test_a_wrong_file_is_told_with_field_and_value(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        AgentHome.open(home_with(tmp_path, text))
+    assert "agent.toml" in str(caught.value)
+
+
+def test_a_missing_file_is_told_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="make one with `init`"):
+        AgentHome.open(tmp_path)
+
+
+def home_with_password(folder: Path, content: bytes | None, mode: int = 0o600) -> AgentHome:
+    if content is not None:
+        (folder / "secret").write_bytes(content)
+        (folder / "secret").chmod(mode)
+    return AgentHome.open(
+        home_with(
+            folder,
+            'device = "a"\nfleet = "f"\n[broker]\npassword_file = "secret"\n[data]\nfolder = "d"\n',
+        )
+    )
+
+
+def test_a_password_is_one_line_of_a_private_file(tmp_path: Path) -> None:
+    assert home_with_password(tmp_path, b"s3cret\n").password() == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (None, 0, "cannot be read"),
+        (b"s3cret\n", 0o644, "chmod 600"),
+        (b"", 0o600, "0 lines"),
+        (b"one\ntwo\n", 0o600, "2 lines"),
+    ],
+)
+def test_a_password_file_that_is_wrong_is_told_without_its_content(
+    tmp_path: Path, content: bytes | None, mode: int, told: str
+) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        home_with_password(tmp_path, content, mode).password()
+    assert "s3cret" not in str(caught.value)
+
+
+def test_two_agents_cannot_run_in_one_home(tmp_path: Path) -> None:
+    lock = lock_home(tmp_path)
+    assert lock >= 0
+    with pytest.raises(HomeError, match="another agent runs here"):
+        lock_home(tmp_path)
