@@ -116,5 +116,3 @@ def _draft(entry: NewEntry, now_ns: int) -> EntryDraft:
         blobs=entry.body.blobs,
         time_ns=now_ns,
     )
-
-

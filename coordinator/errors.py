@@ -3,6 +3,7 @@
 CoordinatorError
 ├── CommandError            the operator asked for something that makes no sense now
 ├── OperatorTimeoutError    no coordinator answered a command
+├── BackboneFileError       a file that should be a backbone cannot be read
 ├── UnknownClassError       a class name that the registry lacks
 ├── LedgerError             the ledger cannot be read or written
 │   ├── EntryError          an entry that may not be written
@@ -33,6 +34,10 @@ class CommandError(CoordinatorError):
 
 class OperatorTimeoutError(CoordinatorError):
     """No coordinator answered a command in time."""
+
+
+class BackboneFileError(CoordinatorError):
+    """A file that should be a backbone cannot be read."""
 
 
 class UnknownClassError(CoordinatorError):

@@ -18,13 +18,13 @@ from coordinator.ledger.store import SMALL_BLOB_BYTES
 from coordinator.workshop import Finished, Workshop
 from schemas.errors import FleetledgerError
 from schemas.offers import Offer
-from schemas.values import DeviceId, Digest
+from schemas.values import ClassName, DeviceId, Digest
 
 log = logging.getLogger("coordinator.intake")
 
 FETCH_SECONDS = 600.0
 
-Check = Callable[[str, Mapping[str, Any], bytes], Mapping[str, int]]
+Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
 """A method's check of a payload: (method, settings, payload) to its samples per class name."""
 
 

@@ -21,7 +21,7 @@ def _device_admitted(db: Database, entry: Entry) -> None:
 def _device_born(db: Database, entry: Entry) -> None:
     able = entry.body["capabilities"]
     db.table("device").update(
-        entry.device,
+        str(entry.device),
         {
             "boot": entry.body["boot"],
             "installation": entry.body["installation"],
@@ -35,13 +35,13 @@ def _device_model_status(db: Database, entry: Entry) -> None:
     change = {"model_state": entry.body["state"], "model_reason": entry.body["reason"]}
     if entry.body["state"] == "active":
         change["active_version"] = entry.body["version"]
-    db.table("device").update(entry.device, change)
+    db.table("device").update(str(entry.device), change)
 
 
 def _device_evaluated(db: Database, entry: Entry) -> None:
     results = entry.body["results"].values()
     db.table("device").update(
-        entry.device,
+        str(entry.device),
         {
             "evaluated_version": entry.body["version"],
             "correct": sum(result["correct"] for result in results),

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices
 
 
 @app.command()
-def init(  # noqa: PLR0913 - each is one option of the command line
+def init(
     fleet: Annotated[str, typer.Option(help="Name of the fleet: a-z, 0-9 and '-'.")],
     broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
     broker_port: Annotated[int, typer.Option(help="Port of the MQTT broker.")] = 1883,

@@ -48,7 +48,9 @@ def push(
 
 @app.command()
 def hold(
-    release: Annotated[bool, typer.Option("--release", help="Let new models go out again.")] = False,
+    release: Annotated[
+        bool, typer.Option("--release", help="Let new models go out again.")
+    ] = False,
     home: Home = HOME,
 ) -> None:
     """Keep newly solved models from going out by themselves."""

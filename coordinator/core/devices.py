@@ -191,7 +191,7 @@ class Devices:
             preprocessing=state.lineage.preprocessing,
             class_names=state.classes.accepted_names,
             stage_class_names=state.stages[state.current_stage].class_names,
-            max_samples_per_part=self._rules.max_samples_per_part,
+            max_samples_per_part=state.lineage.max_samples_per_part,
         )
         return ask(SendToDevice(device, "assignment", body, retain=True))
 

@@ -69,6 +69,8 @@ class BackboneImported(EntryBody):
     """Features that the frozen model puts out."""
     method: str
     settings: dict[str, Any]
+    """The method's assignment: what its device half is given."""
+    max_samples_per_part: int = Field(default=10_000, ge=1)
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

@@ -154,8 +154,8 @@ class Intake:
         if strange:
             return f"samples: class {str(strange[0])!r} is not registered; keep it until it is"
         samples = sum(body.samples.values())
-        if samples > self._rules.max_samples_per_part:
-            limit = self._rules.max_samples_per_part
+        if samples > lineage.max_samples_per_part:
+            limit = lineage.max_samples_per_part
             return f"samples: {samples} exceed {limit} of one part; send several parts"
         if body.payload_bytes > self._rules.max_payload_mib << 20:
             limit = self._rules.max_payload_mib

@@ -30,7 +30,6 @@ class ModelRules(Strict):
 class IntakeRules(Strict):
     """What one device may send, and how often it is told no."""
 
-    max_samples_per_part: int = Field(default=10_000, ge=1, le=1_000_000)
     max_payload_mib: int = Field(default=256, ge=1, le=1024)
     max_pending_per_device: int = Field(default=4, ge=1, le=100)
     """Payloads of one device that may be under way to the store at a time."""

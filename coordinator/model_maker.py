@@ -1,0 +1,171 @@
+"""Makes models: sums the contributions exactly, solves the head, exports it.
+
+The sum is kept between solves, and only what came or went is added or subtracted: sums are exact,
+so the result is the same as adding everything anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from coordinator.core.entries import ModelExported, ModelSolved
+from coordinator.core.inputs import HeadExported, HeadSolved, ModelNotMade
+from coordinator.core.requests import ExportHead, SolveHead
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.workshop import Finished
+from export.package import Lineage, SolvedHead, export_model
+from learning.errors import LearningError
+from learning.numerics.blas import platform_fingerprint
+from methods.registry import load_coordinator
+from schemas.errors import FleetledgerError
+from schemas.offers import Offer
+from schemas.tensors import Expected, decode_tensors, encode_tensors
+from schemas.values import ClassName, Digest
+from transport.block_source import BlockSource
+
+_MAX_HEAD_BYTES = 1 << 30
+
+
+def check_payload(
+    method: str, settings: Mapping[str, Any], payload: bytes
+) -> Mapping[ClassName, int]:
+    """Have a method check a payload; return its samples per class name, or raise its error."""
+    half = load_coordinator(method)
+    statistics = half.check(half.read_assignment(settings), payload)
+    samples: Mapping[ClassName, int] = statistics.samples_per_class
+    return samples
+
+
+@dataclass
+class _Sum:
+    """The exact sum of some contributions of one lineage."""
+
+    lineage: Digest
+    total: Any
+    counted: dict[int, Digest]
+
+
+class ModelMaker:
+    """Solves and exports, on the workshop's model thread."""
+
+    def __init__(self, home: Path, store: BlobStore) -> None:
+        self._ledger = ledger_path(home)
+        self._store = store
+        self._sum: _Sum | None = None
+
+    def solve(self, request: SolveHead) -> Finished:
+        """Return the solved head, or why there is none."""
+        try:
+            with self._blobs() as blobs:
+                solved, weights = self._solve(request, blobs.get)
+                return Finished(HeadSolved(solved), blobs.stage([weights]))
+        except (FleetledgerError, LearningError) as error:
+            self._sum = None
+            used = tuple(item.index for item in request.inputs)
+            return Finished(ModelNotMade(used, request.class_names, str(error)))
+
+    def export(self, request: ExportHead) -> Finished:
+        """Return the exported model, or why there is none."""
+        try:
+            with self._blobs() as blobs:
+                return self._export(request, blobs)
+        except (FleetledgerError, LearningError) as error:
+            solved = request.solved
+            return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+
+    def _solve(
+        self, request: SolveHead, read: Callable[[Digest], bytes]
+    ) -> tuple[ModelSolved, bytes]:
+        began = time.perf_counter()
+        half = load_coordinator(request.lineage.method)
+        assignment = half.read_assignment(request.lineage.settings)
+        total = self._brought_up(request, half, assignment, read)
+        merged = half.merge_classes(total, request.resolution)
+        head = half.solve(merged, assignment, request.class_names)
+        weights = encode_tensors({"weights": head.weights})
+        solved = ModelSolved(
+            version=request.version,
+            lineage=request.lineage.frozen.digest,
+            inputs=tuple(item.index for item in request.inputs),
+            class_names=request.class_names,
+            aggregate=half.aggregate_digest(merged),
+            head=Digest.of(weights),
+            method=request.lineage.method,
+            fingerprint=platform_fingerprint(),
+            seconds=time.perf_counter() - began,
+        )
+        return solved, weights
+
+    def _brought_up(
+        self,
+        request: SolveHead,
+        half: ModuleType,
+        assignment: object,
+        read: Callable[[Digest], bytes],
+    ) -> Any:  # noqa: ANN401 - each method has its own aggregate
+        """Return the sum of the request's inputs, starting from the sum of the last solve."""
+        wanted = {item.index: item.payload for item in request.inputs}
+        kept = self._sum
+        if kept is None or kept.lineage != request.lineage.frozen.digest:
+            kept = _Sum(request.lineage.frozen.digest, half.empty_aggregate(assignment), {})
+        total = kept.total
+        for index in kept.counted.keys() - wanted.keys():
+            total = total - half.aggregate(assignment, read(kept.counted[index]))
+        for index in sorted(wanted.keys() - kept.counted.keys()):
+            total = total + half.aggregate(assignment, read(wanted[index]))
+        self._sum = _Sum(kept.lineage, total, wanted)
+        return total
+
+    def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
+        solved, backbone = request.solved, request.lineage
+        half = load_coordinator(backbone.method)
+        assignment = half.read_assignment(backbone.settings)
+        shape = (len(solved.class_names), backbone.feature_width)
+        expected = {"weights": Expected("float32", shape)}
+        tensors = decode_tensors(blobs.get(solved.head), expected, _MAX_HEAD_BYTES)
+        lineage = Lineage(
+            frozen=blobs.get(backbone.frozen.digest),
+            golden=blobs.get(backbone.golden.digest),
+            preprocessing=backbone.preprocessing,
+        )
+        model = export_model(
+            lineage,
+            SolvedHead(
+                version=solved.version,
+                method=solved.method,
+                class_names=solved.class_names,
+                weights=np.ascontiguousarray(tensors["weights"]),
+                ledger_index=request.solved_index,
+                created_ns=request.solved_ns,
+                logit_scale=half.logit_scale(assignment),
+            ),
+        )
+        manifest = model.manifest.canonical_bytes()
+        exported = ModelExported(
+            version=solved.version,
+            manifest=offer_of(manifest),
+            files=tuple(offer_of(data) for data in model.files.values()),
+            parity=model.manifest.parity,
+        )
+        small = blobs.stage([manifest, *model.files.values()])
+        return Finished(HeadExported(exported), small)
+
+    @contextmanager
+    def _blobs(self) -> Iterator[Blobs]:
+        with LedgerReader.open_read_only(self._ledger) as ledger:
+            yield Blobs(ledger, self._store)
+
+
+def offer_of(data: bytes) -> Offer:
+    """Return the offer of some bytes in blocks of the default size."""
+    return BlockSource(data).offer
