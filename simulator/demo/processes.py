@@ -1,7 +1,8 @@
 """The demo's child processes: started with a log file each, watched, and always stopped.
 
 They end with us in every case: `stop` in an orderly way, and where we cannot call it any more
-(killed outright), Linux sends them SIGTERM itself.
+(killed outright), Linux sends them SIGTERM itself. The broker is started by `transport`; here it is
+watched like the others and stopped after them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import psutil
 from typing_extensions import Self
 
 from simulator.errors import ProcessDiedError
+from transport.brokers import Broker
 
 STOP_SECONDS = 5.0
 TAIL_LINES = 8
@@ -35,12 +37,6 @@ class Child:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def tail(self) -> str:
-        """Return the last lines of the log, indented."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        shown = lines[-TAIL_LINES:] or ["(nothing)"]
-        return "\n".join(f"    {line}" for line in shown)
-
     def resident_mib(self) -> float:
         """Return the memory that the program holds now, 0 when it is gone."""
         try:
@@ -55,12 +51,18 @@ class Children:
 
     logs: Path
     running: list[Child] = field(default_factory=list)
+    broker: Broker | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+    def adopt(self, broker: Broker) -> Broker:
+        """Watch a running broker too, and stop it last."""
+        self.broker = broker
+        return broker
 
     def start(self, name: str, command: list[str]) -> Child:
         """Start `command` with output into `<logs>/<name>.log`."""
@@ -81,20 +83,33 @@ class Children:
 
     def check(self) -> None:
         """Raise `ProcessDiedError` with the last words of a program that ended by itself."""
+        if self.broker is not None and not self.broker.running:
+            raise ProcessDiedError(
+                f"{self.broker.kind}: ended by itself; the end of\n{_tail(_log_of(self.broker))}"
+            )
         for child in self.running:
             status = child.process.poll()
             if status is not None:
                 raise ProcessDiedError(
-                    f"{child.name}: ended by itself with status {status}; the end of {child.log}:\n"
-                    f"{child.tail()}"
+                    f"{child.name}: ended by itself with status {status}; the end of\n"
+                    f"{_tail(child.log)}"
                 )
 
     def tails(self) -> str:
         """Return the last lines of every log, for an error message."""
-        return "\n".join(f"  {child.log}:\n{child.tail()}" for child in self.running)
+        brokers = [_log_of(self.broker)] if self.broker else []
+        return "\n".join(_tail(log) for log in (*brokers, *(child.log for child in self.running)))
 
     def stop(self) -> None:
         """Ask all programs to end, the newest first; kill what does not within five seconds."""
+        try:
+            self._stop_children()
+        finally:
+            if self.broker is not None:
+                self.broker.stop()
+                self.broker = None
+
+    def _stop_children(self) -> None:
         children = self.running[::-1]
         for child in children:
             _signal_group(child.process, signal.SIGTERM)
@@ -116,6 +131,17 @@ def fleetledger_command(*arguments: str) -> list[str]:
 def child_environment() -> dict[str, str]:
     """Return our environment with one numerical thread: the programs share few cores."""
     return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONUNBUFFERED": "1"}
+
+
+def _log_of(broker: Broker) -> Path:
+    return broker.directory / "broker.log"
+
+
+def _tail(log: Path) -> str:
+    """Return the path and, indented, the last lines of a log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    shown = lines[-TAIL_LINES:] or ["(nothing)"]
+    return "\n".join([f"  {log}:", *(f"    {line}" for line in shown)])
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from simulator.demo.processes import Children, child_environment
 from simulator.errors import ProcessDiedError
+from transport.brokers import start_child_broker
 
 SLEEPER = [sys.executable, "-c", "import time; print('awake'); time.sleep(60)"]
 STUBBORN = """
@@ -112,3 +113,22 @@ def test_memory_of_a_process_is_known_until_it_ends(tmp_path: Path):
         wait_until(lambda: "awake" in child.log.read_text())
         assert 1 < child.resident_mib() < 200
     assert child.resident_mib() == 0
+
+
+@pytest.mark.broker
+def test_the_broker_is_watched_and_stopped_last(tmp_path: Path):
+    with Children(tmp_path) as children:
+        broker = children.adopt(start_child_broker(tmp_path / "broker", ["device-1"]))
+        children.start("sleeper", SLEEPER)
+        children.check()
+        assert "broker.log" in children.tails()
+    assert not broker.running
+
+
+@pytest.mark.broker
+def test_a_broker_that_dies_is_noticed(tmp_path: Path):
+    with Children(tmp_path) as children:
+        broker = children.adopt(start_child_broker(tmp_path / "broker", ["device-1"]))
+        broker.kill()
+        with pytest.raises(ProcessDiedError, match=broker.kind):
+            children.check()

@@ -1,0 +1,114 @@
+"""The running fleet of one demo: started, led from stage to stage, stopped."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+from coordinator.core.commands import OpenStage
+from coordinator.operator import send
+from simulator.demo.homes import make_agent, make_coordinator
+from simulator.demo.ledger_source import LedgerSource
+from simulator.demo.plan import Plan, StagePlan
+from simulator.demo.processes import Children, fleetledger_command
+from simulator.demo.results import StageResult, read_result
+from simulator.demo.run_folder import RunFolder, write_images
+from simulator.demo.screen import Screen
+from simulator.demo.settings import DemoSettings
+from simulator.demo.view import FleetView
+from simulator.demo.waiting import Follower
+from simulator.demo.watch import fleet_awaited, stage_awaited
+from transport.brokers import Broker, start_child_broker
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known when the last stage is done."""
+
+    broker: dict[str, str]
+    results: list[StageResult]
+    resident_mib: dict[str, float]
+    problems: list[str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all steps of a run need."""
+
+    settings: DemoSettings
+    folder: RunFolder
+    plan: Plan
+    screen: Screen
+
+
+def run_fleet(run: Run) -> Outcome:
+    """Start all programs, let them learn every stage of the plan, and stop them.
+
+    They are stopped in every case. Raises `DemoError`, or another error of the house, when
+    something fails or takes too long.
+    """
+    started = time.monotonic()
+    with Children(run.folder.logs) as children:
+        broker = _start_programs(run, children)
+        with closing(LedgerSource(run.folder.coordinator)) as source:
+            follower = Follower(source, children, run.screen)
+            follower.wait(
+                partial(fleet_awaited, plan=run.plan), run.settings.patience.start, "start"
+            )
+            results = [_learn(run, stage, follower) for stage in run.plan.stages]
+        return Outcome(
+            broker={"kind": broker.kind, "description": broker.description},
+            results=results,
+            resident_mib={c.name: round(c.resident_mib(), 1) for c in children.running},
+            problems=_problems(follower.view),
+            seconds=time.monotonic() - started,
+        )
+
+
+def _start_programs(run: Run, children: Children) -> Broker:
+    """Start broker, coordinator and agents, each with its own secret."""
+    prefer = None if run.settings.broker == "auto" else run.settings.broker
+    users = [str(device) for device in run.settings.devices]
+    broker = children.adopt(start_child_broker(run.folder.broker, users, prefer))
+    run.screen.say(f"broker: {broker.description}")
+    run.screen.wait("start: writing settings, admitting the devices, importing the backbone")
+    make_coordinator(run.folder, broker, run.settings)
+    for device in run.plan.devices:
+        make_agent(run.folder, broker, device, run.plan)
+    _start(children, "coordinator", "coordinator", "serve", "--home", str(run.folder.coordinator))
+    for device in run.plan.devices:
+        _start(children, device, "agent", "run", "--home", str(run.folder.agent(device)))
+    run.screen.say(f"programs: 1 coordinator, {len(run.plan.devices)} agents; {run.folder.root}")
+    return broker
+
+
+def _start(children: Children, name: str, *arguments: str) -> None:
+    children.start(name, fleetledger_command(*arguments))
+
+
+def _learn(run: Run, stage: StagePlan, follower: Follower) -> StageResult:
+    """Let the fleet learn one stage and return what came of it."""
+    started = time.monotonic()
+    for device, images in stage.private.items():
+        write_images(run.folder.private_images(device), images, f"stage-{stage.number}")
+    send(
+        run.folder.coordinator,
+        OpenStage(class_names=stage.class_names),
+        carry_out_here=lambda: False,  # the coordinator that runs does it
+    )
+    question = partial(stage_awaited, plan=run.plan, stage=stage.number)
+    follower.wait(question, run.settings.patience.stage, f"stage {stage.number}")
+    result = read_result(follower.view, run.plan, stage.number, time.monotonic() - started)
+    run.screen.say(
+        f"stage {stage.number}: classes {' '.join(stage.class_names)}, model {result.version} on "
+        f"all agents, accuracy {100 * result.accuracy:.2f} % on all seen classes, "
+        f"{result.seconds:.1f} s"
+    )
+    return result
+
+
+def _problems(view: FleetView) -> list[str]:
+    return [f"{device}: {problem.about}: {problem.text}" for device, problem in view.problems]

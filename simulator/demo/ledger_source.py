@@ -1,0 +1,27 @@
+"""The demo's way to the ledger: read-only, while the coordinator writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from coordinator.core.entries import read_entry
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from simulator.demo.waiting import Recorded
+
+
+class LedgerSource:
+    """Entries of the ledger in a coordinator's home, from any index on."""
+
+    def __init__(self, home: Path) -> None:
+        self._reader = LedgerReader.open_read_only(ledger_path(home))
+
+    def __call__(self, index: int) -> Iterator[Recorded]:
+        """Yield the entries from `index` on, each checked against its leaf hash."""
+        for entry in self._reader.entries(index):
+            yield read_entry(entry.kind, entry.body), entry.device, entry.time_ns
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reader.close()
