@@ -41,7 +41,8 @@ schemas: $(VENV)/.test-installed
 	$(BIN)/python -m schemas.generate
 
 bench: $(VENV)/.test-installed
-	set -e; for program in benchmarks/*/run.py; do echo "== $$program"; $(BIN)/python $$program; done
+	set -e; for claim in $(notdir $(patsubst %/,%,$(dir $(wildcard benchmarks/*/run.py)))); do \
+		echo "== $$claim"; $(BIN)/python -m benchmarks.$$claim.run; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
