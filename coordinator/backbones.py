@@ -28,10 +28,12 @@ def prepare_backbone(
     preprocessing = load_preprocessing(preprocessing_file)
     backbone = import_backbone(_read(file), preprocessing, pool=pool)
     half = load_coordinator(settings.method.name)
-    assignment = half.make_assignment(settings.method.settings, backbone.feature_width)
-    random_map = half.random_map(assignment)
+    assignment = half.assign(settings.method.settings, backbone.feature_width)
     frozen = build_frozen(
-        backbone.model, random_map.kind, random_map.matrix, feature_bits=random_map.feature_bits
+        backbone.model,
+        assignment.settings.map,
+        half.frozen_map(assignment),
+        feature_bits=assignment.settings.feature_bits,
     )
     golden = build_golden(frozen, preprocessing)
     store = BlobStore(settings.blobs or blob_folder(home))
@@ -43,10 +45,10 @@ def prepare_backbone(
         golden=offer_of(golden),
         preprocessing=preprocessing,
         backbone_width=backbone.feature_width,
-        feature_width=random_map.width,
+        feature_width=assignment.columns,
         method=settings.method.name,
         settings=assignment.model_dump(mode="json"),
-        max_samples_per_part=half.max_samples_per_part(assignment),
+        max_samples_per_part=assignment.settings.max_samples_per_part,
     )
 
 

@@ -90,8 +90,8 @@ class ModelMaker:
         half = load_coordinator(request.lineage.method)
         assignment = half.read_assignment(request.lineage.settings)
         total = self._brought_up(request, half, assignment, read)
-        merged = half.merge_classes(total, request.resolution)
-        head = half.solve(merged, assignment, request.class_names)
+        merged = total.renamed(request.resolution)
+        head = half.solve(merged, assignment.settings, request.class_names)
         weights = encode_tensors({"weights": head.weights})
         solved = ModelSolved(
             version=request.version,
@@ -117,12 +117,12 @@ class ModelMaker:
         wanted = {item.index: item.payload for item in request.inputs}
         kept = self._sum
         if kept is None or kept.lineage != request.lineage.frozen.digest:
-            kept = _Sum(request.lineage.frozen.digest, half.empty_aggregate(assignment), {})
+            kept = _Sum(request.lineage.frozen.digest, half.Aggregate.empty(assignment), {})
         total = kept.total
         for index in kept.counted.keys() - wanted.keys():
-            total = total - half.aggregate(assignment, read(kept.counted[index]))
+            total = total - _aggregate(half, assignment, read(kept.counted[index]))
         for index in sorted(wanted.keys() - kept.counted.keys()):
-            total = total + half.aggregate(assignment, read(wanted[index]))
+            total = total + _aggregate(half, assignment, read(wanted[index]))
         self._sum = _Sum(kept.lineage, total, wanted)
         return total
 
@@ -147,7 +147,7 @@ class ModelMaker:
                 weights=np.ascontiguousarray(tensors["weights"]),
                 ledger_index=request.solved_index,
                 created_ns=request.solved_ns,
-                logit_scale=half.logit_scale(assignment),
+                logit_scale=assignment.settings.logit_scale,
             ),
         )
         manifest = model.manifest.canonical_bytes()
@@ -164,6 +164,10 @@ class ModelMaker:
     def _blobs(self) -> Iterator[Blobs]:
         with LedgerReader.open_read_only(self._ledger) as ledger:
             yield Blobs(ledger, self._store)
+
+
+def _aggregate(half: ModuleType, assignment: object, payload: bytes) -> Any:  # noqa: ANN401
+    return half.Aggregate.of(assignment, half.check(assignment, payload))
 
 
 def offer_of(data: bytes) -> Offer:

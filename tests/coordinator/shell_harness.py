@@ -1,0 +1,236 @@
+"""A whole coordinator on the in-memory broker: real core, ledger, blocks, STSA and export.
+
+The device is scripted: it computes real contributions, but has no agent around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.backbones import prepare_backbone
+from coordinator.core import commands
+from coordinator.core.rules import ModelRules, Rules, StageRules
+from coordinator.engine import Engine
+from coordinator.intake_desk import IntakeDesk
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.library import Library
+from coordinator.model_maker import ModelMaker, check_payload, offer_of
+from coordinator.operator import OperatorInbox
+from coordinator.paths import blob_folder
+from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
+from coordinator.shell import Parts, Shell
+from coordinator.workshop import Workshop
+from export.scaling_backbone import scaling_backbone
+from methods.registry import load_coordinator, load_device
+from schemas.contributions import Contribution, PartKey
+from schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
+from schemas.message import Message
+from schemas.models import Preprocessing
+from schemas.offers import Offer
+from schemas.presence import Birth
+from schemas.topics import FleetTopics
+from schemas.values import BootId, ClassName, DeviceId, FleetId
+from tests.coordinator.core.harness import CAPABLE
+from transport.interface import Outgoing, Received
+from transport.memory import InMemoryBroker
+from transport.transfer import BlockExchange
+
+FLEET = FleetId("memory-fleet")
+TOPICS = FleetTopics(FLEET)
+COORDINATOR = DeviceId("coordinator")
+PREPROCESSING = Preprocessing(
+    mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image"
+)
+PATIENCE = 20.0
+Found = TypeVar("Found", bound=Message)
+
+
+def write_home(home: Path, **method_settings: object) -> None:
+    """Write the settings and the backbone files of a small coordinator."""
+    write_new(
+        home,
+        CoordinatorSettings(fleet=FLEET, method=MethodSettings(settings=dict(method_settings))),
+    )
+    (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
+    (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
+
+
+class MemoryCoordinator:
+    """A coordinator whose shell is stepped by the test."""
+
+    def __init__(self, home: Path, broker: InMemoryBroker) -> None:
+        self.home = home
+        rules = Rules(
+            stages=StageRules(quiet_seconds=0.2), models=ModelRules(solve_every_seconds=0.2)
+        )
+        self.engine = Engine.open(home, rules)
+        self._inbox = OperatorInbox(home)
+        control = broker.connection("coordinator.control")
+        sender = Sender(FLEET, COORDINATOR, BootId.fresh())
+        self._exchange = BlockExchange(
+            broker.connection("coordinator.data"),
+            TOPICS,
+            Sender(FLEET, COORDINATOR, BootId.fresh()),
+        )
+        self._exchange.start()
+        self._workshop = Workshop(control.wake)
+        store = BlobStore(blob_folder(home))
+        self.blobs = Blobs(self.engine.ledger, store)
+        self.shell = Shell(
+            Parts(
+                topics=TOPICS,
+                sender=sender,
+                connection=control,
+                engine=self.engine,
+                inbox=self._inbox,
+                workshop=self._workshop,
+                desk=IntakeDesk(
+                    self._exchange, self._workshop, store, home / "incoming", check_payload
+                ),
+                maker=ModelMaker(home, store),
+                library=Library(self._exchange, lambda: self.blobs),
+            )
+        )
+        self.shell.start()
+
+    def command(self, command: commands.Command) -> str:
+        ticket = self._inbox.submit(command)
+        answer = self.until(lambda: self._inbox.answer_to(ticket))
+        assert answer is not None
+        assert answer.done, answer.text
+        return answer.text
+
+    def begin(self, *devices: str, classes: tuple[str, ...]) -> None:
+        """Admit devices, import the backbone, open a stage."""
+        for device in devices:
+            self.command(commands.AdmitDevice(device=DeviceId(device)))
+        backbone = prepare_backbone(self.home, self.home / "pixels.onnx", self.home / "pixels.json")
+        self.command(commands.ImportBackbone(backbone=backbone))
+        self.open(*classes)
+
+    def open(self, *classes: str) -> None:
+        self.command(commands.OpenStage(class_names=tuple(ClassName(name) for name in classes)))
+
+    def until(self, found: Callable[[], object]) -> object:
+        """Step until `found` gives something; fail after a while."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self.shell.step(0.02)
+            value = found()
+            if value:
+                return value
+        raise AssertionError("the coordinator did not come to it")
+
+    def kinds(self) -> list[str]:
+        return [entry.kind for entry in self.engine.ledger.entries()]
+
+    def close(self) -> None:
+        self.shell.say_goodbye()
+        self._exchange.stop()
+        self._workshop.stop()
+        self._inbox.close()
+        self.engine.close()
+
+
+class ScriptedDevice:
+    """Speaks the protocol by hand."""
+
+    def __init__(self, name: str, broker: InMemoryBroker, coordinator: MemoryCoordinator) -> None:
+        self.name = DeviceId(name)
+        self._coordinator = coordinator
+        self._sender = Sender(FLEET, self.name, BootId.fresh())
+        self._control = broker.connection(f"{name}.control")
+        self._control.subscribe(
+            *TOPICS.to_device(self.name, "assignment", "desired", "rcpt", "ctl"),
+            TOPICS.coordinator_state,
+        )
+        self._control.start()
+        self.exchange = BlockExchange(
+            broker.connection(f"{name}.data"),
+            TOPICS,
+            Sender(FLEET, self.name, BootId.fresh()),
+            device=self.name,
+        )
+        self.exchange.start()
+        self.received: list[Envelope] = []
+
+    def born(self) -> None:
+        birth = Birth(installation=BootId("0123456789abcdef"), capabilities=CAPABLE)
+        self.send(birth, leaf="state")
+
+    def send(self, body: Message, attachment: bytes = b"", leaf: str = "msg") -> bytes:
+        data = encode(self._sender.seal(body, sent_ms=0, attachment=attachment))
+        self.send_bytes(data, leaf)
+        return data
+
+    def send_bytes(self, data: bytes, leaf: str = "msg") -> None:
+        topic = TOPICS.up(self.name, leaf)  # type: ignore[arg-type]
+        self._control.publish(Outgoing(topic, data))
+
+    def give(self, contribution: Contribution, payload: bytes) -> None:
+        self.send(contribution, payload if contribution.offer is None else b"")
+
+    def wait_for(self, kind: type[Found], count: int = 1) -> Found:
+        """Step the coordinator until `count` messages of a kind are there; return the last."""
+
+        def seen() -> list[Envelope]:
+            self._drain()
+            found = [item for item in self.received if item.header.kind == kind.kind]
+            return found if len(found) >= count else []
+
+        found = self._coordinator.until(seen)
+        assert isinstance(found, list)
+        return found[-1].read(kind)  # type: ignore[no-any-return]
+
+    def fetch(self, offer: Offer, folder: Path) -> bytes:
+        """Fetch what the coordinator offers."""
+        future = self.exchange.fetch(offer, folder / offer.digest, self.name, seconds=PATIENCE)
+        return future.result(PATIENCE).read_bytes()
+
+    def close(self) -> None:
+        self._control.stop()
+        self.exchange.stop()
+
+    def _drain(self) -> None:
+        while (event := self._control.next_event(0)) is not None:
+            if isinstance(event, Received):
+                self.received.append(decode(event.payload))
+                self._control.acknowledge(event)
+
+
+def contribution_of(
+    coordinator: MemoryCoordinator,
+    features: npt.NDArray[np.float32],
+    labels: list[str],
+    *,
+    part: int = 0,
+    stage: int = 1,
+    revision: int = 0,
+    exchange: BlockExchange | None = None,
+) -> tuple[Contribution, bytes]:
+    """Compute a real contribution; payloads above the inline limit are offered on `exchange`."""
+    lineage = coordinator.engine.core.state.lineage
+    assert lineage is not None
+    assignment = load_coordinator(lineage.method).read_assignment(lineage.settings)
+    made = load_device(lineage.method).finish(assignment, features, labels)
+    offer = None
+    if len(made.payload) > INLINE_LIMIT:
+        offer = exchange.serve(made.payload) if exchange else offer_of(made.payload)
+    body = Contribution(
+        key=PartKey(stage=stage, part=part),
+        revision=revision,
+        payload_kind="statistics",
+        method=lineage.method,
+        lineage=lineage.frozen.digest,
+        payload=made.digest,
+        payload_bytes=len(made.payload),
+        offer=offer,
+        samples=made.samples,
+    )
+    return body, made.payload
