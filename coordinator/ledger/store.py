@@ -186,8 +186,7 @@ _INSERT_CHECKPOINT = "INSERT INTO checkpoint (size, root, time_ns) VALUES (?, ?,
 _INSERT_BLOB = f"""INSERT INTO blob (digest, size, state, content)
     VALUES (?, ?, '{schema.INLINE}', ?)
     ON CONFLICT (digest) DO UPDATE SET
-        size = excluded.size, state = excluded.state, content = excluded.content
-    WHERE state = '{schema.PRUNED}'"""  # noqa: S608 - a constant
+        size = excluded.size, state = excluded.state, content = excluded.content"""  # noqa: S608 - a constant
 _MARK_PRUNED = f"""INSERT INTO blob (digest, size, state) VALUES (?, ?, '{schema.PRUNED}')
     ON CONFLICT (digest) DO UPDATE SET
         size = excluded.size, state = excluded.state, content = NULL"""  # noqa: S608 - a constant

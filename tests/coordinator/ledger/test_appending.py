@@ -112,6 +112,16 @@ def test_a_small_blob_may_come_twice(path: Path) -> None:
         assert ledger.size == 2
 
 
+def test_a_damaged_small_blob_is_mended_when_it_comes_again(path: Path) -> None:
+    blob = {Digest.of(b"x"): b"x"}
+    with Ledger.open(path) as ledger:
+        ledger.append([draft(0)], blob)
+        ledger.db.execute("UPDATE blob SET content = x'00'")
+        ledger.db.commit()
+        ledger.append([draft(1)], blob)
+        assert ledger.blob(Digest.of(b"x")).content == b"x"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("digest", "content", "message"),
     [
@@ -223,11 +233,19 @@ def test_guards_refuse_whatever_is_not_the_next_row(path: Path, sql: str) -> Non
         assert state(ledger) == before
 
 
-def test_guards_hold_without_recursive_triggers(path: Path) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT OR REPLACE INTO entry SELECT * FROM entry WHERE idx = 3",
+        "INSERT OR REPLACE INTO checkpoint SELECT size, x'00', 0, '' FROM checkpoint"
+        " WHERE size = 12",
+    ],
+)
+def test_guards_hold_without_recursive_triggers(path: Path, sql: str) -> None:
     fill(path.parent)
     plain = sqlite3.connect(path)
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        plain.execute("INSERT OR REPLACE INTO entry SELECT * FROM entry WHERE idx = 3")
+        plain.execute(sql)
     plain.close()
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from coordinator.ledger import cli
 from coordinator.ledger.describe import describe
+from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
 from schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
@@ -41,6 +42,15 @@ def test_tail_prints_the_newest_entries_as_columns(home: Path) -> None:
     assert [line[0] for line in lines] == ["10", "11"]
     assert lines[0][1] == "1970-01-01 00:00:00"
     assert lines[0][2].startswith("device-1 recorded contribution.withdrawn: note = 'é', part = 10")
+
+
+def test_a_terminal_gets_a_table_with_texts_as_they_are(home: Path) -> None:
+    with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+        ledger.append([EntryDraft("class.named", "operator", {"name": "[bold]Katze"})])
+    code, out, _ = run("tail", "-n", "1", "--home", str(home), FORCE_COLOR="1", COLUMNS="120")
+    assert code == 0
+    assert "time (UTC)" in out.splitlines()[0]
+    assert "name = '[bold]Katze'" in out
 
 
 def test_tail_prints_twenty_unless_told_otherwise(home: Path) -> None:
