@@ -1,0 +1,15 @@
+"""STSA: spatial-temporal statistics aggregation, one ridge head from exact sums.
+
+Guan et al., "Enhancing Federated Class-Incremental Learning via Spatial-Temporal Statistics
+Aggregation", arXiv 2506.01327. The README tells which function is which equation.
+"""
+
+from methods.card import LEARN, Card
+
+CARD = Card(
+    name="stsa",
+    title="Spatial-temporal statistics aggregation",
+    citation="Guan et al., arXiv 2506.01327",
+    payload_kinds=("statistics",),
+    needs={LEARN: frozenset({"numpy", "onnxruntime"})},
+)

@@ -1,0 +1,104 @@
+"""What a device is told under STSA, and the proof that the fleet's sums stay exact."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from learning.errors import RangeError
+from learning.numerics.compact import RowSteps, prove_factor
+from learning.numerics.exactness import prove_sum
+from methods.stsa.settings import MAX_COLUMNS, StsaSettings
+from schemas.contributions import MAX_CLASSES
+from schemas.message import Message
+from schemas.models import MAX_FEATURES
+from schemas.values import ClassName
+
+TRIANGLE_BITS = 48
+"""Most bits of a value of a triangle or of a class sum."""
+
+
+class StsaAssignment(Message):
+    """Settings, and the width of the backbone's features; the same for all devices.
+
+    It cannot be made unless the sums of `max_contributions` parts of `max_samples_per_part`
+    samples are proven exact.
+    """
+
+    kind: ClassVar[str] = "stsa-assignment"
+    settings: StsaSettings
+    feature_width: int = Field(ge=1, le=MAX_FEATURES)
+    """d, the number of features that the backbone puts out."""
+    class_names: tuple[ClassName, ...] = Field(default=(), max_length=MAX_CLASSES)
+    """Classes that may occur; none given means any."""
+
+    @property
+    def columns(self) -> int:
+        """M, the number of features h of a sample."""
+        return self.feature_width if self.settings.map == "none" else self.settings.map_width
+
+    @property
+    def integer(self) -> bool:
+        """Whether features h are integers."""
+        return self.settings.map != "gaussian"
+
+    @property
+    def lowest(self) -> int:
+        """The smallest integer feature: behind a map, h = relu(..) is not negative."""
+        return -self.settings.largest if self.settings.map == "none" else 0
+
+    @property
+    def row_steps(self) -> RowSteps:
+        """How rows of the R factor are rounded; the coarsest step holds any honest row.
+
+        No entry of R exceeds the length of its column of H, at most sqrt(n) times the largest
+        feature; a thousandth is allowed for rounding errors of the factorisation.
+        """
+        settings = self.settings
+        largest_row = sqrt(settings.max_samples_per_part) * settings.largest * 1.001
+        return RowSteps.covering(settings.compact_bits, settings.compact_finest, largest_row)
+
+    @property
+    def gram_exponent(self) -> int:
+        """The step of the fleet's Gram matrix, as an exponent of 2."""
+        if not self.integer:
+            return self.settings.gaussian_steps[0]
+        return 2 * self.settings.compact_finest if self.settings.form == "compact" else 0
+
+    @property
+    def correlation_exponent(self) -> int:
+        """The step of the fleet's class sums, as an exponent of 2."""
+        return 0 if self.integer else self.settings.gaussian_steps[0]
+
+    @property
+    def largest_gram(self) -> int:
+        """Bound on the magnitude of one part's Gram matrix, in steps of its own."""
+        settings = self.settings
+        if not self.integer:
+            return (1 << (TRIANGLE_BITS - 1)) - 1
+        if settings.form == "exact":
+            return settings.max_samples_per_part * settings.largest**2
+        samples = settings.max_samples_per_part
+        return prove_factor(samples, self.columns, settings.largest, self.row_steps)
+
+    @model_validator(mode="after")
+    def _features_are_not_too_many(self) -> Self:
+        if self.columns > MAX_COLUMNS:
+            raise ValueError(
+                f"feature_width: {self.columns}; without a map at most {MAX_COLUMNS} are allowed, "
+                "so use a map"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sums_are_exact(self) -> Self:
+        finest, coarsest = self.settings.gaussian_steps
+        shift = 0 if self.integer else coarsest - finest
+        try:
+            prove_sum("gram", self.largest_gram, shift, self.settings.max_contributions)
+        except RangeError as error:
+            raise ValueError(str(error)) from error
+        return self

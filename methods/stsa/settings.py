@@ -1,0 +1,73 @@
+"""What an operator may set for STSA, and the defaults that were measured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
+from schemas.message import Strict
+
+MAX_COLUMNS = 16_384
+"""Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""
+RIDGE_PER_SQUARE = 10.0
+"""Default ridge, in units of the square of the largest integer feature. Measured: handwritten
+digits are best at 0.5 to 2, CIFAR-100 on MobileNetV2 features at 30; 10 costs both half a point."""
+
+
+class StsaSettings(Strict):
+    """The settings of one lineage: all devices use the same, and they never change within it."""
+
+    map: Literal["integer", "gaussian", "none"] = "integer"
+    """`integer`: exact features. `gaussian`: the paper's floating-point map. `none`: the backbone's
+    quantised features themselves."""
+    map_width: int = Field(default=1250, ge=1, le=MAX_COLUMNS)
+    """M, the number of random features; without a map the backbone's width counts."""
+    map_seed: int = Field(default=1, ge=0, lt=2**63)
+    feature_bits: Literal[7, 8] = 7
+    """Bits of an integer feature behind the integer map."""
+    form: Literal["compact", "exact"] = "compact"
+    """What travels: a rounded R factor, or the whole integer triangle."""
+    compact_bits: int = Field(default=10, ge=8, le=15)
+    """Bits of a value of the R factor."""
+    compact_finest: int = Field(default=-4, ge=-16, le=0)
+    """Exponent of the finest step of a row; the coarsest follows from the largest part."""
+    gaussian_steps: tuple[int, int] = (-20, -16)
+    """Finest and coarsest exponent of the steps of a triangle behind the Gaussian map."""
+    ridge: float | None = Field(default=None, gt=0)
+    """lambda, added to the Gram matrix of the features as they are. Left out, it is 10 times the
+    square of the largest integer feature; behind the Gaussian map it must be given."""
+    head: Literal["linear"] = "linear"
+    logit_scale: float = Field(default=10.0, gt=0, le=1e6)
+    """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
+    max_samples_per_part: int = Field(default=10_000, ge=1, le=1_000_000)
+    max_contributions: int = Field(default=4096, ge=1, le=1_000_000)
+    """Contributions of the whole fleet for which sums are proven to fit 64 bits."""
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of an integer feature; without meaning for the Gaussian map."""
+        return largest_feature(self.feature_bits) if self.map == "integer" else QUANTISED_LARGEST
+
+    @property
+    def ridge_value(self) -> float:
+        """The ridge that is added to the diagonal of the Gram matrix."""
+        return RIDGE_PER_SQUARE * self.largest**2 if self.ridge is None else self.ridge
+
+    @model_validator(mode="after")
+    def _gaussian_is_consistent(self) -> Self:
+        finest, coarsest = self.gaussian_steps
+        if not -64 <= finest <= coarsest <= 64:
+            raise ValueError(
+                f"gaussian_steps: {finest}, {coarsest}; give -64 <= finest <= coarsest <= 64"
+            )
+        if self.map == "gaussian" and self.form != "exact":
+            raise ValueError("form: the Gaussian map sends a triangle; set form to 'exact'")
+        if self.map == "gaussian" and self.ridge is None:
+            raise ValueError(
+                "ridge: the Gaussian map leaves features unscaled, so there is no default; "
+                "give one (the paper uses 1e4 to 1e6)"
+            )
+        return self

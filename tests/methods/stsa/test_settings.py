@@ -1,0 +1,83 @@
+"""Settings and assignments: defaults, refusals, and the proof that sums stay exact."""
+
+import numpy as np
+import pytest
+
+from methods.errors import MethodError
+from methods.stsa.coordinator import assign, frozen_map, read_assignment
+from methods.stsa.settings import StsaSettings
+from schemas.canonical import canonical_json, parse_json
+from tests.methods.stsa.fleet import EVERY_KIND, assignment
+
+
+def test_the_defaults_are_those_of_the_documentation():
+    settings = StsaSettings()
+    assert (settings.map, settings.map_width, settings.feature_bits) == ("integer", 1250, 7)
+    assert (settings.form, settings.compact_bits, settings.logit_scale) == ("compact", 10, 10.0)
+
+
+@pytest.mark.parametrize("settings", EVERY_KIND)
+def test_an_assignment_survives_the_wire(settings):
+    told = assignment(settings)
+    assert read_assignment(parse_json(canonical_json(told.model_dump(mode="json")))) == told
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"map_widht": 9}, "settings.map_widht: 9: unknown here"),
+        ({"feature_bits": 6}, "settings.feature_bits: 6"),
+        ({"compact_bits": 16}, "settings.compact_bits: 16"),
+        ({"form": "small"}, "settings.form: 'small'"),
+        ({"ridge": 0}, "settings.ridge: 0"),
+        ({"ridge": float("nan")}, "nan"),
+        ({"map_width": 10**6}, "settings.map_width: 1000000"),
+        ({"map": "gaussian", "ridge": 1.0}, "set form to 'exact'"),
+        ({"map": "gaussian", "form": "exact"}, "ridge: the Gaussian map leaves"),
+        ({"gaussian_steps": (0, -1)}, "gaussian_steps: 0, -1; give"),
+        ({"gaussian_steps": (-20, -10)}, "gram: 4096 parts of up to 140737488355327 shifted by 10"),
+    ],
+)
+def test_settings_that_cannot_work_are_named(changed, message):
+    base = {"map": "gaussian", "form": "exact", "ridge": 1.0}
+    settings = base | changed if "gaussian_steps" in changed else changed
+    with pytest.raises(MethodError, match=message):
+        assign(settings, 16)
+
+
+def test_ranges_whose_sums_could_round_are_refused_when_the_assignment_is_made():
+    wide = {"max_samples_per_part": 1_000_000, "feature_bits": 8, "compact_bits": 8}
+    assert assign({**wide, "compact_finest": -4}, 16).largest_gram < 2**53
+    with pytest.raises(MethodError, match=r"compact Gram: .* not exact in float64"):
+        assign({**wide, "compact_finest": -10}, 16)
+    fleet = {"max_contributions": 1_000_000, "compact_finest": -8}
+    with pytest.raises(MethodError, match=r"gram: 1000000 parts .* more than 64"):
+        assign({**wide, **fleet}, 16)
+
+
+def test_too_many_features_without_a_map_are_refused():
+    with pytest.raises(MethodError, match="feature_width: 20000; without a map"):
+        assign({"map": "none"}, 20_000)
+
+
+def test_the_default_ridge_follows_the_scale_of_the_features():
+    assert StsaSettings().ridge_value == 10 * 127**2
+    assert StsaSettings(feature_bits=8).ridge_value == 10 * 255**2
+    assert StsaSettings(map="none").ridge_value == 10 * 127**2
+    assert StsaSettings(ridge=5.0, feature_bits=8).ridge_value == 5.0
+
+
+def test_the_map_comes_from_the_assignment():
+    told = assignment({"map_width": 30, "map_seed": 9})
+    assert frozen_map(told).shape == (16, 30)
+    assert frozen_map(told).dtype == np.int8
+    assert frozen_map(assignment({"map": "none"})) is None
+    gaussian = {"map": "gaussian", "form": "exact", "ridge": 1.0, "map_width": 30}
+    assert frozen_map(assignment(gaussian)).dtype == np.float32
+
+
+def test_the_steps_hold_the_largest_row_an_honest_device_can_have():
+    told = assignment({"map_width": 5, "max_samples_per_part": 400, "compact_bits": 8})
+    steps = told.row_steps
+    assert steps.largest * 2.0**steps.coarsest >= np.sqrt(400) * 127
+    assert steps.largest * 2.0 ** (steps.coarsest - 1) < np.sqrt(400) * 127 * 1.01

@@ -1,0 +1,95 @@
+"""Methods by name, and what every method's folder must look like."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import methods
+from methods.card import LEARN
+from methods.errors import UnknownMethodError
+from methods.registry import METHODS, can_learn, card, cards, load_coordinator, load_device
+from schemas.presence import Capabilities
+
+ROOT = Path(methods.__path__[0])
+FILES = {"README.md", "__init__.py", "settings.py", "messages.py", "device.py", "coordinator.py"}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the full names of modules that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return names
+
+
+def capabilities(*features: str) -> Capabilities:
+    return Capabilities(
+        agent_version="1", python="3.10", machine="x", features=frozenset(features), memory_mib=1
+    )
+
+
+def test_every_folder_is_a_method_and_every_method_a_folder():
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders == set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_the_same_files(name):
+    assert {path.name for path in (ROOT / name).iterdir()} >= FILES
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_halves_meet_only_in_messages(name):
+    half_names = {f"methods.{name}.device", f"methods.{name}.coordinator"}
+    for path in (ROOT / name).glob("*.py"):
+        wrong = imported(path) & half_names
+        assert not wrong, f"{path.name} imports {wrong}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_method_imports_another(name):
+    others = tuple(f"methods.{other}" for other in METHODS if other != name)
+    for path in (ROOT / name).glob("*.py"):
+        assert not [found for found in imported(path) if found.startswith(others or ("-",))]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_card_names_its_folder_and_its_readme_cites_the_paper(name):
+    found = card(name)
+    assert found.name == name
+    assert found.citation in (ROOT / name / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_card_is_read_without_importing_a_half():
+    program = (
+        "import sys; from methods.registry import card; card('stsa')\n"
+        "print([m for m in sys.modules if m.endswith(('.device', '.coordinator'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stdout.decode().strip() == "[]"
+
+
+def test_halves_are_loaded_by_name():
+    assert load_device("stsa").__name__ == "methods.stsa.device"
+    assert load_coordinator("stsa").__name__ == "methods.stsa.coordinator"
+    assert [found.name for found in cards()] == list(METHODS)
+
+
+@pytest.mark.parametrize("load", [card, load_device, load_coordinator])
+def test_an_unknown_name_is_answered_with_the_names_there_are(load):
+    with pytest.raises(UnknownMethodError, match="'stsaa' is unknown; the methods are stsa"):
+        load("stsaa")
+
+
+def test_a_device_is_invited_only_to_what_it_can_run():
+    assert can_learn(capabilities("numpy", "onnxruntime", "torch"), "stsa")
+    assert not can_learn(capabilities("numpy"), "stsa")
+    assert not card("stsa").can_run("adapt", frozenset({"numpy", "onnxruntime", "torch"}))
+    assert card("stsa").can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
