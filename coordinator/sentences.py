@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from coordinator.core import entries
+from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
 
 Body = TypeVar("Body", bound=entries.EntryBody)
-Sentence = Callable[[Entry], str]
 
 
 def _device_admitted(body: entries.DeviceAdmitted, _: Entry) -> str:
@@ -130,7 +132,14 @@ def _names(names: tuple[Any, ...]) -> str:
 
 
 def _sentence(kind: type[Body], say: Callable[[Body, Entry], str]) -> tuple[str, Sentence]:
-    return kind.kind, lambda entry: say(kind.model_validate(entry.body), entry)
+    def sentence(entry: Entry) -> str:
+        try:
+            body = kind.model_validate(entry.body)
+        except ValidationError:
+            return listed(entry)  # written by another version of this program
+        return say(body, entry)
+
+    return kind.kind, sentence
 
 
 SENTENCES: dict[str, Sentence] = dict(

@@ -28,6 +28,7 @@ from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.projections import TABLES
+from coordinator.sentences import SENTENCES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
 from schemas.settings_file import SettingsError
 
@@ -66,7 +67,7 @@ def show(
         if index >= ledger.size:
             _stop(f"index: {index} is not in the ledger; it holds {ledger.size} entries", _USAGE)
         entry = ledger.entry(index)
-    typer.echo(explain(entry))
+    typer.echo(explain(entry, SENTENCES))
     _print_rows(("field", "value"), list(_fields(entry)))
     typer.echo(json.dumps(entry.body, indent=2, ensure_ascii=False))
 
@@ -122,7 +123,9 @@ def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _print_entries(entries: Iterable[Entry]) -> None:
-    rows = [(str(entry.index), time_text(entry.time_ns), explain(entry)) for entry in entries]
+    rows = [
+        (str(entry.index), time_text(entry.time_ns), explain(entry, SENTENCES)) for entry in entries
+    ]
     _print_rows(("index", "time (UTC)", "what"), rows)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
 from coordinator.ledger.entries import Entry
 from schemas.errors import shorten
 
-describe: dict[str, Callable[[Entry], str]] = {}
-"""Kind of entry to the function that says it in one sentence; other kinds are listed."""
+Sentence = Callable[[Entry], str]
+"""Says an entry of one kind in one sentence."""
 
 
-def explain(entry: Entry) -> str:
-    """Return one sentence about an entry."""
-    return describe.get(entry.kind, _listed)(entry)
+def explain(entry: Entry, sentences: Mapping[str, Sentence]) -> str:
+    """Return one sentence about an entry; kinds without a sentence of their own are listed."""
+    return sentences.get(entry.kind, listed)(entry)
 
 
 def time_text(time_ns: int) -> str:
@@ -26,7 +26,8 @@ def time_text(time_ns: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _listed(entry: Entry) -> str:
+def listed(entry: Entry) -> str:
+    """Return the entry's fields as a sentence, for a kind or a body without one of its own."""
     about = f" about {entry.device}" if entry.device and entry.device != entry.actor else ""
     fields = ", ".join(f"{name} = {shorten(value)}" for name, value in entry.body.items())
     return f"{entry.actor} recorded {entry.kind}{about}" + (f": {fields}" if fields else "")

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.ledger import cli
-from coordinator.ledger.describe import describe
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
+from coordinator.sentences import SENTENCES
 from schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
 
@@ -87,7 +87,7 @@ def test_show_explains_an_entry_and_prints_all_of_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        describe,
+        SENTENCES,
         "contribution.accepted",
         lambda entry: f"{entry.device} gave part {entry.body['part']}",
     )
