@@ -8,20 +8,43 @@ import sys
 
 import psutil
 
+_M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
+_LARGE_BYTES = 256 * 1024
+
 
 def resident_bytes() -> int:
     """Return the resident memory of this process in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
+def frugal_allocation() -> None:
+    """Tell glibc to prefer little memory over speed; other C libraries have nothing to tell.
+
+    One heap for all threads instead of one each, and large arrays mapped one by one, so that
+    freeing them returns them to the system. (By default glibc raises that limit with every large
+    array that is freed, up to 32 MB.)
+    """
+    mallopt = _glibc("mallopt")
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
 def give_back() -> None:
     """Return freed memory to the system.
 
     glibc keeps what was freed for later use; after loading a model or computing a part that is tens
-    of megabytes, which a small device needs elsewhere. Other C libraries do it by themselves.
+    of megabytes, which a small device needs elsewhere.
     """
     gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    trim = _glibc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _glibc(name: str) -> ctypes._NamedFuncPointer | None:
+    """Return a function of glibc; None where the C library lacks it."""
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None), name, None)

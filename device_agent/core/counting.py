@@ -82,7 +82,7 @@ def _withdraw_foreign_parts(state: State) -> Decision:
 def _repeat_a_part(state: State, assignment: Assignment) -> Decision:
     """Compute a part anew whose images were relabelled, or that the coordinator lacks."""
     relabelled = _relabelled_parts(state)
-    missing = _missing_parts(state, assignment)
+    missing = {**_missing_parts(state, assignment), **_lost_payloads(state, assignment)}
     for key in sorted({*relabelled, *missing}, key=lambda key: (key.stage, key.part)):
         revision = max(state.records.parts[key].revision + 1, missing.get(key, 0))
         images = _images_of(state, assignment, key)
@@ -120,6 +120,18 @@ def _missing_parts(state: State, assignment: Assignment) -> dict[PartKey, int]:
         elif held.revision > part.revision or held.payload != part.payload:
             missing[key] = held.revision + 1
     return missing
+
+
+def _lost_payloads(state: State, assignment: Assignment) -> dict[PartKey, int]:
+    """Parts whose payload waits to be fetched from a file that is gone."""
+    return {
+        letter.body.key: letter.revision + 1
+        for letter in state.records.outbox.values()
+        if isinstance(letter.body, Contribution)
+        and letter.body.lineage == assignment.lineage
+        and letter.body.offer is not None
+        and letter.body.payload not in state.files.here
+    }
 
 
 def _images_of(state: State, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
@@ -196,6 +208,8 @@ def part_computed(state: State, event: inputs.PartComputed, now: float) -> Decis
         if image.digest in event.used
     )
     contribution = _contribution(event, Counter(name for _, name in images))
+    if event.offer is not None:
+        decision += change(replace(state.files, here=state.files.here | {event.payload}))
     return decision + change(PartWritten(contribution, images, event.attached))
 
 

@@ -95,8 +95,12 @@ def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decisio
 
 
 def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decision:
-    """Count a damaged file as missing, and fetch it again, a little later each time."""
+    """Count a damaged file as missing: it is fetched again, a little later each time.
+
+    A payload is computed again (see `counting`).
+    """
     _, decision = _note_failure(state, event.digest, now)
+    decision += change(replace(state.work, settled=False))
     if state.models.installing is not None:
         decision += change(replace(state.models, installing=None))
     return decision

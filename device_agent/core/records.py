@@ -202,3 +202,5 @@ class Told:
     """Problems to tell once connected."""
     untold: int = 0
     """Problems left out of the queue because it was full."""
+    recent: tuple[str, ...] = ()
+    """The newest problems, told or not, for `agent status`."""

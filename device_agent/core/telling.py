@@ -16,6 +16,7 @@ from device_agent.core.state import Rules, State
 from schemas.reports import Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500
+_RECENT_PROBLEMS = 10
 _MAX_WAITING_CLASSES = 1000
 """What one message may carry."""
 
@@ -31,6 +32,7 @@ def tell(told: Told, problems: Iterable[Problem], rules: Rules) -> Told:
         problems=known | new.keys(),
         queue=told.queue + queued,
         untold=told.untold + len(new) - len(queued),
+        recent=(*told.recent, *new)[-_RECENT_PROBLEMS:],
     )
 
 

@@ -1,0 +1,38 @@
+"""`python -m device_agent HOME`: the agent without a command line's machinery, which costs memory.
+
+`fleetledger agent run` ends up here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""A BLAS reserves memory for every thread; these must be set before NumPy is imported."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the agent whose home is the one argument; return the exit code."""
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    from device_agent.running import run_agent, set_up_logging  # noqa: PLC0415 - after the above
+    from schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
+
+    set_up_logging()
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m device_agent HOME\n")
+        return 2
+    try:
+        run_agent(Path(arguments[0]))
+    except FleetledgerError as error:
+        if os.environ.get("FLEETLEDGER_DEBUG") == "1":
+            raise
+        sys.stderr.write(f"fleetledger: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""The workbench: everything that takes long, done on one thread, a request at a time.
+
+Each request is answered by inputs for the rules. What goes wrong with data or models is such an
+input too; what is left is a bug, and ends the agent (see `worker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from types import ModuleType
+from typing import Any, cast, get_type_hints
+
+from device_agent import evaluation
+from device_agent.core import inputs
+from device_agent.core.inputs import Input
+from device_agent.core.records import ActiveModel
+from device_agent.core.requests import (
+    CheckActiveModel,
+    ComputePart,
+    Evaluate,
+    InstallModel,
+    Request,
+    Scan,
+)
+from device_agent.errors import AgentError, DamagedError
+from device_agent.home import AgentHome
+from device_agent.host import ModelHost
+from device_agent.inference import SessionSettings
+from device_agent.installing import Installer
+from device_agent.memory import give_back
+from device_agent.samples import LocalSamples
+from device_agent.slots import Slots
+from device_agent.sources.cache import DigestCache
+from device_agent.sources.folder import FolderSource
+from device_agent.store.blobs import BlobFolder
+from device_agent.work import Extracted, extract
+from learning.errors import LearningError
+from methods.registry import card, load_device
+from schemas.contributions import PayloadKind
+from schemas.envelope import INLINE_LIMIT
+from schemas.errors import FleetledgerError, SchemaError
+from schemas.reports import Evaluation
+from schemas.values import Digest
+from transport.block_source import BlockSource
+from transport.meter import Counts
+
+WORK = (Scan, ComputePart, InstallModel, CheckActiveModel, Evaluate)
+"""Requests that the workbench answers."""
+
+
+class Bench:
+    """Answers requests; everything it opens, it opens on the thread that calls `answer`."""
+
+    def __init__(
+        self, home: AgentHome, blobs: BlobFolder, slots: Slots, traffic: Callable[[], Counts]
+    ) -> None:
+        model = home.settings.model
+        sessions = SessionSettings(model.providers, model.threads, model.batch)
+        self._home = home
+        self._blobs = blobs
+        self._traffic = traffic
+        self._samples = LocalSamples(home.data_folder)
+        self._host = ModelHost(blobs, sessions)
+        self._installer = Installer(blobs, slots, self._host, self._samples)
+
+    @property
+    def provider(self) -> str | None:
+        """Return the execution provider in use; None before a model was loaded."""
+        return self._host.provider
+
+    @cached_property
+    def _source(self) -> FolderSource:
+        cache = DigestCache(self._home.state_folder / "digests.db")
+        return FolderSource(self._home.data_folder, cache)
+
+    def answer(self, request: Request) -> tuple[Input, ...]:
+        """Do what is asked and return the inputs that tell about it."""
+        match request:
+            case Scan():
+                return (self._scan(),)
+            case ComputePart():
+                return self._compute(request)
+            case InstallModel(desired):
+                answer: Input | None = self._installer.install(desired)
+            case CheckActiveModel(active):
+                answer = self._installer.check_active(active)
+            case Evaluate(active):
+                answer = self._evaluate(active)
+            case _:
+                raise AssertionError(f"{type(request).__name__} is not work")
+        give_back()
+        return (answer,) if answer is not None else ()
+
+    def _scan(self) -> Input:
+        try:
+            scanned = self._source.scan()
+        except AgentError as error:
+            return inputs.ScanFailed(str(error))
+        self._samples.remember(scanned.images)
+        return scanned
+
+    def _compute(self, request: ComputePart) -> tuple[Input, ...]:
+        try:
+            return (self._computed(request),)
+        except DamagedError as error:
+            failed = inputs.PartFailed(request.job, str(error))
+            return (inputs.FileDamaged(error.digest), failed)
+        except (FleetledgerError, LearningError) as error:
+            return (inputs.PartFailed(request.job, str(error)),)
+        except MemoryError:
+            text = (
+                f"memory: {len(request.images)} images of one part do not fit; ask the operator "
+                "for a smaller max_samples_per_part"
+            )
+            return (inputs.PartFailed(request.job, text),)
+        finally:
+            give_back()
+
+    def _computed(self, request: ComputePart) -> Input:
+        assignment = request.assignment
+        half = load_device(assignment.method)
+        frozen = self._host.frozen(assignment.frozen.digest)
+        extracted = extract(
+            assignment,
+            request.images,
+            self._home.data_folder,
+            frozen,
+            self._home.settings.model.batch,
+        )
+        if not extracted.labels:
+            return inputs.PartEmpty(request.job, extracted.unusable)
+        own = _read_assignment(half, assignment.settings)
+        payload: bytes = half.finish(own, extracted.features, extracted.labels).payload
+        return self._finished(request, extracted, payload)
+
+    def _finished(self, request: ComputePart, extracted: Extracted, payload: bytes) -> Input:
+        """Put a large payload on the disk, so that it is there before anything speaks of it."""
+        small = len(payload) <= INLINE_LIMIT
+        offer = None if small else BlockSource(self._blobs.path(self._blobs.put(payload))).offer
+        return inputs.PartComputed(
+            job=request.job,
+            payload=Digest.of(payload),
+            payload_bytes=len(payload),
+            payload_kind=cast(PayloadKind, card(request.assignment.method).payload_kinds[0]),
+            used=extracted.used,
+            unusable=extracted.unusable,
+            attached=payload if small else None,
+            offer=offer,
+        )
+
+    def _evaluate(self, active: ActiveModel) -> Input:
+        folder = self._home.evaluation_folder
+        try:
+            model = self._installer.active()
+            if folder is None or model is None or model.manifest.digest != active.manifest:
+                return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
+            measured = evaluation.evaluate(model, folder, self._home.settings.model.batch)
+        except AgentError as error:
+            return inputs.Evaluated(None, str(error))
+        if not measured.results:
+            text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
+            return inputs.Evaluated(None, text)
+        traffic = self._traffic()
+        return inputs.Evaluated(
+            Evaluation(
+                model_version=active.version,
+                manifest=active.manifest,
+                results=measured.results,
+                provider=model.provider,
+                seconds=measured.seconds,
+                bytes_up=traffic.bytes_up,
+                bytes_down=traffic.bytes_down,
+            )
+        )
+
+
+def _read_assignment(half: ModuleType, settings: dict[str, Any]) -> object:
+    """Read a method's own assignment, which is what its `finish` takes first.
+
+    Raises `SchemaError` naming the field that is wrong.
+    """
+    model = get_type_hints(half.finish)["assignment"]
+    try:
+        return model.read(settings)
+    except SchemaError as error:
+        raise SchemaError(f"assignment: {error}; the operator has to mend the method") from error

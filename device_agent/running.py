@@ -1,0 +1,143 @@
+"""Putting an agent together: settings, store and connections become a running shell."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import signal
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from device_agent.core.state import Identity, Rules, State
+from device_agent.home import AgentHome, lock_home
+from device_agent.mail import Mail, make_will
+from device_agent.memory import frugal_allocation
+from device_agent.shell import Agent, Parts
+from device_agent.slots import Slots
+from device_agent.store.blobs import BlobFolder
+from device_agent.store.store import Store
+from schemas.envelope import Sender
+from schemas.presence import Capabilities
+from schemas.topics import FleetTopics
+from schemas.values import BootId
+from transport.interface import Connection, Outgoing
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+from transport.transfer import BlockExchange
+
+OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
+"""Packages whose presence decides which phases of which methods can run here."""
+
+Connect = Callable[[str, "Outgoing | None"], Connection]
+"""Makes the connection of a role (`control` or `data`), with its will."""
+
+
+def run_agent(folder: Path) -> None:
+    """Run the agent whose home is `folder` until SIGTERM or SIGINT.
+
+    Raises `SettingsError`, `HomeError` or `StoreError` when it cannot start.
+    """
+    frugal_allocation()
+    home = AgentHome.open(folder)
+    lock = lock_home(folder)
+    try:
+        agent = build_agent(home, mqtt_connect(home))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: agent.stop())
+        signal.signal(signal.SIGUSR1, lambda *_: agent.evaluate_again())
+        agent.run()
+    finally:
+        os.close(lock)
+
+
+def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -> Agent:
+    """Return an agent over connections that `connect` makes; raise `StoreError`."""
+    settings = home.settings
+    home.state_folder.mkdir(parents=True, exist_ok=True)
+    store = Store(home.state_folder / "agent.db")
+    identity = Identity(store.installation, BootId.fresh(), find_capabilities())
+    topics = FleetTopics(settings.fleet)
+    sender = Sender(settings.fleet, settings.device, identity.boot)
+    control = connect("control", make_will(topics, settings.device, sender))
+    exchange = BlockExchange(
+        connect("data", None),
+        topics,
+        # A sender is for one thread, so that of the blocks has its own.
+        Sender(settings.fleet, settings.device, identity.boot),
+        device=settings.device,
+    )
+    return Agent(
+        Parts(
+            home=home,
+            state=State(rules or rules_of(home), identity, store.load()),
+            store=store,
+            blobs=BlobFolder(home.state_folder / "blobs"),
+            slots=Slots(home.state_folder / "slots"),
+            control=control,
+            exchange=exchange,
+            mail=Mail(control, topics, settings.device, sender),
+        )
+    )
+
+
+def rules_of(home: AgentHome) -> Rules:
+    """Return the settings by which the rules decide."""
+    return Rules(
+        scan_seconds=home.settings.data.scan_seconds,
+        evaluates=home.evaluation_folder is not None,
+    )
+
+
+def mqtt_connect(home: AgentHome) -> Connect:
+    """Return what makes MQTT connections; raise `SettingsError` for a wrong password file."""
+    settings, password = home.settings, home.password()
+
+    def connect(role: str, will: Outgoing | None) -> Connection:
+        return MqttConnection(
+            MqttSettings(
+                client_id=f"{settings.device}.{role}",
+                host=settings.broker.host,
+                port=settings.broker.port,
+                user=settings.device,
+                password=password,
+            ),
+            will,
+        )
+
+    return connect
+
+
+def find_capabilities() -> Capabilities:
+    """Say what this device can run, without importing it."""
+    return Capabilities(
+        agent_version=agent_version(),
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        features=frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
+        memory_mib=int(psutil.virtual_memory().total) >> 20,
+    )
+
+
+def agent_version() -> str:
+    """Return the installed version, or `source` where the program runs from its folder."""
+    from importlib.metadata import (  # noqa: PLC0415 - a megabyte, needed once
+        PackageNotFoundError,
+        version,
+    )
+
+    try:
+        return version("fleetledger")
+    except PackageNotFoundError:
+        return "source"
+
+
+def set_up_logging() -> None:
+    """Log to standard error, where a service manager expects it."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s: %(message)s"
+    )

@@ -1,0 +1,288 @@
+"""The agent's shell: two connections, one worker thread, one loop.
+
+The loop turns what happens into inputs, lets the store commit what the rules decide, and only then
+carries out what they ask for. A message is acknowledged to the broker after the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from device_agent.bench import WORK, Bench
+from device_agent.core import inputs
+from device_agent.core.requests import (
+    CleanFiles,
+    FetchFile,
+    Request,
+    Send,
+    SendHeartbeat,
+    SendLetter,
+    WakeAt,
+)
+from device_agent.core.session import turn
+from device_agent.core.state import State
+from device_agent.errors import DamagedError
+from device_agent.home import AgentHome
+from device_agent.mail import Mail
+from device_agent.memory import resident_bytes
+from device_agent.slots import Slots
+from device_agent.status import MIB, REMEMBERED, Status, describe_model, part_states, write_status
+from device_agent.store.blobs import BlobFolder
+from device_agent.store.store import Store
+from device_agent.worker import Worker
+from schemas.contributions import Contribution
+from schemas.errors import SchemaError
+from schemas.presence import Death, Heartbeat
+from schemas.values import Digest
+from transport.block_source import BlockSource
+from transport.errors import BlockError, TransportError
+from transport.interface import Connected, Connection, Disconnected, Problem, Received
+from transport.meter import Counts
+from transport.transfer import BlockExchange
+
+log = logging.getLogger("device_agent")
+
+LONGEST_WAIT_SECONDS = 1.0
+STATUS_SECONDS = 2.0
+FETCH_SECONDS = 600.0
+"""Deadline of one fetch; what has come by then is kept for the next."""
+STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the shell is put together from."""
+
+    home: AgentHome
+    state: State
+    store: Store
+    blobs: BlobFolder
+    slots: Slots
+    control: Connection
+    exchange: BlockExchange
+    mail: Mail
+
+
+class Agent:
+    """Runs until `stop` is called."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._bench = Bench(parts.home, parts.blobs, parts.slots, self.traffic)
+        self._worker = Worker(self._bench.answer, parts.control.wake)
+        self._stopping = False
+        self._wake_at = 0.0
+        self._status_due = 0.0
+        self._served: set[Digest] = set()
+        self._problems: list[str] = []
+
+    def run(self) -> None:
+        """Connect, serve until `stop`, say goodbye."""
+        parts = self._parts
+        self._worker.start()
+        parts.exchange.start()
+        parts.control.subscribe(*parts.mail.filters)
+        parts.control.start()
+        try:
+            slot = parts.slots.active()
+            active = slot.model if slot is not None else None
+            self._give(inputs.Started(active, parts.blobs.digests()))
+            while not self._stopping:
+                self._step()
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """End `run` soon; from any thread, or from a signal handler."""
+        self._stopping = True
+        self._parts.control.wake()
+
+    def evaluate_again(self) -> None:
+        """Have the active model evaluated; from any thread, or from a signal handler."""
+        self._worker.put(inputs.EvaluationAsked())
+
+    def traffic(self) -> Counts:
+        """Return what both connections have carried since the start."""
+        parts = self._parts
+        return parts.control.meter.total() + parts.exchange.connection.meter.total()
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        wait = min(LONGEST_WAIT_SECONDS, max(0.0, self._wake_at - now))
+        event = self._parts.control.next_event(wait)
+        if event is not None:
+            self._take(event)
+        for happened in self._worker.collect():
+            self._give(happened)
+        if time.monotonic() >= self._wake_at:
+            self._give(inputs.Ticked())
+        if time.monotonic() >= self._status_due:
+            self._write_status()
+
+    def _take(self, event: Received | Connected | Disconnected | Problem) -> None:
+        match event:
+            case Connected():
+                log.info("connected to the broker")
+                self._give(inputs.Connected())
+            case Disconnected(reason):
+                log.warning("the broker is away: %s", reason)
+                self._give(inputs.Disconnected())
+            case Problem(error):
+                self._note_problem(str(error))
+            case Received():
+                self._take_message(event)
+
+    def _take_message(self, message: Received) -> None:
+        try:
+            happened = self._parts.mail.read(message)
+        except SchemaError as error:
+            self._note_problem(str(error))
+        else:
+            self._give(happened)
+        # Also what cannot be read is acknowledged: it would be no more readable the next time.
+        self._parts.control.acknowledge(message)
+
+    def _give(self, event: inputs.Input) -> None:
+        parts = self._parts
+        for request in turn(parts.state, event, time.monotonic(), parts.store.commit):
+            self._carry_out(request)
+
+    def _carry_out(self, request: Request) -> None:
+        match request:
+            case WakeAt(moment):
+                self._wake_at = moment
+            case FetchFile():
+                self._fetch(request)
+            case CleanFiles(keep):
+                self._clean(keep)
+            case _ if isinstance(request, WORK):
+                self._worker.submit(request)
+            case _:
+                try:
+                    self._send(request)
+                except TransportError as error:
+                    # The rules send it again: letters and births by time, reports when welcomed.
+                    log.info("not sent: %s", error)
+
+    def _send(self, request: Request) -> None:
+        mail = self._parts.mail
+        match request:
+            case Send(leaf, body, retain):
+                mail.send(leaf, body, retain=retain)
+            case SendLetter(letter, Contribution() as body):
+                if body.offer is not None and not self._serve_file(body.payload):
+                    return
+                mail.send_contribution(body, self._parts.store.payload(letter), self._serve)
+            case SendLetter(_, body):
+                mail.send("msg", body)
+            case SendHeartbeat(outbox, waiting):
+                mail.send("hb", self._heartbeat(outbox, waiting))
+
+    def _heartbeat(self, outbox: int, waiting: int) -> Heartbeat:
+        traffic = self.traffic()
+        return Heartbeat(
+            outbox_length=outbox,
+            waiting_images=waiting,
+            resident_bytes=resident_bytes(),
+            bytes_up=traffic.bytes_up,
+            bytes_down=traffic.bytes_down,
+        )
+
+    def _serve_file(self, digest: Digest) -> bool:
+        """Serve a payload of the blob folder; False if it is lost, and the rules must know."""
+        if digest in self._served:
+            return True
+        try:
+            self._serve(BlockSource(self._parts.blobs.check(digest)))
+        except DamagedError as error:
+            self._note_problem(str(error))
+            self._worker.put(inputs.FileDamaged(digest))
+            return False
+        return True
+
+    def _serve(self, source: BlockSource) -> None:
+        if source.offer.digest not in self._served:
+            self._served.add(source.offer.digest)
+            self._parts.exchange.serve(source)
+
+    def _fetch(self, request: FetchFile) -> None:
+        digest = request.offer.digest
+        path = self._parts.blobs.path(digest)
+        device = self._parts.home.settings.device
+
+        def finished(future: Future[Path]) -> None:
+            error = future.exception()
+            if error is None:
+                self._worker.put(inputs.FetchFinished(digest))
+            else:
+                self._worker.put(inputs.FetchFailed(digest, str(error)))
+
+        try:
+            future = self._parts.exchange.fetch(request.offer, path, device, seconds=FETCH_SECONDS)
+        except BlockError as error:
+            self._worker.put(inputs.FetchFailed(digest, str(error)))
+        else:
+            future.add_done_callback(finished)
+
+    def _clean(self, keep: frozenset[Digest]) -> None:
+        for digest in self._served - keep:
+            self._parts.exchange.withdraw(digest)
+        self._served &= keep
+        left = self._parts.blobs.clean(keep | self._parts.slots.digests())
+        self._worker.put(inputs.FilesListed(left))
+
+    def _note_problem(self, text: str) -> None:
+        log.warning("%s", text)
+        self._problems = [*self._problems, text][-REMEMBERED:]
+
+    def _write_status(self) -> None:
+        self._status_due = time.monotonic() + STATUS_SECONDS
+        write_status(self._parts.home.status_file, self._status())
+
+    def _status(self) -> Status:
+        state, settings = self._parts.state, self._parts.home.settings
+        records, active = state.records, state.models.active
+        traffic = self.traffic()
+        refusals = self._parts.store.dead_letters(REMEMBERED) if records.dead_letters else []
+        told = [*self._problems, *state.told.recent]
+        return Status(
+            device=settings.device,
+            fleet=settings.fleet,
+            process=os.getpid(),
+            written_ns=time.time_ns(),
+            connected=state.presence.connected,
+            coordinator=state.presence.welcomed,
+            stage=records.assignment.stage if records.assignment else None,
+            provider=self._bench.provider,
+            active_version=active.version if active else None,
+            active_manifest=active.manifest if active else None,
+            model_state=describe_model(state),
+            parts=part_states(state),
+            counted_images=sum(len(images) for images in records.counted.values()),
+            images_on_disk=len(state.scanning.images),
+            outbox=len(records.outbox),
+            dead_letters=records.dead_letters,
+            refusals=tuple(item.reason for item in refusals),
+            waiting_classes=dict(state.scanning.waiting),
+            problems=tuple(told[-REMEMBERED:]),
+            resident_mib=round(resident_bytes() / MIB, 1),
+            bytes_up=traffic.bytes_up,
+            bytes_down=traffic.bytes_down,
+        )
+
+    def _end(self) -> None:
+        parts = self._parts
+        try:
+            parts.mail.send("state", Death(reason="stopped"), retain=True)
+        except TransportError as error:
+            log.info("no goodbye: %s", error)
+        parts.control.stop()
+        parts.exchange.stop()
+        self._worker.stop(STOP_SECONDS)
+        self._write_status()
+        parts.store.close()

@@ -1,0 +1,90 @@
+"""`status.json`: what a running agent says of itself, for `agent status` and for other programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from device_agent.core.state import State
+from schemas.message import Strict
+from schemas.values import ClassName, DeviceId, Digest, FleetId
+
+REMEMBERED = 10
+"""Problems and refusals shown."""
+MIB = 1 << 20
+
+
+class Status(Strict):
+    """What runs, what waits, what is wrong."""
+
+    device: DeviceId
+    fleet: FleetId
+    process: int
+    written_ns: int
+    """Nanoseconds since 1970, when this was written."""
+    connected: bool
+    coordinator: bool
+    """Whether the coordinator is there and has said what it holds."""
+    stage: int | None
+    provider: str | None
+    active_version: int | None
+    active_manifest: Digest | None
+    model_state: str
+    """State and reason of the last desired model."""
+    parts: dict[str, int]
+    """Number of parts by state."""
+    counted_images: int
+    images_on_disk: int
+    outbox: int
+    dead_letters: int
+    refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
+    waiting_classes: dict[ClassName, int]
+    problems: tuple[str, ...] = Field(max_length=REMEMBERED)
+    resident_mib: float
+    bytes_up: int
+    bytes_down: int
+
+
+def read_status(path: Path) -> Status | None:
+    """Return the last status; None where there is none that can be read."""
+    try:
+        return Status.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_status(path: Path, status: Status) -> None:
+    """Replace the file in one step, so that nobody reads half of it."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(status.model_dump_json(indent=1), encoding="utf-8")
+    temporary.replace(path)
+
+
+def part_states(state: State) -> dict[str, int]:
+    """Count the parts by their state."""
+    counts: dict[str, int] = {}
+    for part in state.records.parts.values():
+        counts[part.state] = counts.get(part.state, 0) + 1
+    return counts
+
+
+def describe_model(state: State) -> str:
+    """Say what became of the last desired model."""
+    status = state.records.status
+    if status is None:
+        return "none was desired yet"
+    reason = f": {status.reason}" if status.reason else ""
+    return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
+
+
+def is_running(status: Status) -> bool:
+    """Whether the process that wrote the status is still there."""
+    try:
+        os.kill(status.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

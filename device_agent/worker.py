@@ -1,0 +1,71 @@
+"""One thread for work that takes long, so that the control loop stays responsive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from device_agent.core.inputs import Input
+from device_agent.core.requests import Request
+
+Answer = Callable[[Request], tuple[Input, ...]]
+
+
+class Worker:
+    """Answers requests in their order; `on_answer` wakes whoever collects the inputs."""
+
+    def __init__(self, answer: Answer, on_answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self._on_answer = on_answer
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """End after the request under way; give up waiting for it after `seconds`.
+
+        What was not finished is begun again after the next start.
+        """
+        self._stopping.set()
+        self._requests.put(None)
+        self._thread.join(seconds)
+
+    def submit(self, request: Request) -> None:
+        """Queue a request."""
+        self._requests.put(request)
+
+    def put(self, event: Input) -> None:
+        """Add an input from elsewhere, such as a finished transfer; from any thread."""
+        self._inputs.put(event)
+        self._on_answer()
+
+    def collect(self) -> list[Input]:
+        """Take the inputs so far; raise what the work raised, since no bug may stay silent."""
+        taken: list[Input] = []
+        while True:
+            try:
+                item = self._inputs.get_nowait()
+            except Empty:
+                return taken
+            if isinstance(item, Exception):
+                raise item
+            taken.append(item)
+
+    def _run(self) -> None:
+        while True:
+            request = self._requests.get()
+            if request is None or self._stopping.is_set():
+                return
+            try:
+                answers: tuple[Input | Exception, ...] = self._answer(request)
+            except Exception as error:  # noqa: BLE001 - raised again by `collect`
+                answers = (error,)
+            for item in answers:
+                self._inputs.put(item)
+            self._on_answer()

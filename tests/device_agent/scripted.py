@@ -1,0 +1,160 @@
+"""A coordinator that does what a test says, and an agent in a thread, over the in-memory broker."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from device_agent.core.state import Rules
+from device_agent.home import AgentHome
+from device_agent.running import build_agent
+from device_agent.shell import Agent
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, HeldPart
+from schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
+from schemas.message import Message
+from schemas.models import DesiredModel
+from schemas.offers import Offer
+from schemas.presence import CoordinatorBirth, CoordinatorDeath, Welcome
+from schemas.topics import FleetTopics
+from schemas.values import BootId, DeviceId, FleetId
+from tests.device_agent import making, models
+from transport.interface import Outgoing, Received
+from transport.memory import InMemoryBroker
+from transport.transfer import BlockExchange
+
+FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
+TOPICS = FleetTopics(FLEET)
+SECONDS = 20.0
+FAST = Rules(
+    scan_seconds=0.1,
+    settle_seconds=0.05,
+    birth_shortest=0.2,
+    letter_shortest=0.1,
+    letter_longest=0.4,
+    retry_shortest=0.1,
+    evaluates=True,
+)
+_Body = TypeVar("_Body", bound=Message)
+
+
+class ScriptedCoordinator:
+    """Sends what it is told to, remembers what arrived."""
+
+    def __init__(self, broker: InMemoryBroker) -> None:
+        self.sender = Sender(FLEET, DeviceId(COORDINATOR), BootId.fresh())
+        self.connection = broker.connection("coordinator", user="coordinator")
+        self.connection.subscribe(*TOPICS.from_every_device("state", "msg", "hb"))
+        self.connection.start()
+        data_sender = Sender(FLEET, DeviceId(COORDINATOR), BootId.fresh())
+        self.exchange = BlockExchange(
+            broker.connection("coordinator.data", user="coordinator"), TOPICS, data_sender
+        )
+        self.exchange.start()
+        self.arrived: list[Envelope] = []
+
+    def stop(self) -> None:
+        self.connection.stop()
+        self.exchange.stop()
+
+    def send(self, leaf: str, body: Message, *, retain: bool = False) -> None:
+        topic = TOPICS.coordinator_state if leaf == "all" else TOPICS.down(DEVICE, leaf)  # type: ignore[arg-type]
+        envelope = self.sender.seal(body, sent_ms=0)
+        self.connection.publish(Outgoing(topic, encode(envelope), retain=retain))
+
+    def be_born(self, ledger_size: int = 1000) -> None:
+        self.send("all", CoordinatorBirth(ledger_size=ledger_size), retain=True)
+
+    def die(self) -> None:
+        self.send("all", CoordinatorDeath(), retain=True)
+
+    def welcome(self, boot: BootId, *held: HeldPart, next_part: int = 0) -> None:
+        self.send("ctl", Welcome(boot=boot, held=held, next_part=next_part))
+
+    def assign(self, assignment: Assignment) -> None:
+        self.exchange.serve(models.lineage().frozen)
+        self.send("assignment", assignment, retain=True)
+
+    def desire(self, desired: DesiredModel, *files: bytes) -> None:
+        for data in files:
+            self.exchange.serve(data)
+        self.send("desired", desired, retain=True)
+
+    def accept(self, envelope: Envelope) -> None:
+        body: Any = envelope.read(Contribution)
+        self.send("rcpt", making.accepted("contribution", body.key, body.revision))
+
+    def fetch(self, offer: Offer, path: Path) -> bytes:
+        return self.exchange.fetch(offer, path, DEVICE, seconds=SECONDS).result().read_bytes()
+
+    def wait_for(
+        self, kind: type[_Body], where: Callable[[_Body], bool] = lambda body: True
+    ) -> tuple[_Body, Envelope]:
+        """Return the next message of a kind, among those that arrived and those to come."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            for envelope in self.arrived:
+                if envelope.header.kind == kind.kind and where(envelope.read(kind)):
+                    self.arrived.remove(envelope)
+                    return envelope.read(kind), envelope
+            self.look(0.05)
+        seen = [envelope.header.kind for envelope in self.arrived]
+        raise AssertionError(f"no {kind.kind} within {SECONDS} s; other messages: {seen}")
+
+    def look(self, seconds: float) -> None:
+        event = self.connection.next_event(seconds)
+        if isinstance(event, Received):
+            self.arrived.append(decode(event.payload))
+            self.connection.acknowledge(event)
+
+
+class RunningAgent:
+    """The real agent with home in `folder`, in a thread."""
+
+    def __init__(self, broker: InMemoryBroker, folder: Path, rules: Rules = FAST) -> None:
+        self.home = write_settings(folder)
+
+        self._broker, self._rules = broker, rules
+        self.failure: BaseException | None = None
+        self.agent: Agent
+        self._built = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        assert self._built.wait(SECONDS)
+
+    def _connect(self, role, will):
+        return self._broker.connection(f"{DEVICE}.{role}", user=str(DEVICE), will=will)
+
+    def _run(self) -> None:
+        try:
+            # Built here, because the store belongs to the thread that opens it.
+            self.agent = build_agent(self.home, self._connect, self._rules)
+            self._built.set()
+            self.agent.run()
+        except BaseException as error:  # noqa: BLE001 - raised again by `stop`
+            self.failure = error
+            self._built.set()
+
+    def stop(self) -> None:
+        self.agent.stop()
+        self.thread.join(SECONDS)
+        assert not self.thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+
+
+def write_settings(folder: Path) -> AgentHome:
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    (folder / "agent.toml").write_text(
+        f'device = "{DEVICE}"\nfleet = "{FLEET}"\n[data]\nfolder = "data"\n'
+        'evaluation_folder = "test"\n[model]\nproviders = ["CPUExecutionProvider"]\n'
+    )
+    return AgentHome.open(folder)
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, "it did not become true"
+        time.sleep(0.01)
