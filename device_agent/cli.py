@@ -1,0 +1,99 @@
+"""`fleetledger agent …`: set up, run, look at, and examine an agent on this device."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from device_agent.home import NewHome, write_home
+from schemas.values import DeviceId, FleetId
+
+app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
+
+HOME = Path("agent-home")
+Home = Annotated[
+    Path, typer.Option("--home", envvar="FLEETLEDGER_AGENT", help="The agent's folder.")
+]
+STALE_SECONDS = 30.0
+"""A status older than this is of an agent that does not answer any more."""
+NOT_RUNNING = 3
+"""Exit code of `status` when no agent runs."""
+
+
+@app.command()
+def init(
+    device: Annotated[str, typer.Option(help="Name of this device, unique in the fleet.")],
+    fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
+    broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
+    broker_port: Annotated[int, typer.Option(help="Port of the MQTT broker.")] = 1883,
+    password_file: Annotated[
+        str | None, typer.Option(help="File with this device's broker password, one line.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Write a commented settings file."""
+    new = NewHome(
+        device=DeviceId(device),
+        fleet=FleetId(fleet),
+        host=broker_host,
+        port=broker_port,
+        password_file=password_file,
+    )
+    path = write_home(home, new)
+    typer.echo(f"wrote {path}; next: fleetledger agent doctor --home {home}")
+
+
+@app.command()
+def run(home: Home = HOME) -> None:
+    """Contribute, receive models, measure them, until stopped."""
+    # The command line's own machinery would stay in memory for as long as the agent runs.
+    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    sys.stdout.flush()
+    os.execv(  # noqa: S606 - our own module, no shell
+        sys.executable, [sys.executable, "-m", "device_agent", str(home)]
+    )
+
+
+@app.command()
+def status(
+    home: Home = HOME,
+    json: Annotated[bool, typer.Option("--json", help="Print the status file as it is.")] = False,
+) -> None:
+    """Show what was counted, what waits, which model runs, and how much memory is used."""
+    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
+    from device_agent.report import status_lines  # noqa: PLC0415
+    from device_agent.status import is_running, read_status  # noqa: PLC0415
+
+    path = AgentHome.open(home).status_file
+    found = read_status(path)
+    if found is None:
+        typer.echo(f"{path}: no agent has run here yet; `fleetledger agent run --home {home}`")
+        raise typer.Exit(NOT_RUNNING)
+    if json:
+        typer.echo(found.model_dump_json(indent=1))
+    else:
+        age = (time.time_ns() - found.written_ns) / 1e9
+        running = is_running(found) and age < STALE_SECONDS
+        for line in status_lines(found, age, running=running):
+            typer.echo(line)
+        if not running:
+            raise typer.Exit(NOT_RUNNING)
+
+
+@app.command()
+def doctor(home: Home = HOME) -> None:
+    """Say what this device can run, what is missing, and the command that mends it."""
+    from device_agent.doctor import examine  # noqa: PLC0415 - imports what an agent runs on
+    from device_agent.report import finding_lines  # noqa: PLC0415
+
+    findings = examine(home)
+    for line in finding_lines(findings):
+        typer.echo(line)
+    if any(finding.verdict == "missing" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,188 @@
+"""`agent doctor`: what this device can run, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from device_agent.errors import MissingError
+from device_agent.home import AgentHome
+from device_agent.inference import describe_runtime
+from device_agent.running import OPTIONAL_FEATURES, mqtt_connect
+from device_agent.settings import DEFAULT_PROVIDERS
+from device_agent.sources.folder import SUFFIXES
+from methods.registry import cards
+from schemas.settings_file import SettingsError
+from transport.errors import TransportError
+
+OLDEST_PYTHON = (3, 10)
+LITTLE_SPACE = 500 << 20
+"""Free bytes below which a model or a payload may not fit."""
+BROKER_SECONDS = 8.0
+JETSON_FILE = Path("/etc/nv_tegra_release")
+
+Verdict = Literal["ok", "note", "missing"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `way_out` is the command, or the deed, that mends it."""
+
+    about: str
+    verdict: Verdict
+    text: str
+    way_out: str = ""
+
+
+def examine(home_folder: Path, broker_seconds: float = BROKER_SECONDS) -> list[Finding]:
+    """Look at everything that an agent needs; the broker is tried for `broker_seconds`."""
+    findings = [_python(), _numpy()]
+    try:
+        home = AgentHome.open(home_folder)
+    except SettingsError as error:
+        way_out = f"fleetledger agent init --home {home_folder} --device NAME --fleet NAME"
+        settings = Finding("settings", "missing", str(error), way_out)
+        return [*findings, _runtime(DEFAULT_PROVIDERS), *_methods(), settings]
+    findings += [_runtime(home.settings.model.providers), *_methods()]
+    findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
+    findings += [_broker(home, broker_seconds), *_folders(home), _space(home)]
+    return findings
+
+
+def _python() -> Finding:
+    text = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(str(number) for number in OLDEST_PYTHON)
+        return Finding("python", "missing", text, f"install Python {oldest} or newer")
+    return Finding("python", "ok", f"{text} on {platform.machine()}")
+
+
+def _numpy() -> Finding:
+    try:
+        import numpy  # noqa: PLC0415 - its absence is a finding
+    except ImportError as error:
+        return Finding("numpy", "missing", str(error), "pip install fleetledger")
+    return Finding("numpy", "ok", numpy.__version__)
+
+
+def _runtime(wanted: tuple[str, ...]) -> Finding:
+    """Look for ONNX Runtime and the providers that the settings name."""
+    try:
+        version, available = describe_runtime()
+    except MissingError:
+        return Finding("onnxruntime", "missing", "not installed", runtime_command())
+    usable = [name for name in wanted if name in available]
+    text = f"{version}, will try {', '.join(usable) or 'nothing'}"
+    if not usable:
+        return Finding("onnxruntime", "missing", text, "add 'CPUExecutionProvider' to [model]")
+    if usable == ["CPUExecutionProvider"] and has_gpu():
+        return Finding("onnxruntime", "note", f"{text}; there is a GPU", runtime_command())
+    return Finding("onnxruntime", "ok", text)
+
+
+def runtime_command() -> str:
+    """Return the command that installs the ONNX Runtime which suits this device.
+
+    On a Jetson neither extra fits: NVIDIA's own wheel fills the same folder.
+    """
+    release = jetson_release()
+    if release == "R36":
+        index = "https://pypi.jetson-ai-lab.io/jp6/cu126"
+        return f"pip install onnxruntime-gpu --index-url {index}"
+    if release is not None:
+        return (
+            f"install NVIDIA's onnxruntime-gpu wheel for Jetson Linux {release}: "
+            "https://pypi.jetson-ai-lab.io"
+        )
+    if not has_gpu():
+        return "pip install 'fleetledger[cpu]'"
+    replace = "pip uninstall -y onnxruntime; " if find_spec("onnxruntime") else ""
+    return f"{replace}pip install 'fleetledger[gpu]'"
+
+
+def jetson_release(file: Path = JETSON_FILE) -> str | None:
+    """Return the release of Jetson Linux, such as R36; None on other machines."""
+    if platform.machine() != "aarch64" or not file.exists():
+        return None
+    words = file.read_text(encoding="utf-8", errors="replace").replace("#", " ").split()
+    return words[0] if words else "unknown"
+
+
+def has_gpu() -> bool:
+    """Whether NVIDIA's driver is loaded."""
+    return Path("/proc/driver/nvidia/version").exists()
+
+
+def _methods() -> Iterator[Finding]:
+    """Say for every phase of every method whether it can run here."""
+    features = frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)
+    for card in cards():
+        for phase, needs in card.needs.items():
+            lacking = sorted(needs - features)
+            about = f"{card.name}, phase {phase}"
+            if lacking:
+                way_out = "; ".join(_feature_command(name) for name in lacking)
+                yield Finding(about, "missing", f"needs {', '.join(lacking)}", way_out)
+            else:
+                yield Finding(about, "ok", f"has {', '.join(sorted(needs))}")
+
+
+def _feature_command(feature: str) -> str:
+    if feature == "onnxruntime":
+        return runtime_command()
+    extra = {"torch": "fleetledger[train]"}.get(feature, "fleetledger")
+    return f"pip install '{extra}'"
+
+
+def _broker(home: AgentHome, seconds: float) -> Finding:
+    """Connect under a name of its own, so that a running agent is not pushed out."""
+    broker = home.settings.broker
+    about = f"broker {broker.host}:{broker.port}"
+    try:
+        connection = mqtt_connect(home)("doctor", None)
+        connection.start()
+        try:
+            connection.wait_connected(seconds)
+        finally:
+            connection.stop()
+    except (SettingsError, TransportError) as error:
+        way_out = "start the broker, or mend [broker] in agent.toml; the operator has the password"
+        return Finding(about, "missing", str(error), way_out)
+    return Finding(about, "ok", f"lets {str(home.settings.device)!r} in")
+
+
+def _folders(home: AgentHome) -> Iterator[Finding]:
+    yield _folder("data folder", home.data_folder)
+    if home.evaluation_folder is None:
+        way_out = "set [data] evaluation_folder to have the model measured here"
+        yield Finding("evaluation folder", "note", "none: accuracy is not measured", way_out)
+    else:
+        yield _folder("evaluation folder", home.evaluation_folder)
+
+
+def _folder(about: str, folder: Path) -> Finding:
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        return Finding(about, "missing", f"{folder}: cannot be read", f"mkdir -p {folder}")
+    classes = [item for item in folder.iterdir() if item.is_dir() and item.name[:1] != "."]
+    images = sum(
+        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in SUFFIXES
+    )
+    text = f"{folder}: {images} images in {len(classes)} class folders"
+    if images:
+        return Finding(about, "ok", text)
+    return Finding(about, "note", text, f"put images into {folder}/CLASS/")
+
+
+def _space(home: AgentHome) -> Finding:
+    free = shutil.disk_usage(home.folder).free
+    text = f"{free >> 20} MiB free in {home.folder}"
+    if free < LITTLE_SPACE:
+        return Finding("disk", "missing", text, f"free {LITTLE_SPACE >> 20} MiB")
+    return Finding("disk", "ok", text)

@@ -1,0 +1,50 @@
+"""Status and findings as lines of text, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from device_agent.status import Status
+
+if TYPE_CHECKING:
+    from device_agent.doctor import Finding
+
+_MARKS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
+
+
+def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
+    """Yield what `agent status` prints; `age` is that of the status in seconds."""
+    state = "running" if running else f"NOT RUNNING, this is how it was {age:.0f} s ago"
+    coordinator = "there" if status.coordinator else "away"
+    yield f"agent        {status.device} of fleet {status.fleet}: {state}"
+    yield f"broker       {'connected' if status.connected else 'away'}, coordinator {coordinator}"
+    yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
+    yield f"images       {status.images_on_disk} on disk, {status.counted_images} counted"
+    yield f"parts        {_numbers(status.parts) or 'none yet'}"
+    yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
+    yield f"model        {_model(status)}; last wanted: {status.model_state}"
+    yield f"memory       {status.resident_mib:.1f} MiB resident"
+    yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
+    if status.waiting_classes:
+        yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"
+    yield from (f"refused      {reason}" for reason in status.refusals)
+    yield from (f"problem      {text}" for text in status.problems)
+
+
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield what `agent doctor` prints."""
+    for finding in findings:
+        yield f"{_MARKS[finding.verdict]} {finding.about}: {finding.text}"
+        if finding.way_out:
+            yield f"        -> {finding.way_out}"
+
+
+def _model(status: Status) -> str:
+    if status.active_version is None or status.active_manifest is None:
+        return "none runs"
+    return f"version {status.active_version} ({status.active_manifest.short}), {status.provider}"
+
+
+def _numbers(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in sorted(counts.items(), key=str))
