@@ -1,0 +1,159 @@
+"""A whole fleet in one process: real agents and a real coordinator on the in-memory broker."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from coordinator.core.entries import EntryBody, read_entry
+from device_agent.core.state import Rules
+from device_agent.home import AgentHome, NewHome, write_home
+from device_agent.running import build_agent
+from device_agent.shell import Agent
+from schemas.values import DeviceId
+from tests.coordinator import shell_harness
+from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
+from transport.interface import Connection, Outgoing
+from transport.memory import InMemoryBroker
+
+SIDE = 4
+RULES = Rules(
+    scan_seconds=0.2,
+    settle_seconds=0.2,
+    birth_shortest=0.5,
+    letter_shortest=0.5,
+    letter_longest=2.0,
+    retry_shortest=0.5,
+    evaluates=True,
+)
+"""Quick ones: the in-memory broker has no latency to be patient with."""
+
+
+def picture(class_name: str, number: int) -> Image.Image:
+    """A small picture: vertical bars, horizontal bars or a spot, with noise of its own."""
+    generator = np.random.default_rng([number, *class_name.encode()])
+    pixels = generator.integers(0, 60, (SIDE, SIDE)).astype(np.uint8)
+    if class_name == "vertical":
+        pixels[:, ::2] += 180
+    elif class_name == "horizontal":
+        pixels[::2, :] += 180
+    else:
+        pixels[1:3, 1:3] += 180
+    return Image.fromarray(pixels, "L")
+
+
+def put_pictures(folder: Path, class_name: str, numbers: range) -> None:
+    """Write pictures the way a device gets them: whole files appear."""
+    target = folder / class_name
+    target.mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        hidden = folder / f".{class_name}-{number}.png"
+        picture(class_name, number).save(hidden)
+        hidden.rename(target / f"{number}.png")
+
+
+class MemoryDevice:
+    """An agent in a thread of its own."""
+
+    def __init__(self, home: Path, broker: InMemoryBroker) -> None:
+        self.home = home
+        self.name = DeviceId(home.name)
+        self._broker = broker
+        write_home(home, NewHome(device=self.name, fleet=FLEET))
+        text = (home / "agent.toml").read_text(encoding="utf-8")
+        text = text.replace("# evaluation_folder", "evaluation_folder")
+        text = text.replace("scan_seconds = 5", "scan_seconds = 0.2")
+        (home / "agent.toml").write_text(text, encoding="utf-8")
+        (home / "evaluation").mkdir()
+        self._agent: Agent | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.home / "evaluation"
+
+    def start(self) -> None:
+        ready = threading.Event()
+
+        def live() -> None:
+            # SQLite wants its connection used by the thread that opened it.
+            agent = build_agent(AgentHome.open(self.home), self._connect, RULES)
+            self._agent = agent
+            ready.set()
+            agent.run()
+
+        self._thread = threading.Thread(target=live, name=self.name, daemon=True)
+        self._thread.start()
+        assert ready.wait(20)
+
+    def stop(self) -> None:
+        if self._agent is not None and self._thread is not None:
+            self._agent.stop()
+            self._thread.join(20)
+            assert not self._thread.is_alive()
+        self._agent = None
+
+    def reinstall(self) -> None:
+        """Lose everything but the images and the settings."""
+        self.stop()
+        shutil.rmtree(self.home / "state")
+        self.start()
+
+    def _connect(self, role: str, will: Outgoing | None) -> Connection:
+        return self._broker.connection(f"{self.name}.{role}", will=will)
+
+
+class MemoryFleet:
+    """A coordinator and some devices."""
+
+    def __init__(self, folder: Path, broker: InMemoryBroker, **method_settings: object) -> None:
+        self.broker = broker
+        shell_harness.write_home(folder / "coordinator", **method_settings)
+        self.coordinator = MemoryCoordinator(folder / "coordinator", broker)
+        self._folder = folder
+        self.devices: dict[str, MemoryDevice] = {}
+
+    def add(self, name: str) -> MemoryDevice:
+        self.devices[name] = MemoryDevice(self._folder / name, self.broker)
+        return self.devices[name]
+
+    def begin(self, *classes: str) -> None:
+        self.coordinator.begin(*self.devices, classes=classes)
+        for device in self.devices.values():
+            device.start()
+
+    def entries(self, kind: type[EntryBody]) -> list[EntryBody]:
+        found = self.coordinator.engine.ledger.entries(kind=kind.kind)
+        return [read_entry(entry.kind, entry.body) for entry in found]
+
+    def until(self, found: Callable[[], object]) -> None:
+        self.coordinator.until(found)
+
+    def settle(self, seconds: float) -> None:
+        """Let the fleet run on for a while."""
+        deadline = time.monotonic() + seconds
+        self.coordinator.until(lambda: time.monotonic() >= deadline)
+
+    def counted_samples(self) -> dict[str, int]:
+        """Images per class in the sum, by the ledger."""
+        totals: dict[str, int] = {}
+        for item in self.coordinator.engine.core.state.counted.values():
+            for name, samples in item.samples.items():
+                totals[name] = totals.get(name, 0) + samples
+        return totals
+
+    def close(self) -> None:
+        # The agents' goodbyes need the broker, not the coordinator.
+        for device in self.devices.values():
+            device.stop()
+        self.coordinator.close()
