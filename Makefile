@@ -50,14 +50,14 @@ clean:
 
 # Stamps: a re-run installs nothing unless pyproject.toml has changed.
 $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[simulator,cpu]'
+	$(BIN)/python -m pip install -qq --editable '.[simulator,cpu]'
 	touch $@
 
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[simulator,cpu,dev]'
+	$(BIN)/python -m pip install -qq --editable '.[simulator,cpu,dev]'
 	touch $@ $(VENV)/.demo-installed
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fleetledger needs Python 3.10 or later: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install -qq --upgrade pip
