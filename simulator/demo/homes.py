@@ -32,7 +32,8 @@ PREPROCESSING = Preprocessing(
 PASSWORD_FILE = "broker.password"  # noqa: S105 - a file name
 SCAN_SECONDS = 0.5
 QUIET_SECONDS = 0.5
-SOLVE_EVERY_SECONDS = 2.0
+SOLVE_EVERY_SECONDS = 5.0
+"""Longer than a stage usually takes, so that few models are solved before all have answered."""
 
 
 def make_coordinator(folder: RunFolder, broker: Broker, settings: DemoSettings) -> None:

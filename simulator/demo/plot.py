@@ -78,7 +78,8 @@ def _label(axes: Axes, results: Sequence[StageResult]) -> None:
     axes.set_xlabel("stage, and the classes it added")
     axes.set_ylabel("accuracy on all test images of the seen classes, %")
     low = min(_lowest(results), 95.0)
-    axes.set_ylim(max(0.0, low - 2), 101.5)
+    axes.set_ylim(max(0.0, low - 1), 100 + 0.1 * (101 - low))  # room for the numbers
+    axes.set_yticks([tick for tick in axes.get_yticks() if low - 1 <= tick <= 100])
     axes.set_xlim(results[0].stage - 0.3, results[-1].stage + 0.3)
     axes.grid(axis="y", color="0.92")
     axes.spines[["top", "right"]].set_visible(False)

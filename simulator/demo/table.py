@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from simulator.demo.results import StageResult, task_scores, traffic_of_stage
@@ -11,22 +12,27 @@ from simulator.demo.results import StageResult, task_scores, traffic_of_stage
 _COLUMNS = (
     "stage",
     "classes",
-    "model",
-    "accuracy on devices, %",
-    "pooled float64, %",
-    "difference, points",
-    "forgetting, points",
-    "up, KiB",
-    "down, KiB",
-    "seconds",
+    "devices\n%",
+    "pooled\nfloat64 %",
+    "difference\npoints",
+    "forgetting\npoints",
+    "up\nKiB",
+    "down\nKiB",
+    "time\ns",
 )
+"""Narrow enough for 80 characters."""
 
 
 def stage_table(results: Sequence[StageResult], pooled: Sequence[float]) -> Table:
     """Return the table; `pooled` holds the reference's accuracy (0 to 1) after each stage."""
-    table = Table(title="Accuracy on all classes seen so far, measured by the agents")
+    table = Table(
+        title="Accuracy on all classes seen so far, measured by the agents in ONNX Runtime",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for column in _COLUMNS:
-        table.add_column(column, justify="left" if column == "classes" else "right")
+        table.add_column(column, justify="left" if column == "classes" else "right", no_wrap=True)
     for position in range(len(results)):
         table.add_row(*_row(results, pooled, position))
     return table
@@ -39,7 +45,6 @@ def _row(results: Sequence[StageResult], pooled: Sequence[float], position: int)
     return [
         str(result.stage),
         " ".join(result.class_names),
-        str(result.version),
         f"{100 * result.accuracy:.2f}",
         f"{100 * pooled[position]:.2f}",
         f"{difference:+.2f}",

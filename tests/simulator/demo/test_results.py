@@ -79,15 +79,19 @@ def test_a_class_that_nobody_was_asked_about_is_an_error(results: list[StageResu
         task_scores(results)
 
 
-def test_the_table_shows_every_stage_and_its_numbers(results: list[StageResult]):
-    console = Console(file=StringIO(), width=200)
+def test_the_table_shows_every_stage_and_its_numbers_in_80_characters(
+    results: list[StageResult],
+):
+    console = Console(file=StringIO(), width=80)
     console.print(stage_table(results, pooled=[0.99, 0.95]))
-    text = console.file.getvalue()
-    lines = [line for line in text.splitlines() if "│ " in line]
-    assert f"{100 * results[0].accuracy:.2f}" in lines[-2]
-    assert f"{100 * (results[1].accuracy - 0.95):+.2f}" in lines[-1]
-    assert "2 3" in lines[-1]
-    assert "4.0" in lines[-1]
+    first, second = (line.split() for line in console.file.getvalue().splitlines()[-3:-1])
+    assert first[:4] == ["1", "0", "1", f"{100 * results[0].accuracy:.2f}"]
+    assert second == [
+        *("2", "2", "3", f"{100 * results[1].accuracy:.2f}", "95.00"),
+        f"{100 * (results[1].accuracy - 0.95):+.2f}",
+        f"{100 * task_scores(results).forgetting():.2f}",
+        *("20", "2", "4.0"),
+    ]
 
 
 def test_the_picture_is_a_png_of_readable_size(tmp_path: Path, results: list[StageResult]):
