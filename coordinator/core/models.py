@@ -124,8 +124,8 @@ class Models:
 
     def _waiting(self) -> bool:
         """Whether a model of what is held now would differ from the last one, made or failed."""
-        inputs, names = self._state.inputs(), self._state.classes.names
-        if not inputs or not names:
+        inputs, names = self._state.inputs(), self._state.learned_names()
+        if not inputs:
             return False
         newest, failed = self._state.newest_model, self._state.failed
         if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
@@ -156,7 +156,7 @@ class Models:
             version=max(state.models, default=0) + 1,
             lineage=state.lineage,
             inputs=tuple(SolveInput(i, state.counted[i].payload) for i in state.inputs()),
-            class_names=state.classes.names,
+            class_names=state.learned_names(),
             resolution=state.classes.resolution(),
         )
 

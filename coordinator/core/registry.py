@@ -36,7 +36,7 @@ class ClassRegistry:
 
     @property
     def names(self) -> tuple[ClassName, ...]:
-        """Registered names in the order of their indices: the rows of the head."""
+        """Registered names in the order of their indices."""
         return tuple(sorted(self.indices, key=self.indices.__getitem__))
 
     @property

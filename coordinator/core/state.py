@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from coordinator.core import entries
 from coordinator.core.records import Counted, Desired, Device, Model, Stage
 from coordinator.core.registry import ClassRegistry
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 
 
 @dataclass
@@ -53,3 +53,16 @@ class State:
             return ()
         lineage = self.lineage.frozen.digest
         return tuple(sorted(i for i, item in self.counted.items() if item.lineage == lineage))
+
+    def learned_names(self) -> tuple[ClassName, ...]:
+        """Return the classes with images in the sum, in the order of their indices: a head's rows.
+
+        A class that was named but has no images yet has no row: its scores would be zero, which
+        can be the largest.
+        """
+        learned = {
+            self.classes.resolve(name)
+            for index in self.inputs()
+            for name in self.counted[index].samples
+        }
+        return tuple(name for name in self.classes.names if name in learned)

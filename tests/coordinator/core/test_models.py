@@ -34,7 +34,7 @@ def with_closed_stage() -> Bench:
     bench = Bench(RULES)
     bench.begin("dev-1", "dev-2")
     bench.give("dev-1", contribution("a"))
-    bench.give("dev-2", contribution("b"))
+    bench.give("dev-2", contribution("b", samples={"dog": 2}))
     bench.wait(1)
     return bench
 
@@ -57,6 +57,20 @@ def test_closing_a_stage_asks_for_a_model_of_everything_held() -> None:
     assert recipe.version == 1
     assert [item.index for item in recipe.inputs] == list(bench.core.state.inputs())
     assert recipe.class_names == names("cat", "dog")
+
+
+def test_a_class_without_images_has_no_row_and_leads_to_no_new_model() -> None:
+    bench = with_model()
+    bench.command(commands.OpenStage(class_names=names("eel")))
+    assert bench.wait(100) == []
+    bench.give("dev-1", contribution("e", stage=2, samples={"eel": 1}))
+    assert wanted(bench.wait(100)).class_names == names("cat", "dog", "eel")
+
+
+def test_a_merge_of_classes_leads_to_a_new_model() -> None:
+    bench = with_model()
+    bench.command(commands.MergeClasses(source=names("dog")[0], target=names("cat")[0]))
+    assert wanted(bench.wait(100)).class_names == names("cat")
 
 
 def test_one_model_is_made_at_a_time_and_not_twice_from_the_same_inputs() -> None:
