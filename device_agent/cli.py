@@ -26,7 +26,7 @@ NOT_RUNNING = 3
 
 
 @app.command()
-def init(
+def init(  # noqa: PLR0913 - each is one option of the command line
     device: Annotated[str, typer.Option(help="Name of this device, unique in the fleet.")],
     fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
     broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
@@ -34,6 +34,9 @@ def init(
     password_file: Annotated[
         str | None, typer.Option(help="File with this device's broker password, one line.")
     ] = None,
+    data: Annotated[
+        str, typer.Option(help="Folder of class-named folders; relative to --home or absolute.")
+    ] = "data",
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
@@ -42,6 +45,7 @@ def init(
         fleet=FleetId(fleet),
         host=broker_host,
         port=broker_port,
+        data_folder=data,
         password_file=password_file,
     )
     path = write_home(home, new)
