@@ -26,7 +26,7 @@ NOT_RUNNING = 3
 
 
 @app.command()
-def init(  # noqa: PLR0913 - each is one option of the command line
+def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     device: Annotated[str, typer.Option(help="Name of this device, unique in the fleet.")],
     fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
     broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
