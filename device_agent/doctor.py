@@ -26,6 +26,7 @@ OLDEST_PYTHON = (3, 10)
 LITTLE_SPACE = 500 << 20
 """Free bytes below which a model or a payload may not fit."""
 BROKER_SECONDS = 8.0
+"""How long to wait for the broker: enough to try both versions of MQTT."""
 JETSON_FILE = Path("/etc/nv_tegra_release")
 
 Verdict = Literal["ok", "note", "missing"]
@@ -41,8 +42,8 @@ class Finding:
     way_out: str = ""
 
 
-def examine(home_folder: Path, broker_seconds: float = BROKER_SECONDS) -> list[Finding]:
-    """Look at everything that an agent needs; the broker is tried for `broker_seconds`."""
+def examine(home_folder: Path) -> list[Finding]:
+    """Look at everything that an agent needs; the broker is tried for a few seconds."""
     findings = [_python(), _numpy()]
     try:
         home = AgentHome.open(home_folder)
@@ -52,7 +53,7 @@ def examine(home_folder: Path, broker_seconds: float = BROKER_SECONDS) -> list[F
         return [*findings, _runtime(DEFAULT_PROVIDERS), *_methods(), settings]
     findings += [_runtime(home.settings.model.providers), *_methods()]
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
-    findings += [_broker(home, broker_seconds), *_folders(home), _space(home)]
+    findings += [_broker(home), *_folders(home), _space(home)]
     return findings
 
 
@@ -141,7 +142,7 @@ def _feature_command(feature: str) -> str:
     return f"pip install '{extra}'"
 
 
-def _broker(home: AgentHome, seconds: float) -> Finding:
+def _broker(home: AgentHome) -> Finding:
     """Connect under a name of its own, so that a running agent is not pushed out."""
     broker = home.settings.broker
     about = f"broker {broker.host}:{broker.port}"
@@ -149,7 +150,7 @@ def _broker(home: AgentHome, seconds: float) -> Finding:
         connection = mqtt_connect(home)("doctor", None)
         connection.start()
         try:
-            connection.wait_connected(seconds)
+            connection.wait_connected(BROKER_SECONDS)
         finally:
             connection.stop()
     except (SettingsError, TransportError) as error:

@@ -20,7 +20,7 @@ from schemas.presence import CoordinatorBirth, CoordinatorDeath, Welcome
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
 from tests.device_agent import making, models
-from transport.interface import Outgoing, Received
+from transport.interface import Connection, Outgoing, Received
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
 
@@ -42,17 +42,20 @@ _Body = TypeVar("_Body", bound=Message)
 class ScriptedCoordinator:
     """Sends what it is told to, remembers what arrived."""
 
-    def __init__(self, broker: InMemoryBroker) -> None:
+    def __init__(self, connect: Callable[[str], Connection]) -> None:
         self.sender = Sender(FLEET, DeviceId(COORDINATOR), BootId.fresh())
-        self.connection = broker.connection("coordinator", user="coordinator")
+        self.connection = connect("coordinator")
         self.connection.subscribe(*TOPICS.from_every_device("state", "msg", "hb"))
         self.connection.start()
+        self.connection.wait_connected(SECONDS)
         data_sender = Sender(FLEET, DeviceId(COORDINATOR), BootId.fresh())
-        self.exchange = BlockExchange(
-            broker.connection("coordinator.data", user="coordinator"), TOPICS, data_sender
-        )
+        self.exchange = BlockExchange(connect("coordinator.data"), TOPICS, data_sender)
         self.exchange.start()
         self.arrived: list[Envelope] = []
+
+    @classmethod
+    def in_memory(cls, broker: InMemoryBroker) -> "ScriptedCoordinator":
+        return cls(lambda name: broker.connection(name, user="coordinator"))
 
     def stop(self) -> None:
         self.connection.stop()

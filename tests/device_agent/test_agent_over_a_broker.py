@@ -29,7 +29,7 @@ def broker() -> InMemoryBroker:
 
 @pytest.fixture
 def coordinator(broker: InMemoryBroker) -> Iterator[ScriptedCoordinator]:
-    scripted = ScriptedCoordinator(broker)
+    scripted = ScriptedCoordinator.in_memory(broker)
     yield scripted
     scripted.stop()
 
@@ -323,7 +323,7 @@ def test_stopping_leaves_a_retained_death_of_this_boot(
     body, envelope = coordinator.wait_for(Death)
     assert envelope.header.boot == birth.header.boot
     assert body.reason == "stopped"
-    late = ScriptedCoordinator(broker)
+    late = ScriptedCoordinator.in_memory(broker)
     assert late.wait_for(Death)[1].header.boot == birth.header.boot
     late.stop()
 
@@ -385,7 +385,7 @@ def test_lost_doubled_and_reordered_messages_change_nothing(home: Path) -> None:
     from transport.faults import Faults
 
     broker = InMemoryBroker(faults=Faults(seed=3, drop=0.2, duplicate=0.3, reorder=0.3))
-    coordinator = ScriptedCoordinator(broker)
+    coordinator = ScriptedCoordinator.in_memory(broker)
     running = RunningAgent(broker, home)
     assignment = stsa_assignment()[0]
     coordinator.exchange.serve(models.lineage().frozen)

@@ -126,9 +126,8 @@ def test_a_power_cut_while_going_back_leaves_the_old_or_the_new_model(
     slots = Slots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
-    with power_cut_before(step, monkeypatch):
-        with suppress(PowerCutError):
-            slots.go_back()
+    with power_cut_before(step, monkeypatch), suppress(PowerCutError):
+        slots.go_back()
     after = Slots(tmp_path)
     assert after.active() in (slot(1), slot(2))
     if after.active() == slot(2):

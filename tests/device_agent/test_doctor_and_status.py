@@ -1,0 +1,221 @@
+"""`agent doctor` and `agent status`: findings with a way out, and lines for people."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from device_agent import doctor
+from device_agent.cli import NOT_RUNNING, app
+from device_agent.errors import MissingError
+from device_agent.home import AgentHome
+from device_agent.report import finding_lines, status_lines
+from device_agent.status import Status, is_running, read_status, write_status
+from schemas.values import Digest
+from tests.device_agent import models
+from tests.device_agent.scripted import write_settings
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> AgentHome:
+    return write_settings(tmp_path / "home")
+
+
+@pytest.fixture(autouse=True)
+def a_machine_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "BROKER_SECONDS", 0.2)
+    monkeypatch.setattr(doctor, "has_gpu", lambda: False)
+    monkeypatch.setattr(doctor, "jetson_release", lambda: None)
+
+
+def finding(home: AgentHome, about: str) -> doctor.Finding:
+    (found,) = [item for item in doctor.examine(home.folder) if about in item.about]
+    return found
+
+
+def test_a_broker_that_is_away_is_told_with_its_address(home: AgentHome) -> None:
+    found = finding(home, "broker")
+    assert found.verdict == "missing"
+    assert "127.0.0.1:1883" in found.about
+    assert "[broker]" in found.way_out
+
+
+def test_folders_are_counted(home: AgentHome) -> None:
+    assert finding(home, "data folder").verdict == "note"
+    models.put_pictures(home.data_folder, "dark", 1, 2)
+    assert "2 images in 1 class folders" in finding(home, "data folder").text
+    assert finding(home, "evaluation folder").way_out.startswith("mkdir -p ")
+
+
+def test_a_missing_onnx_runtime_is_told_with_the_command(
+    home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing():
+        raise MissingError("onnxruntime: not installed")
+
+    monkeypatch.setattr(doctor, "describe_runtime", missing)
+    found = finding(home, "onnxruntime")
+    assert (found.verdict, found.way_out) == ("missing", "pip install 'fleetledger[cpu]'")
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "command"),
+    [
+        (None, False, "pip install 'fleetledger[cpu]'"),
+        (None, True, "pip install 'fleetledger[gpu]'"),
+        ("R36", True, "pip install onnxruntime-gpu --index-url https://pypi.jetson-ai-lab.io/jp6"),
+        ("R35", True, "install NVIDIA's onnxruntime-gpu wheel for Jetson Linux R35"),
+    ],
+)
+def test_each_kind_of_device_has_its_own_command(
+    monkeypatch: pytest.MonkeyPatch, release: str | None, gpu: bool, command: str
+) -> None:
+    monkeypatch.setattr(doctor, "has_gpu", lambda: gpu)
+    monkeypatch.setattr(doctor, "jetson_release", lambda: release)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert doctor.runtime_command().startswith(command)
+
+
+def test_a_gpu_that_is_not_used_is_noted(home: AgentHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "has_gpu", lambda: True)
+    monkeypatch.setattr(doctor, "describe_runtime", lambda: ("1.20", ("CPUExecutionProvider",)))
+    found = finding(home, "onnxruntime")
+    assert (found.verdict, found.text) == (
+        "note",
+        "1.20, will try CPUExecutionProvider; there is a GPU",
+    )
+    assert "fleetledger[gpu]" in found.way_out
+
+
+def test_the_release_of_a_jetson_is_read_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    file = tmp_path / "nv_tegra_release"
+    assert doctor.jetson_release(file) is None
+    file.write_text("# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\n")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert doctor.jetson_release(file) == "R36"
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert doctor.jetson_release(file) is None
+
+
+def test_every_phase_of_every_method_is_judged(
+    home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert finding(home, "stsa, phase learn").verdict == "ok"
+    monkeypatch.setattr(
+        doctor, "find_spec", lambda name: None if name == "onnxruntime" else object()
+    )
+    found = finding(home, "stsa, phase learn")
+    assert (found.verdict, found.text) == ("missing", "needs onnxruntime")
+    assert found.way_out == "pip install 'fleetledger[cpu]'"
+
+
+def test_settings_that_cannot_be_read_are_a_finding_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text("device = ")
+    found = doctor.examine(tmp_path)[-1]
+    assert (found.about, found.verdict) == ("settings", "missing")
+    assert "agent.toml" in found.text
+
+
+def test_little_space_is_a_finding(home: AgentHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert finding(home, "disk").verdict == "ok"
+    monkeypatch.setattr(doctor, "LITTLE_SPACE", 1 << 60)
+    assert finding(home, "disk").verdict == "missing"
+
+
+def test_findings_are_printed_with_their_way_out() -> None:
+    found = doctor.Finding("disk", "missing", "3 MiB free", "free 500 MiB")
+    assert list(finding_lines([found])) == [
+        "MISSING disk: 3 MiB free",
+        "        -> free 500 MiB",
+    ]
+
+
+def test_doctor_fails_when_something_is_missing(home: AgentHome) -> None:
+    done = CliRunner().invoke(app, ["doctor", "--home", str(home.folder)])
+    assert done.exit_code == 1
+    assert "MISSING broker" in done.output
+
+
+def status_of(home: AgentHome, process: int = 1, **changes) -> Status:
+    values = {
+        "device": home.settings.device,
+        "fleet": home.settings.fleet,
+        "process": process,
+        "written_ns": time.time_ns(),
+        "connected": True,
+        "coordinator": True,
+        "stage": 2,
+        "provider": "CPUExecutionProvider",
+        "active_version": 3,
+        "active_manifest": Digest.of(b"manifest"),
+        "model_state": "version 4 rolled back: scores stray",
+        "parts": {"accepted": 2, "waiting": 1},
+        "counted_images": 9,
+        "images_on_disk": 10,
+        "outbox": 1,
+        "dead_letters": 1,
+        "refusals": ("stage: 7 was never opened",),
+        "waiting_classes": {"owl": 4},
+        "problems": ("cat/1.png: the picture is damaged",),
+        "resident_mib": 88.25,
+        "bytes_up": 1000,
+        "bytes_down": 2000,
+        **changes,
+    }
+    return Status.model_validate(values)
+
+
+def test_status_is_told_in_lines(home: AgentHome) -> None:
+    text = "\n".join(status_lines(status_of(home), age=1.0, running=True))
+    for words in (
+        "bench-3 of fleet workshop: running",
+        "2 accepted, 1 waiting",
+        "1 without a receipt, 1 refused",
+        "version 3 (" + Digest.of(b"manifest").short,
+        "version 4 rolled back: scores stray",
+        "88.2 MiB resident",
+        "4 owl",
+        "stage: 7 was never opened",
+        "cat/1.png: the picture is damaged",
+    ):
+        assert words in text
+
+
+def test_what_is_written_can_be_read_and_half_a_file_is_none(home: AgentHome) -> None:
+    status = status_of(home)
+    write_status(home.status_file, status)
+    assert read_status(home.status_file) == status
+    home.status_file.write_text('{"device": ')
+    assert read_status(home.status_file) is None
+
+
+def test_status_says_when_no_agent_runs(home: AgentHome) -> None:
+    asked = ["status", "--home", str(home.folder)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == NOT_RUNNING
+    assert "no agent has run here yet" in done.output
+    write_status(home.status_file, status_of(home, process=2**22 + 1))
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == NOT_RUNNING
+    assert "NOT RUNNING" in done.output
+
+
+def test_status_of_a_running_agent(home: AgentHome) -> None:
+    write_status(home.status_file, status_of(home))
+    assert is_running(status_of(home))
+    done = CliRunner().invoke(app, ["status", "--home", str(home.folder)])
+    assert (done.exit_code, "running" in done.output) == (0, True)
+    done = CliRunner().invoke(app, ["status", "--home", str(home.folder), "--json"])
+    assert json.loads(done.output)["resident_mib"] == 88.25
+
+
+def test_a_status_that_is_old_is_of_an_agent_that_hangs(home: AgentHome) -> None:
+    old = status_of(home, written_ns=time.time_ns() - 60 * 10**9)
+    write_status(home.status_file, old)
+    done = CliRunner().invoke(app, ["status", "--home", str(home.folder)])
+    assert done.exit_code == NOT_RUNNING
