@@ -123,13 +123,13 @@ class Devices:
         live = self._live.device(device)
         live.boot = boot
         live.pending.clear()
-        recorded = Decision()
-        if self._state.devices[device].boot != boot:
-            body = entries.DeviceBorn(
-                boot=boot, installation=birth.installation, capabilities=birth.capabilities
-            )
-            recorded = record_for(device, body)
-        return recorded + self._running(device, birth) + self._greet(device)
+        if self._state.devices[device].boot == boot:
+            # Known already, and perhaps retained by the broker since the device had another model.
+            return self._greet(device)
+        body = entries.DeviceBorn(
+            boot=boot, installation=birth.installation, capabilities=birth.capabilities
+        )
+        return record_for(device, body) + self._running(device, birth) + self._greet(device)
 
     def _running(self, device: DeviceId, birth: Birth) -> Decision:
         """Record the model that a device says it runs, if its own report of it was lost."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from coordinator.core import commands, inputs
 from coordinator.core.requests import ExportHead, Request, SolveHead
 from coordinator.core.rules import ModelRules, Rules, StageRules
+from schemas.envelope import Sender
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import Birth
 from schemas.reports import ClassResult, Evaluation
 from schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import (
     CAPABLE,
+    FLEET,
     Bench,
     contribution,
     exported,
@@ -210,8 +212,28 @@ def test_a_lost_report_is_made_up_by_the_next_birth() -> None:
         active_version=1,
         active_manifest=exported(1).manifest.digest,
     )
+    bench.senders[DeviceId("dev-2")] = Sender(FLEET, DeviceId("dev-2"), BootId.fresh())
     bench.message("dev-2", birth)
     assert bench.core.state.devices[DeviceId("dev-2")].active_version == 1
+
+
+def test_a_retained_birth_says_nothing_new_about_the_model() -> None:
+    """The broker gives it again after every reconnect, however old it is by then."""
+    bench = with_model()
+    bench.senders[DeviceId("dev-1")] = Sender(FLEET, DeviceId("dev-1"), BootId.fresh())
+    birth = Birth(
+        installation=BootId("0123456789abcdef"),
+        capabilities=CAPABLE,
+        active_version=1,
+        active_manifest=exported(1).manifest.digest,
+    )
+    bench.message("dev-1", birth)
+    second_model(bench)
+    bench.message("dev-1", status(bench, 2, "active"))
+    size = bench.core.state.size
+    bench.message("dev-1", birth)
+    assert bench.core.state.devices[DeviceId("dev-1")].active_version == 2
+    assert bench.core.state.size == size
 
 
 def test_an_evaluation_is_recorded_once_per_version() -> None:
