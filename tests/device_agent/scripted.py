@@ -1,5 +1,6 @@
 """A coordinator that does what a test says, and an agent in a thread, over the in-memory broker."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -10,13 +11,14 @@ from device_agent.core.state import Rules
 from device_agent.home import AgentHome
 from device_agent.running import build_agent
 from device_agent.shell import Agent
+from methods.registry import load_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, HeldPart
 from schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
 from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.offers import Offer
-from schemas.presence import CoordinatorBirth, CoordinatorDeath, Welcome
+from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, Welcome
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
 from tests.device_agent import making, models
@@ -161,3 +163,23 @@ def eventually(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end, "it did not become true"
         time.sleep(0.01)
+
+
+def settle(folder: Path) -> None:
+    for path in folder.rglob("*.png"):
+        os.utime(path, (1_000_000, 1_000_000))
+
+
+def stsa_assignment(form: str = "compact", **details):
+    """An assignment of the real method over the 64 pixels themselves."""
+    half = load_coordinator("stsa")
+    own = half.assign({"map": "none", "form": form}, 64)
+    return models.assignment(**details).model_copy(
+        update={"settings": own.model_dump(mode="json")}
+    ), own
+
+
+def greet(coordinator: ScriptedCoordinator, *held, next_part: int = 0) -> None:
+    coordinator.be_born()
+    _, envelope = coordinator.wait_for(Birth)
+    coordinator.welcome(envelope.header.boot, *held, next_part=next_part)

@@ -16,8 +16,13 @@ from schemas.presence import Birth, Death
 from schemas.reports import Evaluation
 from schemas.values import DeviceId
 from tests.device_agent import models, scripted
-from tests.device_agent.scripted import ScriptedCoordinator, eventually
-from tests.device_agent.test_agent_over_a_broker import greet, settle, stsa_assignment
+from tests.device_agent.scripted import (
+    ScriptedCoordinator,
+    eventually,
+    greet,
+    settle,
+    stsa_assignment,
+)
 from transport.brokers import MosquittoBroker
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
