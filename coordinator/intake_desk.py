@@ -6,7 +6,7 @@ Nothing is stored before the digest, the size and the method's own checks are ri
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,14 +55,24 @@ class IntakeDesk:
         self._check = check
         folder.mkdir(parents=True, exist_ok=True)
 
-    def take(self, request: TakePayload) -> None:
-        """Begin to take a payload in; the workshop's results tell how it ended."""
-        offer = request.contribution.offer
-        if offer is None:
-            self._workshop.payload_job(lambda: self._judge(request, request.attachment))
-            return
+    def take(self, requests: Sequence[TakePayload]) -> None:
+        """Begin to take payloads in; the workshop's results tell how each ended."""
+        # One job for all that came attached: handing a small payload to another thread alone
+        # costs as much as its check.
+        attached = [request for request in requests if request.contribution.offer is None]
+        if attached:
+            self._workshop.payload_job(
+                lambda: [self._judge(request, request.attachment) for request in attached]
+            )
+        for request in requests:
+            if request.contribution.offer is not None:
+                self._take_offered(request, request.contribution.offer)
+
+    def _take_offered(self, request: TakePayload, offer: Offer) -> None:
         if self._store.has(offer.digest):
-            self._workshop.payload_job(lambda: self._judge(request, self._store.get(offer.digest)))
+            self._workshop.payload_job(
+                lambda: [self._judge(request, self._store.get(offer.digest))]
+            )
             return
         destination = self._folder / offer.digest
         future = self._fetcher.fetch(offer, destination, request.device, seconds=FETCH_SECONDS)
@@ -75,11 +85,17 @@ class IntakeDesk:
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
-        self._workshop.payload_job(lambda: self._judge_file(request, fetched.result()))
+        self._workshop.payload_job(lambda: [self._judge_file(request, fetched.result())])
 
     def _judge_file(self, request: TakePayload, path: Path) -> Finished:
         try:
-            return self._judge(request, path.read_bytes())
+            payload = path.read_bytes()
+        except FileNotFoundError:
+            # Offered twice, and the other fetch of the same file was judged in between.
+            reason = "was taken in by another request at the same time; offer it again"
+            return Finished(PayloadMissing(request.device, request.contribution, reason))
+        try:
+            return self._judge(request, payload)
         finally:
             path.unlink(missing_ok=True)
 

@@ -115,6 +115,7 @@ class Shell:
             return
         for message in group.messages:
             self._parts.connection.acknowledge(message)
+        self._parts.desk.take([item for item in requests if isinstance(item, TakePayload)])
         for request in requests:
             self._carry_out(request)
         answer_operator(self._parts.inbox, requests)
@@ -192,12 +193,10 @@ class Shell:
                 self._send(request)
             case AnnounceCoordinator(ledger_size):
                 self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
-            case TakePayload():
-                parts.desk.take(request)
             case SolveHead():
-                parts.workshop.model_job(lambda: parts.maker.solve(request))
+                parts.workshop.model_job(lambda: [parts.maker.solve(request)])
             case ExportHead():
-                parts.workshop.model_job(lambda: parts.maker.export(request))
+                parts.workshop.model_job(lambda: [parts.maker.export(request)])
             case AnswerOperator(_, done, text):
                 log.info("operator: %s%s", "" if done else "refused: ", text)
 

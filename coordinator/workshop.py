@@ -1,13 +1,13 @@
 """Work that takes longer than a message may wait: checking payloads, solving, exporting.
 
 Jobs run on two threads, one for payloads and one for models, so that a long solve does not keep
-receipts waiting. Each job ends in an input for the core; results wait until the shell takes them.
+receipts waiting. Each job ends in inputs for the core; results wait until the shell takes them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -26,6 +26,9 @@ class Finished:
     small_blobs: dict[Digest, bytes] = field(default_factory=dict)
 
 
+Job = Callable[[], Sequence[Finished]]
+
+
 class Workshop:
     """Two threads and a queue of results; `on_finished` wakes whoever waits for results."""
 
@@ -33,19 +36,19 @@ class Workshop:
         self._on_finished = on_finished
         self._payloads = ThreadPoolExecutor(1, "payloads")
         self._models = ThreadPoolExecutor(1, "models")
-        self._results: SimpleQueue[Finished] = SimpleQueue()
+        self._results: SimpleQueue[Sequence[Finished]] = SimpleQueue()
         self._broken: SimpleQueue[BaseException] = SimpleQueue()
 
-    def payload_job(self, job: Callable[[], Finished]) -> None:
+    def payload_job(self, job: Job) -> None:
         """Run a job on the payload thread."""
         self._payloads.submit(job).add_done_callback(self._done)
 
-    def model_job(self, job: Callable[[], Finished]) -> None:
+    def model_job(self, job: Job) -> None:
         """Run a job on the model thread."""
         self._models.submit(job).add_done_callback(self._done)
 
-    def put(self, finished: Finished) -> None:
-        """Add a result that some other thread came by."""
+    def put(self, *finished: Finished) -> None:
+        """Add results that some other thread came by."""
         self._results.put(finished)
         self._on_finished()
 
@@ -58,7 +61,7 @@ class Workshop:
             pass  # no job broke
         while len(taken) < _MOST_AT_ONCE:
             try:
-                taken.append(self._results.get_nowait())
+                taken.extend(self._results.get_nowait())
             except Empty:
                 break
         return taken
@@ -68,12 +71,12 @@ class Workshop:
         self._payloads.shutdown(wait=True, cancel_futures=True)
         self._models.shutdown(wait=True, cancel_futures=True)
 
-    def _done(self, job: Future[Finished]) -> None:
+    def _done(self, job: Future[Sequence[Finished]]) -> None:
         if job.cancelled():
             return
         error = job.exception()
         if error is None:
-            self.put(job.result())
+            self.put(*job.result())
         else:
             self._broken.put(error)
             self._on_finished()

@@ -49,11 +49,7 @@ class Intake:
             )
         pending.add((body.key, body.revision))
         assert self._state.lineage is not None
-        return ask(
-            TakePayload(
-                device, body, attachment, self._state.lineage, self._state.classes.accepted_names
-            )
-        )
+        return ask(TakePayload(device, body, attachment, self._state.lineage))
 
     def payload_stored(self, device: DeviceId, body: Contribution, now_ns: int) -> Decision:
         """Write the entry of a checked and stored payload, if the rules still allow it."""

@@ -37,7 +37,6 @@ class TakePayload:
     contribution: Contribution
     attachment: bytes
     lineage: BackboneImported
-    class_names: tuple[ClassName, ...]
 
 
 @dataclass(frozen=True)
