@@ -21,6 +21,8 @@ class Models:
         self._rules = rules
         self._state = state
         self._live = live
+        self._weighed_size: int | None = None
+        self._waits = False
 
     def look(self, now_ns: int) -> Decision:
         """Ask for the export of a solved head, or for a new head if it is time for one."""
@@ -32,7 +34,7 @@ class Models:
             return ask(
                 ExportHead(newest.solved, newest.solved_index, newest.solved_ns, newest.lineage)
             )
-        if not self._waiting() or not self._due(now_ns):
+        if self._resting(now_ns) or not self._waiting() or not self._due(now_ns):
             return Decision()
         self._live.making_model = True
         self._live.last_model_ns = now_ns
@@ -122,7 +124,17 @@ class Models:
             )
         return model.exported
 
+    def _resting(self, now_ns: int) -> bool:
+        """Whether no model is due whatever came, so that nobody needs to go through it all."""
+        return self._live.last_model_ns is not None and not self._due(now_ns)
+
     def _waiting(self) -> bool:
+        """Whether a model of what is held now would differ; the same until the next entry."""
+        if self._weighed_size != self._state.size:
+            self._weighed_size, self._waits = self._state.size, self._differs()
+        return self._waits
+
+    def _differs(self) -> bool:
         """Whether a model of what is held now would differ from the last one, made or failed."""
         inputs, names = self._state.inputs(), self._state.learned_names()
         if not inputs:
@@ -137,17 +149,20 @@ class Models:
         )
 
     def _due(self, now_ns: int) -> bool:
-        stage = self._state.stages[self._state.current_stage or 1]
-        newest = self._state.newest_model
-        closed_since = stage.closed_index is not None and (
-            newest is None or newest.solved_index < stage.closed_index
-        )
-        if closed_since and self._state.failed is None:
+        if self._closed_since() and self._state.failed is None:
             return True
         last = self._live.last_model_ns
         if last is None:
             last = self._live.last_model_ns = now_ns
         return now_ns - last >= self._rules.solve_every_seconds * NANOSECONDS
+
+    def _closed_since(self) -> bool:
+        """Whether the newest stage was closed after the newest model was solved."""
+        stage = self._state.stages.get(self._state.current_stage or 0)
+        if stage is None or stage.closed_index is None:
+            return False
+        newest = self._state.newest_model
+        return newest is None or newest.solved_index < stage.closed_index
 
     def _recipe(self) -> SolveHead:
         state = self._state

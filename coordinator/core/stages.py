@@ -83,11 +83,13 @@ class Stages:
         age = (now_ns - stage.opened_ns) / NANOSECONDS
         if age >= self._rules.deadline_seconds:
             return f"deadline of {self._rules.deadline_seconds:g} s"
-        answered, expected = self.answered_and_expected(number)
-        if stage.last_answer_ns is None or answered < math.ceil(self._rules.quorum * expected):
+        if stage.last_answer_ns is None:
             return ""
         quiet = (now_ns - stage.last_answer_ns) / NANOSECONDS
         if quiet < self._rules.quiet_seconds:
+            return ""
+        answered, expected = self.answered_and_expected(number)
+        if answered < math.ceil(self._rules.quorum * expected):
             return ""
         return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
 
