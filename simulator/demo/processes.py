@@ -7,13 +7,11 @@ watched like the others and stopped after them.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,10 +20,10 @@ from typing_extensions import Self
 
 from simulator.errors import ProcessDiedError
 from transport.brokers import Broker
+from transport.brokers.lifeline import end_with_parent
 
 STOP_SECONDS = 5.0
 TAIL_LINES = 8
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -75,7 +73,7 @@ class Children:
                 stderr=subprocess.STDOUT,
                 env=child_environment(),
                 start_new_session=True,  # Ctrl-C reaches us alone, and we stop them in order
-                preexec_fn=_end_with_parent(),  # noqa: PLW1509 - one system call, no locks
+                preexec_fn=end_with_parent(),  # noqa: PLW1509 - one system call, no locks
             )
         child = Child(name, process, path)
         self.running.append(child)
@@ -147,15 +145,3 @@ def _tail(log: Path) -> str:
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     if process.poll() is None:
         os.killpg(process.pid, number)
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    """Return what makes a child get SIGTERM when its parent dies; None off Linux."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
-
-    def set_signal() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-
-    return set_signal

@@ -127,12 +127,11 @@ def test_amqtt_refuses_a_client_id_that_belongs_to_another(tmp_path: Path) -> No
             thief.stop()
 
 
-def test_amqtt_ends_when_its_parent_dies(tmp_path: Path) -> None:
-    if not EmbeddedBroker.is_installed():
-        pytest.skip("amqtt is not installed")
+def test_it_ends_when_its_parent_dies(broker: Broker, tmp_path: Path) -> None:
+    name = type(broker).__name__
     program = (
-        "import sys, time; from pathlib import Path; from transport.brokers import EmbeddedBroker\n"
-        f"broker = EmbeddedBroker(Path({str(tmp_path)!r}), ['dev-a']); broker.start()\n"
+        f"import sys, time; from pathlib import Path; from transport.brokers import {name}\n"
+        f"broker = {name}(Path({str(tmp_path / 'child')!r}), ['dev-a']); broker.start()\n"
         "print(broker._process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:

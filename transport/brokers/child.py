@@ -19,6 +19,7 @@ from typing_extensions import Self
 from schemas.envelope import COORDINATOR
 from schemas.errors import InvalidValueError
 from schemas.values import DeviceId
+from transport.brokers.lifeline import end_with_parent
 from transport.brokers.readiness import accepts
 from transport.errors import BrokerStartError
 
@@ -138,6 +139,7 @@ class ChildBroker(abc.ABC):
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=end_with_parent(),  # noqa: PLW1509 - one system call, no locks
             )
 
     def _becomes_ready(self) -> bool:
