@@ -1,7 +1,8 @@
 """The coordinator's shell over a connection: gathers inputs, lets the engine commit, carries out.
 
-One thread owns the engine. A group is what has come within a few milliseconds; messages are
-acknowledged to the broker after the group is committed, and only then are requests carried out.
+One thread owns the engine. A group is what came while the group before it was committed, so groups
+grow with the load; messages are acknowledged to the broker after the group is committed, and only
+then are requests carried out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ from transport.interface import Connected, Connection, Disconnected, Outgoing, P
 log = logging.getLogger("coordinator")
 
 GROUP_MESSAGES = 64
-GROUP_SECONDS = 0.02
 TICK_SECONDS = 0.2
 OPERATOR_SECONDS = 0.1
 _RETRY_COMMIT_SECONDS = 1.0

@@ -64,6 +64,8 @@ class Workshop:
                 taken.extend(self._results.get_nowait())
             except Empty:
                 break
+        if not self._results.empty():
+            self._on_finished()  # wakes came together into one, and the rest must not wait for more
         return taken
 
     def stop(self) -> None:
