@@ -33,13 +33,13 @@ class Installer:
             manifest = self._host.manifest(desired.manifest.digest)
             _check_offer(desired, manifest)
             self._test(manifest)
+            self._slots.install(Slot.of(manifest))
         except DamagedError as error:
             return inputs.FileDamaged(error.digest)
         except SelfTestError as error:
             return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
         except ModelError as error:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
-        self._slots.install(Slot.of(manifest))
         other = self._slots.other()
         previous = other.version if other is not None else None
         return inputs.ModelInstalled(

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from device_agent.core.records import ActiveModel
+from device_agent.errors import ModelError
 from device_agent.store.blobs import sync_folder, write_durably
 from schemas.message import Strict
 from schemas.models import Manifest, Version
@@ -59,13 +60,21 @@ class Slots:
         return self._read(_opposite(self._active_name()))
 
     def install(self, slot: Slot) -> None:
-        """Make `slot` active and keep the former one; nothing happens if it is active already."""
+        """Make `slot` active and keep the former one; nothing happens if it is active already.
+
+        Raises `ModelError` when the disk refuses; the former one is active then.
+        """
         if slot == self.active():
             return
         name = _opposite(self._active_name())
-        if slot != self._read(name):
-            write_durably(self._path(name), slot.model_dump_json().encode("utf-8"))
-        self._point_at(name)
+        try:
+            if slot != self._read(name):
+                write_durably(self._path(name), slot.model_dump_json().encode("utf-8"))
+            self._point_at(name)
+        except OSError as error:
+            raise ModelError(
+                f"{self._folder}: the slot cannot be written: {error.strerror}; free some space"
+            ) from error
 
     def go_back(self) -> Slot | None:
         """Make the other slot active and forget this one; return what is active then, if anything.

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from device_agent.errors import DamagedError
+from device_agent.errors import DamagedError, StoreError
 from schemas.values import Digest
 
 PART = ".part"
@@ -39,9 +39,15 @@ class BlobFolder:
         )
 
     def put(self, data: bytes) -> Digest:
-        """Store `data` durably and return its digest."""
+        """Store `data` durably and return its digest; raise `StoreError` when the disk refuses."""
         digest = Digest.of(data)
-        write_durably(self.path(digest), data)
+        try:
+            write_durably(self.path(digest), data)
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: {len(data)} bytes cannot be written: {error.strerror}; free some "
+                "space"
+            ) from error
         return digest
 
     def check(self, digest: Digest) -> Path:

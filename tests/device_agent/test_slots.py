@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from device_agent.errors import ModelError
 from device_agent.slots import Slot, Slots
 from tests.device_agent import making
 
@@ -133,3 +134,19 @@ def test_a_power_cut_while_going_back_leaves_the_old_or_the_new_model(
     if after.active() == slot(2):
         assert after.go_back() == slot(1)
     assert after.active() == slot(1)
+
+
+def test_a_full_disk_while_switching_is_told_and_leaves_the_former_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = Slots(tmp_path)
+    slots.install(slot(1))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ModelError, match="No space left on device; free some space"):
+        slots.install(slot(2))
+    monkeypatch.undo()
+    assert slots.active() == slot(1)

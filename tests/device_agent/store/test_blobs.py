@@ -1,10 +1,11 @@
 """The folder of content-addressed files."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from device_agent.errors import DamagedError
+from device_agent.errors import DamagedError, StoreError
 from device_agent.store.blobs import BlobFolder
 from schemas.values import Digest
 
@@ -38,3 +39,14 @@ def test_cleaning_keeps_what_is_named_and_its_part_file(tmp_path: Path) -> None:
         (tmp_path / f"{digest}.part").write_bytes(b"half")
     assert blobs.clean({kept}) == {kept}
     assert {item.name for item in tmp_path.iterdir()} == {kept, f"{kept}.part"}
+
+
+def test_a_full_disk_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="7 bytes cannot be written: No space left"):
+        BlobFolder(tmp_path).put(b"payload")
