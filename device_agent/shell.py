@@ -40,7 +40,7 @@ from schemas.errors import SchemaError
 from schemas.presence import Death, Heartbeat
 from schemas.values import Digest
 from transport.block_source import BlockSource
-from transport.errors import BlockError, TransportError
+from transport.errors import BlockError, NotConnectedError, QueueFullError, TransportError
 from transport.interface import Connected, Connection, Disconnected, Problem, Received
 from transport.meter import Counts
 from transport.transfer import BlockExchange
@@ -80,6 +80,7 @@ class Agent:
         self._status_due = 0.0
         self._served: set[Digest] = set()
         self._problems: list[str] = []
+        self._farewell = "ended by an error"
 
     def run(self) -> None:
         """Connect, serve until `stop`, say goodbye."""
@@ -94,6 +95,7 @@ class Agent:
             self._give(inputs.Started(active, parts.blobs.digests()))
             while not self._stopping:
                 self._step()
+            self._farewell = "stopped"
         finally:
             self._end()
 
@@ -165,9 +167,11 @@ class Agent:
             case _:
                 try:
                     self._send(request)
-                except TransportError as error:
+                except (NotConnectedError, QueueFullError) as error:
                     # The rules send it again: letters and births by time, reports when welcomed.
                     log.info("not sent: %s", error)
+                except TransportError as error:
+                    self._note_problem(str(error))
 
     def _send(self, request: Request) -> None:
         mail = self._parts.mail
@@ -180,14 +184,17 @@ class Agent:
                 mail.send_contribution(body, self._parts.store.payload(letter), self._serve)
             case SendLetter(_, body):
                 mail.send("msg", body)
-            case SendHeartbeat(outbox, waiting):
-                mail.send("hb", self._heartbeat(outbox, waiting))
+            case SendHeartbeat():
+                mail.send("hb", self._heartbeat(request))
 
-    def _heartbeat(self, outbox: int, waiting: int) -> Heartbeat:
+    def _heartbeat(self, request: SendHeartbeat) -> Heartbeat:
         traffic = self.traffic()
         return Heartbeat(
-            outbox_length=outbox,
-            waiting_images=waiting,
+            welcomed=request.welcomed,
+            assignment_action=request.assignment_action,
+            desired_action=request.desired_action,
+            outbox_length=request.outbox_length,
+            waiting_images=request.waiting_images,
             resident_bytes=resident_bytes(),
             bytes_up=traffic.bytes_up,
             bytes_down=traffic.bytes_down,
@@ -242,7 +249,10 @@ class Agent:
 
     def _write_status(self) -> None:
         self._status_due = time.monotonic() + STATUS_SECONDS
-        write_status(self._parts.home.status_file, self._status())
+        try:
+            write_status(self._parts.home.status_file, self._status())
+        except OSError as error:
+            log.warning("no status: %s", error)
 
     def _status(self) -> Status:
         state, settings = self._parts.state, self._parts.home.settings
@@ -278,7 +288,7 @@ class Agent:
     def _end(self) -> None:
         parts = self._parts
         try:
-            parts.mail.send("state", Death(reason="stopped"), retain=True)
+            parts.mail.send("state", Death(reason=self._farewell), retain=True)
         except TransportError as error:
             log.info("no goodbye: %s", error)
         parts.control.stop()

@@ -61,9 +61,18 @@ class Death(Message):
 
 
 class Heartbeat(Message):
-    """Counters of a running agent, every few seconds; never stored in the ledger."""
+    """Counters of a running agent, every few seconds; never stored in the ledger.
+
+    It also says what the device has heard, so that the coordinator repeats what a broker lost.
+    """
 
     kind: ClassVar[str] = "heartbeat"
+    welcomed: bool
+    """Whether the coordinator's answer to this boot's birth has arrived."""
+    assignment_action: int | None = Field(default=None, ge=0)
+    """Action number of the assignment that the device has."""
+    desired_action: int | None = Field(default=None, ge=0)
+    """Action number of the desired model that the device has."""
     outbox_length: int = Field(ge=0)
     waiting_images: int = Field(ge=0)
     resident_bytes: int = Field(ge=0)

@@ -101,7 +101,13 @@ def example() -> Envelope:
     """Return the heartbeat that the page shows."""
     sender = Sender(FleetId("harbour"), DeviceId("crane-7"), BootId("0123456789abcdef"), 41)
     body = Heartbeat(
-        outbox_length=1, waiting_images=12, resident_bytes=98_566_144, bytes_up=71_204, bytes_down=0
+        welcomed=True,
+        assignment_action=17,
+        outbox_length=1,
+        waiting_images=12,
+        resident_bytes=98_566_144,
+        bytes_up=71_204,
+        bytes_down=0,
     )
     return sender.seal(body, sent_ms=1_795_219_200_000)
 

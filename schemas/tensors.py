@@ -78,15 +78,20 @@ class TensorFile:
 
 
 def encode_tensors(
-    tensors: Mapping[str, Array | PackedIntegers], metadata: Mapping[str, Any] | None = None
+    tensors: Mapping[str, Array | PackedIntegers],
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    compress: bool = True,
 ) -> bytes:
     """Return tensors and metadata (JSON values) as bytes, in the form the module describes.
 
-    Raises `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
+    Without `compress` the bytes depend on the tensors alone, not on the version of zstd. Raises `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
     """
     entries = {name: _entry(name, value) for name, value in tensors.items()}
     header = Header(entries, dict(metadata or {}))
     body = header.encode() + b"".join(_data(tensors[name]) for name in header.order)
+    if not compress:
+        return body
     packed = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(body)
     return packed if len(packed) <= MAX_COMPRESSED_SHARE * len(body) else body
 

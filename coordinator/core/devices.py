@@ -11,7 +11,7 @@ from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
-from coordinator.core.requests import Request, SendToDevice
+from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from schemas.assignments import Assignment
@@ -76,8 +76,7 @@ class Devices:
             case Death.kind:
                 return self._died(device, envelope.header.boot)
             case Heartbeat.kind:
-                self._live.device(device).heartbeat = envelope.read(Heartbeat)
-                return Decision()
+                return self._alive(device, envelope.header.boot, envelope.read(Heartbeat))
             case ModelStatus.kind:
                 return self._model_status(device, envelope.read(ModelStatus))
             case Evaluation.kind:
@@ -149,6 +148,21 @@ class Devices:
             live.boot = None
         return Decision()
 
+    def _alive(self, device: DeviceId, boot: BootId, heartbeat: Heartbeat) -> Decision:
+        """Repeat what the device should have heard by now and has not."""
+        live = self._live.device(device)
+        live.heartbeat = heartbeat
+        if live.boot != boot or not heartbeat.welcomed:
+            # Its birth or our answer was lost; our own birth makes it begin again.
+            return ask(AnnounceCoordinator(self._state.size))
+        repeated = Decision()
+        if _older(heartbeat.assignment_action, self._state.assignment_action):
+            repeated += self._assignment(device)
+        desired = self._state.desired_for(device)
+        if desired is not None and _older(heartbeat.desired_action, desired.action):
+            repeated += self._models.tell(device)
+        return repeated
+
     def _greet(self, device: DeviceId) -> Decision:
         boot = self._live.device(device).boot
         if boot is None:
@@ -218,3 +232,8 @@ class Devices:
             bytes_down=evaluation.bytes_down,
         )
         return record_for(device, body)
+
+
+def _older(known: int | None, current: int) -> bool:
+    """Whether the action that a device knows is not the current one."""
+    return known is None or known < current

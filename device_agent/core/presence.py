@@ -137,4 +137,12 @@ def heartbeat_due(state: State, now: float) -> Decision:
         return NOTHING_TO_DO
     waiting = sum(state.scanning.waiting.values())
     later = replace(presence, heartbeat_due=now + state.rules.heartbeat_seconds)
-    return change(later) + ask(SendHeartbeat(len(state.records.outbox), waiting))
+    records = state.records
+    heartbeat = SendHeartbeat(
+        outbox_length=len(records.outbox),
+        waiting_images=waiting,
+        welcomed=presence.welcomed,
+        assignment_action=records.assignment.action if records.assignment else None,
+        desired_action=records.desired.action if records.desired else None,
+    )
+    return change(later) + ask(heartbeat)

@@ -37,6 +37,9 @@ class SendHeartbeat:
 
     outbox_length: int
     waiting_images: int
+    welcomed: bool
+    assignment_action: int | None
+    desired_action: int | None
 
 
 @dataclass(frozen=True)

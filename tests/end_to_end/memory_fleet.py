@@ -30,6 +30,7 @@ RULES = Rules(
     letter_shortest=0.5,
     letter_longest=2.0,
     retry_shortest=0.5,
+    heartbeat_seconds=1.0,
     evaluates=True,
 )
 """Quick ones: the in-memory broker has no latency to be patient with."""

@@ -43,7 +43,9 @@ EXAMPLES: tuple[Message, ...] = (
         seen_checkpoint=SeenCheckpoint(size=3, root=DIGEST),
     ),
     Death(),
-    Heartbeat(outbox_length=0, waiting_images=3, resident_bytes=1, bytes_up=2, bytes_down=3),
+    Heartbeat(
+        welcomed=True, outbox_length=0, waiting_images=3, resident_bytes=1, bytes_up=2, bytes_down=3
+    ),
     Contribution(
         key=KEY,
         revision=1,

@@ -11,6 +11,7 @@ from schemas.presence import Heartbeat
 from tests.schemas.examples import EXAMPLES
 
 COUNTERS = {
+    "welcomed": True,
     "outbox_length": 1,
     "waiting_images": 2,
     "resident_bytes": 3,
@@ -52,8 +53,8 @@ def test_the_first_faults_are_told_and_the_rest_counted() -> None:
     with pytest.raises(SchemaError) as refusal:
         Heartbeat.read({})
     assert str(refusal.value) == (
-        "heartbeat: outbox_length: is missing; give it; waiting_images: is missing; give it; "
-        "resident_bytes: is missing; give it; and 2 more"
+        "heartbeat: welcomed: is missing; give it; outbox_length: is missing; give it; "
+        "waiting_images: is missing; give it; and 3 more"
     )
 
 

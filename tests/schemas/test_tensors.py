@@ -235,3 +235,10 @@ def test_spare_bits_of_a_packed_tensor_are_named():
 def test_a_tensor_may_not_take_the_name_of_the_metadata():
     with pytest.raises(TensorError, match="name"):
         encode_tensors({"__metadata__": np.zeros(1)})
+
+
+def test_without_compression_the_bytes_are_the_plain_body():
+    zeros = {"x": np.zeros(5000, np.uint8)}
+    plain_bytes = encode_tensors(zeros, compress=False)
+    assert plain_bytes == zstandard.decompress(encode_tensors(zeros))
+    assert not decode_tensors(plain_bytes, {"x": Expected("uint8", (5000,))}, LIMIT)["x"].any()

@@ -1,0 +1,72 @@
+"""A heartbeat says what the device has heard; what a broker lost is told again."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.requests import AnnounceCoordinator, Request
+from schemas.assignments import Assignment
+from schemas.models import DesiredModel
+from schemas.presence import Heartbeat
+from tests.coordinator.core.harness import Bench, sent
+from tests.coordinator.core.test_models import with_model
+
+
+def beat(
+    bench: Bench, *, welcomed: bool = True, assignment: int | None, desired: int | None
+) -> list[Request]:
+    return bench.message(
+        "dev-1",
+        Heartbeat(
+            welcomed=welcomed,
+            assignment_action=assignment,
+            desired_action=desired,
+            outbox_length=0,
+            waiting_images=0,
+            resident_bytes=1,
+            bytes_up=0,
+            bytes_down=0,
+        ),
+    )
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return with_model()
+
+
+def actions(bench: Bench) -> tuple[int, int]:
+    state = bench.core.state
+    assert state.desired is not None
+    return state.assignment_action, state.desired.action
+
+
+def test_a_device_that_has_heard_everything_is_told_nothing(bench: Bench) -> None:
+    assignment, desired = actions(bench)
+    assert beat(bench, assignment=assignment, desired=desired) == []
+
+
+def test_a_lost_assignment_is_sent_again(bench: Bench) -> None:
+    _, desired = actions(bench)
+    for known in (None, 0):
+        requests = beat(bench, assignment=known, desired=desired)
+        assert len(sent(requests, Assignment)) == 1
+        assert sent(requests, DesiredModel) == []
+
+
+def test_a_lost_desired_model_is_sent_again(bench: Bench) -> None:
+    assignment, _ = actions(bench)
+    requests = beat(bench, assignment=assignment, desired=None)
+    assert len(sent(requests, DesiredModel)) == 1
+    assert sent(requests, Assignment) == []
+
+
+def test_a_device_without_a_welcome_hears_that_the_coordinator_is_there(bench: Bench) -> None:
+    requests = beat(bench, welcomed=False, assignment=None, desired=None)
+    assert [type(request) for request in requests] == [AnnounceCoordinator]
+
+
+def test_a_device_whose_birth_was_lost_hears_that_the_coordinator_is_there(bench: Bench) -> None:
+    bench.core.live.devices.clear()
+    requests = beat(bench, assignment=None, desired=None)
+    assert [type(request) for request in requests] == [AnnounceCoordinator]
