@@ -12,6 +12,9 @@ from schemas.models import Preprocessing
 from schemas.offers import Offer
 from schemas.values import ClassName, Digest
 
+MAX_NAME_BYTES = 40_000
+"""Bytes of all class names together: an assignment lists them twice and must fit one header."""
+
 
 class Assignment(Message):
     """Retained per device; a higher action number replaces a lower one."""

@@ -8,6 +8,7 @@ from coordinator.core.models import Models
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
 from coordinator.errors import CommandError, UnknownClassError
+from schemas.envelope import COORDINATOR
 from schemas.values import ClassName
 
 
@@ -47,6 +48,10 @@ class Operator:
                 return self._models.back(), "the model before is desired; new models are held"
 
     def _admit(self, command: commands.AdmitDevice) -> Decision:
+        if command.device == COORDINATOR:
+            raise CommandError(
+                f"device: {str(command.device)!r} is the coordinator's own name; rename the device"
+            )
         if command.device in self._state.devices:
             return Decision()
         return record(entries.DeviceAdmitted(device=command.device), actor=entries.OPERATOR)

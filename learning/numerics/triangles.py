@@ -61,4 +61,5 @@ def symmetric(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar
 def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:
     """Return the diagonal of the matrix whose upper triangle is `triangle`."""
     row = np.arange(columns)
-    return triangle[row * columns - row * (row - 1) // 2]
+    entries: npt.NDArray[Scalar] = triangle[row * columns - row * (row - 1) // 2]
+    return entries

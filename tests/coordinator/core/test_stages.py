@@ -135,3 +135,19 @@ def test_a_device_admitted_after_its_birth_gets_its_assignment_when_it_is_admitt
     admitted = bench.command(commands.AdmitDevice(device=DeviceId("late")))
     assert admitted.done
     assert sent(bench.born("late"), Assignment)
+
+
+def test_more_names_than_an_assignment_can_carry_are_refused() -> None:
+    bench = Bench()
+    bench.begin("dev-1")
+    long_names = tuple(f"{number:04d}" + "x" * 90 for number in range(500))
+    answer = bench.command(commands.OpenStage(class_names=names(*long_names)))
+    assert not answer.done
+    assert "47006 bytes" in answer.text
+    assert bench.core.state.current_stage == 1
+
+
+def test_no_device_may_have_the_name_of_the_coordinator() -> None:
+    answer = Bench().command(commands.AdmitDevice(device=DeviceId("coordinator")))
+    assert not answer.done
+    assert "coordinator's own name" in answer.text

@@ -75,12 +75,12 @@ def test_the_bytes_of_an_entry_stay_the_same_from_version_to_version() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=("Cs",))),
-        JSON_VALUES | st.tuples(JSON_VALUES) | st.lists(st.lists(JSON_VALUES), min_size=40),
-        max_size=3,
+        JSON_VALUES | st.tuples(JSON_VALUES) | st.lists(st.lists(st.integers()), min_size=40),
+        max_size=2,
     )
 )
 def test_the_bytes_are_canonical_json_whichever_way_they_are_made(body: dict[str, Any]) -> None:
