@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from types import ModuleType
-from typing import Any, cast, get_type_hints
+from typing import cast
 
 from device_agent import evaluation
 from device_agent.core import inputs
@@ -39,7 +38,7 @@ from learning.errors import LearningError
 from methods.registry import card, load_device
 from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
-from schemas.errors import FleetledgerError, SchemaError
+from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
 from schemas.values import Digest
 from transport.block_source import BlockSource
@@ -130,7 +129,7 @@ class Bench:
         )
         if not extracted.labels:
             return inputs.PartEmpty(request.job, extracted.unusable)
-        own = _read_assignment(half, assignment.settings)
+        own = half.read_assignment(assignment.settings)
         payload: bytes = half.finish(own, extracted.features, extracted.labels).payload
         return self._finished(request, extracted, payload)
 
@@ -173,15 +172,3 @@ class Bench:
                 bytes_down=traffic.bytes_down,
             )
         )
-
-
-def _read_assignment(half: ModuleType, settings: dict[str, Any]) -> object:
-    """Read a method's own assignment, which is what its `finish` takes first.
-
-    Raises `SchemaError` naming the field that is wrong.
-    """
-    model = get_type_hints(half.finish)["assignment"]
-    try:
-        return model.read(settings)
-    except SchemaError as error:
-        raise SchemaError(f"assignment: {error}; the operator has to mend the method") from error

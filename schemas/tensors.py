@@ -85,7 +85,8 @@ def encode_tensors(
 ) -> bytes:
     """Return tensors and metadata (JSON values) as bytes, in the form the module describes.
 
-    Without `compress` the bytes depend on the tensors alone, not on the version of zstd. Raises `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
+    Without `compress` the bytes depend on the tensors alone, not on the version of zstd. Raises
+    `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
     """
     entries = {name: _entry(name, value) for name, value in tensors.items()}
     header = Header(entries, dict(metadata or {}))

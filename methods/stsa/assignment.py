@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -11,8 +12,10 @@ from typing_extensions import Self
 from learning.errors import RangeError
 from learning.numerics.compact import RowSteps, prove_factor
 from learning.numerics.exactness import prove_sum
+from methods.errors import MethodError
 from methods.stsa.settings import MAX_COLUMNS, StsaSettings
 from schemas.contributions import MAX_CLASSES
+from schemas.errors import SchemaError
 from schemas.message import Message
 from schemas.models import MAX_FEATURES
 from schemas.values import ClassName
@@ -98,7 +101,18 @@ class StsaAssignment(Message):
         finest, coarsest = self.settings.gaussian_steps
         shift = 0 if self.integer else coarsest - finest
         try:
-            prove_sum("gram", self.largest_gram, shift, self.settings.max_contributions)
+            prove_sum("gram", self.largest_gram, shift, self.settings.contribution_limit)
         except RangeError as error:
             raise ValueError(str(error)) from error
         return self
+
+
+def read_assignment(body: Mapping[str, Any]) -> StsaAssignment:
+    """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.
+
+    Raises `MethodError` naming the field that is wrong.
+    """
+    try:
+        return StsaAssignment.read(dict(body))
+    except SchemaError as error:
+        raise MethodError(f"assignment: {error}") from error

@@ -24,6 +24,7 @@ from learning.numerics.ridge import solve_ridge
 from learning.numerics.triangles import symmetric
 from methods.errors import ContributionError, MethodError
 from methods.stsa.aggregate import Aggregate, aggregate_digest
+from methods.stsa.assignment import read_assignment
 from methods.stsa.checks import check_statistics
 from methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
 from methods.stsa.settings import StsaSettings
@@ -73,17 +74,6 @@ def assign(settings: Mapping[str, Any], feature_width: int) -> StsaAssignment:
     Raises `MethodError` naming the field that is wrong, or the sum that could become inexact.
     """
     return read_assignment({"settings": dict(settings), "feature_width": feature_width})
-
-
-def read_assignment(body: Mapping[str, Any]) -> StsaAssignment:
-    """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    try:
-        return StsaAssignment.read(dict(body))
-    except SchemaError as error:
-        raise MethodError(str(error)) from error
 
 
 def frozen_map(

@@ -20,10 +20,12 @@ from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.gram import check_integers, class_sums, gram_triangle
 from learning.numerics.triangles import pack_upper
 from methods.errors import MethodError
-from methods.stsa.assignment import TRIANGLE_BITS
+from methods.stsa.assignment import TRIANGLE_BITS, read_assignment
 from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
 from schemas.errors import InvalidValueError
 from schemas.values import ClassName, Digest
+
+__all__ = ["StsaContribution", "compute_statistics", "finish", "read_assignment"]
 
 Floats = npt.NDArray[np.float64]
 

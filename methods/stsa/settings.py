@@ -43,14 +43,23 @@ class StsaSettings(Strict):
     head: Literal["linear"] = "linear"
     logit_scale: float = Field(default=10.0, gt=0, le=1e6)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
-    max_samples_per_part: int = Field(default=10_000, ge=1, le=1_000_000)
-    max_contributions: int = Field(default=4096, ge=1, le=1_000_000)
-    """Contributions of the whole fleet for which sums are proven to fit 64 bits."""
+    max_samples_per_part: int = Field(default=1000, ge=1, le=1_000_000)
+    """More samples go into several parts; a small part needs little memory on the device."""
+    max_contributions: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Contributions of the whole fleet for which sums are proven to fit 64 bits. Left out, 100,000;
+    behind the Gaussian map, whose numbers are wider, 4,096."""
 
     @property
     def largest(self) -> int:
         """The largest magnitude of an integer feature; without meaning for the Gaussian map."""
         return largest_feature(self.feature_bits) if self.map == "integer" else QUANTISED_LARGEST
+
+    @property
+    def contribution_limit(self) -> int:
+        """The number of contributions for which sums are proven."""
+        if self.max_contributions is None:
+            return 4096 if self.map == "gaussian" else 100_000
+        return self.max_contributions
 
     @property
     def ridge_value(self) -> float:

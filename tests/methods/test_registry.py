@@ -9,7 +9,7 @@ import pytest
 
 import methods
 from methods.card import LEARN
-from methods.errors import UnknownMethodError
+from methods.errors import MethodError, UnknownMethodError
 from methods.registry import METHODS, can_learn, card, cards, load_coordinator, load_device
 from schemas.presence import Capabilities
 
@@ -93,3 +93,10 @@ def test_a_device_is_invited_only_to_what_it_can_run():
     assert not can_learn(capabilities("numpy"), "stsa")
     assert not card("stsa").can_run("adapt", frozenset({"numpy", "onnxruntime", "torch"}))
     assert card("stsa").can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_both_halves_read_an_assignment(name):
+    for half in (load_device(name), load_coordinator(name)):
+        with pytest.raises(MethodError, match="feature_width: 0"):
+            half.read_assignment({"settings": {}, "feature_width": 0})

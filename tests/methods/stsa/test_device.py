@@ -95,7 +95,7 @@ def test_wrong_shapes_are_named():
     samples = make_samples(told, 4)
     assert "shape (4, 39); give (n, 40)" in refusal(told, samples.features[:, 1:], samples.labels)
     assert "labels: 3 for 4 samples" in refusal(told, samples.features, samples.labels[1:])
-    assert "0 samples; give 1 to 10000" in refusal(told, samples.features[:0], [])
+    assert "0 samples; give 1 to 1000 per" in refusal(told, samples.features[:0], [])
 
 
 def test_more_samples_than_a_part_may_have_are_refused():
