@@ -1,0 +1,240 @@
+"""Noticing new classes without labels: how uncertain a batch of images is, against earlier ones.
+
+`baseline` is the mode to use. Each image has a relative entropy H / ln C: 0 certain, 1 uniform. A
+batch of at least `min_images` has a mean, which is compared with the device's own earlier batches:
+above their mean by more than `deviations` standard deviations, it is a transition. The standard
+deviation is the largest of three: that of the earlier means, that of a mean of so many images with
+the spread seen within batches, and `smallest_deviation`.
+
+A head that has grown must not fake a transition, and relative entropies of two heads are not
+comparable. `growth` says what happens then:
+
+- `restart`: the history begins anew. Images that are never learned can give its first batches
+  (`seeded`), so that nothing is missed meanwhile.
+- `restrict`: only the rows that were there at the last batch count, and the history goes on. Right
+  for images of old classes; a class that was just learned is strange to the old rows.
+
+An image must be measured before a head has learned it, since afterwards it looks certain.
+
+`code` is the released programs' rule, to compare with: entropy in nats over all rows, the head
+grown first, and a fixed rise over the batch before (1.2, or 0.6 for segmentation), 0 at first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.entropy import Floats, relative_entropy, softmax
+
+_RELEASED_EPSILON = 1e-5
+"""Added to a probability before its logarithm, as the released programs do."""
+
+
+@dataclass(frozen=True)
+class DetectionRules:
+    """When a batch is a transition; benchmarks/detection tells what the defaults do."""
+
+    mode: Literal["baseline", "code"] = "baseline"
+    growth: Literal["restart", "restrict"] = "restart"
+    min_images: int = 50
+    """Images of a batch."""
+    deviations: float = 2.0
+    """How many standard deviations above the mean of earlier batches a batch must be."""
+    smallest_deviation: float = 0.01
+    min_history: int = 3
+    """Earlier batches without which nothing is said."""
+    max_history: int = 20
+    """Earlier batches that are remembered."""
+    rise_nats: float = 1.2
+    """For `code`: the rise over the batch before."""
+
+
+class Batch(NamedTuple):
+    """Values of some images, in short."""
+
+    images: int
+    mean: float
+    squares: float
+    """Mean of the squared values."""
+
+    @property
+    def variance(self) -> float:
+        """Variance of the values within the batch."""
+        return max(0.0, self.squares - self.mean**2)
+
+    def with_values(self, values: Sequence[float]) -> Batch:
+        """Return the batch with more images in it."""
+        images = self.images + len(values)
+        total = math.fsum([self.mean * self.images, *values])
+        squares = math.fsum([self.squares * self.images, *(value**2 for value in values)])
+        return Batch(images, total / images, squares / images) if images else EMPTY
+
+
+EMPTY = Batch(0, 0.0, 0.0)
+
+
+class Head(NamedTuple):
+    """The head that measures: the class name of each row, and its inverse temperature."""
+
+    rows: tuple[str, ...]
+    logit_scale: float
+
+
+class Measurement(NamedTuple):
+    """One batch and what it was compared with."""
+
+    images: int
+    uncertainty: float
+    """Mean relative entropy; for `code`, mean entropy in nats."""
+    baseline: float | None
+    """Mean of the earlier batches; None while there are too few. For `code`, the batch before."""
+    deviation: float | None
+    """The standard deviation that counted."""
+    raised: bool
+    """Whether the batch was above what the rules allow."""
+    transition: bool
+    """Whether it was the first such batch since the level was normal, or since the head grew."""
+
+
+@dataclass(frozen=True)
+class Detector:
+    """What a device remembers between batches."""
+
+    head: Head | None = None
+    """The head at the last batch."""
+    history: tuple[Batch, ...] = ()
+    """Earlier batches that were not raised, oldest first."""
+    waiting: Batch = EMPTY
+    """Images that do not make a batch yet."""
+    raised: bool = False
+    last: Measurement | None = None
+
+    def ready(self, rules: DetectionRules) -> bool:
+        """Whether there is enough history to say anything."""
+        return rules.mode == "code" or len(self.history) >= max(2, rules.min_history)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`."""
+        return {
+            "head": self.head,
+            "history": self.history,
+            "waiting": self.waiting,
+            "raised": self.raised,
+            "last": self.last,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Detector:
+        """Return what `to_plain` wrote; raise `KeyError` or `TypeError` for anything else."""
+        head, last = plain["head"], plain["last"]
+        return cls(
+            head=None if head is None else Head(tuple(head[0]), float(head[1])),
+            history=tuple(Batch(*batch) for batch in plain["history"]),
+            waiting=Batch(*plain["waiting"]),
+            raised=plain["raised"],
+            last=None if last is None else Measurement(*last),
+        )
+
+
+def uncertainty(
+    scores: npt.NDArray[Any], head: Head, known: Head | None, rules: DetectionRules
+) -> Floats:
+    """Return the value (n,) of each image from its scores (n, C).
+
+    `known` is the head at the last batch. Under `restrict`, rows that it lacks do not count, unless
+    fewer than two are left.
+    """
+    if rules.mode == "code":
+        return _released_entropy(softmax(scores, head.logit_scale))
+    if rules.growth == "restrict" and known is not None:
+        columns = [column for column, name in enumerate(head.rows) if name in set(known.rows)]
+        scores = scores[:, columns] if len(columns) >= 2 else scores
+    return relative_entropy(softmax(scores, head.logit_scale))
+
+
+def observe(
+    detector: Detector, values: Sequence[float], head: Head, rules: DetectionRules
+) -> tuple[Detector, tuple[Measurement, ...]]:
+    """Take in the values of some images; return the measurements of batches that became full."""
+    detector = _brought_to(detector, head, rules)
+    measurements = []
+    rest = list(values)
+    while rest:
+        room = max(1, rules.min_images - detector.waiting.images)
+        waiting = detector.waiting.with_values(rest[:room])
+        rest = rest[room:]
+        if waiting.images < rules.min_images:
+            detector = replace(detector, waiting=waiting)
+            break
+        detector, measurement = _judge(detector, waiting, head, rules)
+        measurements.append(measurement)
+    return detector, tuple(measurements)
+
+
+def seeded(
+    detector: Detector, values: Sequence[float], head: Head, rules: DetectionRules
+) -> Detector:
+    """Return the detector with first batches from images of known classes that are never learned.
+
+    Nothing changes if the history is long enough, or the images are too few for `min_history`
+    batches. Each batch takes every n-th image, since images come sorted by class.
+    """
+    detector = _brought_to(detector, head, rules)
+    count = len(values) // rules.min_images
+    if rules.mode == "code" or detector.ready(rules) or count < rules.min_history:
+        return detector
+    batches = tuple(EMPTY.with_values(values[start::count]) for start in range(count))
+    return replace(detector, head=head, history=(*batches, *detector.history)[-rules.max_history :])
+
+
+def _brought_to(detector: Detector, head: Head, rules: DetectionRules) -> Detector:
+    """Drop what a head that measures otherwise has left; the rows' order does not matter."""
+    known = detector.head
+    if known is None or rules.mode == "code":
+        return replace(detector, head=known or head)
+    same_rows = set(known.rows) == set(head.rows)
+    if known.logit_scale == head.logit_scale and (same_rows or rules.growth == "restrict"):
+        return detector
+    return Detector(head=head, last=detector.last)
+
+
+def _judge(
+    detector: Detector, batch: Batch, head: Head, rules: DetectionRules
+) -> tuple[Detector, Measurement]:
+    baseline, deviation, limit = _compared_with(detector, batch.images, rules)
+    raised = limit is not None and batch.mean > limit
+    grown = detector.head is not None and bool(set(head.rows) - set(detector.head.rows))
+    transition = raised and (grown or not detector.raised or rules.mode == "code")
+    measurement = Measurement(batch.images, batch.mean, baseline, deviation, raised, transition)
+    quiet = not raised or rules.mode == "code"
+    history = (*detector.history, batch) if quiet else detector.history
+    return Detector(head, history[-rules.max_history :], EMPTY, raised, measurement), measurement
+
+
+def _compared_with(
+    detector: Detector, images: int, rules: DetectionRules
+) -> tuple[float | None, float | None, float | None]:
+    """Return baseline, deviation, and the limit above which a batch is raised."""
+    history = detector.history
+    if rules.mode == "code":
+        before = history[-1].mean if history else 0.0
+        return before, None, before + rules.rise_nats
+    if not detector.ready(rules):
+        return None, None, None
+    means = [batch.mean for batch in history]
+    baseline = math.fsum(means) / len(means)
+    between = math.fsum((mean - baseline) ** 2 for mean in means) / (len(means) - 1)
+    within = math.fsum(batch.variance for batch in history) / len(history) / images
+    deviation = max(math.sqrt(between), math.sqrt(within), rules.smallest_deviation)
+    return baseline, deviation, baseline + rules.deviations * deviation
+
+
+def _released_entropy(probabilities: Floats) -> Floats:
+    """Return -sum p ln(p + 1e-5) (n,), in nats."""
+    return np.asarray(-(probabilities * np.log(probabilities + _RELEASED_EPSILON)).sum(axis=-1))
