@@ -1,0 +1,147 @@
+"""What is sent: a coordinator's home, ready to serve, and real contributions from many devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from coordinator.backbones import prepare_backbone
+from coordinator.core import commands
+from coordinator.core.entries import BackboneImported
+from coordinator.core.inputs import OperatorCommand
+from coordinator.core.requests import AnswerOperator
+from coordinator.core.rules import ModelRules, StageRules
+from coordinator.engine import Engine
+from coordinator.settings import (
+    BrokerSettings,
+    CoordinatorSettings,
+    MethodSettings,
+    load,
+    write_new,
+)
+from export.scaling_backbone import scaling_backbone
+from methods.registry import load_coordinator, load_device
+from schemas.contributions import Contribution, PartKey
+from schemas.envelope import Envelope, Sender, encode
+from schemas.models import Preprocessing
+from schemas.receipts import Accepted, Receipt
+from schemas.values import BootId, ClassName, DeviceId, FleetId
+from transport.brokers import MosquittoBroker
+
+FLEET = FleetId("rate")
+CLASSES = tuple(ClassName(f"class-{index}") for index in range(5))
+PREPROCESSING = Preprocessing(
+    mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image"
+)
+SAMPLES_PER_PART = 20
+LONG_SECONDS = 24 * 3600.0
+"""Neither a stage closes nor a model is solved while it is measured."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured."""
+
+    rounds: int
+    devices: int
+    parts: int
+    """Contributions of each device, per side and round."""
+    window: int
+    """Contributions of a device under way at a time."""
+    map_width: int
+
+    @property
+    def names(self) -> list[DeviceId]:
+        """The devices' ids."""
+        return [DeviceId(f"device-{number:03}") for number in range(self.devices)]
+
+    @property
+    def count(self) -> int:
+        """Contributions per side and round."""
+        return self.devices * self.parts
+
+
+def make_home(home: Path, plan: Plan, broker: MosquittoBroker) -> BackboneImported:
+    """Set up a coordinator with all devices admitted and a stage open; return its frozen model."""
+    write_new(home, _settings(plan, broker))
+    (home / "broker.password").write_text(broker.credentials("coordinator")[1], encoding="utf-8")
+    (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
+    (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
+    backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")
+    admitted = [commands.AdmitDevice(device=name) for name in plan.names]
+    imported = commands.ImportBackbone(backbone=backbone)
+    _carry_out(home, [*admitted, imported, commands.OpenStage(class_names=CLASSES)])
+    return backbone
+
+
+def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
+    username, _ = broker.credentials("coordinator")
+    method = {
+        "map_width": plan.map_width,
+        "form": "exact",
+        "max_contributions": max(4096, plan.count),
+    }
+    return CoordinatorSettings(
+        fleet=FLEET,
+        broker=BrokerSettings(
+            host=broker.host,
+            port=broker.port,
+            username=DeviceId(username),
+            password_file=Path("broker.password"),
+        ),
+        method=MethodSettings(settings=method),
+        stages=StageRules(quiet_seconds=LONG_SECONDS, deadline_seconds=LONG_SECONDS),
+        models=ModelRules(automatic=False, solve_every_seconds=LONG_SECONDS),
+    )
+
+
+def _carry_out(home: Path, wanted: Sequence[commands.Command]) -> None:
+    engine = Engine.open(home, load(home).rules)
+    try:
+        for command in wanted:
+            for request in engine.process([OperatorCommand("setup", command)]):
+                assert not isinstance(request, AnswerOperator) or request.done, request
+    finally:
+        engine.close()
+
+
+def make_messages(plan: Plan, lineage: BackboneImported) -> list[list[bytes]]:
+    """Return the envelopes of every device: different real statistics, payloads attached."""
+    random = np.random.default_rng(1)
+    return [
+        [encode(_contribution(sender, part, lineage, random)) for part in range(plan.parts)]
+        for sender in (Sender(FLEET, name, BootId.fresh()) for name in plan.names)
+    ]
+
+
+def make_answer() -> bytes:
+    """Return a receipt as the coordinator sends it, for the bare client that answers."""
+    answer = Accepted(ledger_index=1234)
+    receipt = Receipt(about="contribution", key=PartKey(stage=1, part=99), answer=answer)
+    sender = Sender(FLEET, DeviceId("coordinator"), BootId.fresh(), next_sequence=1234)
+    return encode(sender.seal(receipt, sent_ms=1_700_000_000_000))
+
+
+def _contribution(
+    sender: Sender, part: int, lineage: BackboneImported, random: Generator
+) -> Envelope:
+    assignment = load_coordinator(lineage.method).read_assignment(lineage.settings)
+    largest = assignment.settings.largest
+    features = random.integers(0, largest, (SAMPLES_PER_PART, assignment.columns), endpoint=True)
+    labels = [CLASSES[index % len(CLASSES)] for index in range(SAMPLES_PER_PART)]
+    made = load_device(lineage.method).finish(assignment, features, labels)
+    body = Contribution(
+        key=PartKey(stage=1, part=part),
+        revision=0,
+        payload_kind="statistics",
+        method=lineage.method,
+        lineage=lineage.frozen.digest,
+        payload=made.digest,
+        payload_bytes=len(made.payload),
+        samples=made.samples,
+    )
+    return sender.seal(body, sent_ms=1_700_000_000_000, attachment=made.payload)

@@ -1,0 +1,226 @@
+"""Measure contributions per second into the committed ledger, against a bare paho subscriber.
+
+Devices (one MQTT user and one connection each) send real STSA contributions with the payload
+attached, at QoS 1, to three sides in turn, over the same Mosquitto and in the same run. Each side
+is a process of its own:
+
+    coordinator  `fleetledger coordinator serve`: checked by STSA, committed, receipt sent
+    answering    bare paho: acknowledges each message by hand and sends a receipt's bytes back
+    bare         bare paho: acknowledges each message by hand; the floor
+
+Timed is what lies between the first publish and the last receipt (for `bare`, the last message).
+
+    python -m benchmarks.contribution_rate.run [--rounds 6]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.contribution_rate.fleet import PATIENCE_SECONDS, Fleet, Task
+from benchmarks.contribution_rate.floor import Seat, bare_subscriber
+from benchmarks.contribution_rate.load import FLEET, Plan, make_answer, make_home, make_messages
+from benchmarks.contribution_rate.serving import serving
+from benchmarks.transport_rate.raw import Peer
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from schemas.topics import FleetTopics
+from schemas.values import FleetId
+from transport.brokers import MosquittoBroker
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "contribution_rate.json"
+TOPICS = FleetTopics(FLEET)
+BARE_TOPICS = FleetTopics(FleetId("bare"))
+"""Of the same length, and heard by no coordinator."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One side in one round."""
+
+    per_second: float
+    cpu_seconds: float
+    """Processor time of the side's process, all threads."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all sides of all rounds share."""
+
+    plan: Plan
+    folder: Path
+    broker: MosquittoBroker
+    fleet: Fleet
+    home: Path
+    """A coordinator's home, copied for every round."""
+    messages: Sequence[Sequence[bytes]]
+    answer: bytes
+    """A receipt's bytes."""
+
+
+def measure_coordinator(bench: Bench) -> Measured:
+    """Let a real coordinator process take everything in; count the entries in its ledger."""
+    home = bench.folder / "home"
+    shutil.copytree(bench.home, home)
+    with serving(bench.broker, home, TOPICS) as process:
+        before = _cpu_seconds(process)
+        began, ended = bench.fleet.give(
+            Task(TOPICS, bench.messages, bench.plan.window, answered=True)
+        )
+        spent = _cpu_seconds(process) - before
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        accepted = sum(1 for _ in ledger.entries(kind="contribution.accepted"))
+    if accepted != bench.plan.count:
+        raise RuntimeError(f"{accepted} entries in the ledger for {bench.plan.count} receipts")
+    shutil.rmtree(home)
+    return Measured(bench.plan.count / (ended - began), spent)
+
+
+def measure_answering(bench: Bench) -> Measured:
+    """Let a bare paho client receive everything and send a receipt's bytes for each message."""
+    return _measure_bare(bench, bench.answer)
+
+
+def measure_bare(bench: Bench) -> Measured:
+    """Let a bare paho client receive everything."""
+    return _measure_bare(bench, b"")
+
+
+SIDES: dict[str, Callable[[Bench], Measured]] = {
+    "coordinator": measure_coordinator,
+    "answering": measure_answering,
+    "bare": measure_bare,
+}
+
+
+def _measure_bare(bench: Bench, answer: bytes) -> Measured:
+    broker, count = bench.broker, bench.plan.count
+    peer = Peer(*broker.credentials("coordinator"))
+    (wanted,) = BARE_TOPICS.from_every_device("msg")
+    with bare_subscriber(Seat(broker.host, broker.port, peer, wanted, count, answer)) as subscriber:
+        before = _cpu_seconds(subscriber.process)
+        task = Task(BARE_TOPICS, bench.messages, bench.plan.window, answered=bool(answer))
+        began, ended = bench.fleet.give(task)
+        if not subscriber.pipe.poll(PATIENCE_SECONDS):
+            raise TimeoutError("the bare subscriber did not get everything")
+        last_message: float = subscriber.pipe.recv()
+        spent = _cpu_seconds(subscriber.process) - before
+    return Measured(count / ((ended if answer else last_message) - began), spent)
+
+
+def _cpu_seconds(process: int) -> float:
+    times = psutil.Process(process).cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def set_up(plan: Plan) -> Iterator[Bench]:
+    """Start the broker and connect the devices, in a folder on the disk of the working folder."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path()) as name,
+        MosquittoBroker(Path(name) / "broker", plan.names) as broker,
+    ):
+        folder = Path(name)
+        lineage = make_home(folder / "template", plan, broker)
+        peers = [Peer(*broker.credentials(device)) for device in plan.names]
+        fleet = Fleet(broker.host, broker.port, peers)
+        for topics in (TOPICS, BARE_TOPICS):
+            fleet.subscribe(topics)
+        messages = make_messages(plan, lineage)
+        yield Bench(plan, folder, broker, fleet, folder / "template", messages, make_answer())
+        fleet.close()
+
+
+def measure(plan: Plan) -> dict[str, object]:
+    """Run all rounds, each side once in each, in rotating order; return what is written down."""
+    rounds: list[dict[str, Measured]] = []
+    names = list(SIDES)
+    with set_up(plan) as bench:
+        for number in range(plan.rounds):
+            first = number % len(names)
+            rounds.append({side: SIDES[side](bench) for side in names[first:] + names[:first]})
+            print({side: round(rounds[-1][side].per_second) for side in names}, file=sys.stderr)
+        sizes = [len(message) for device in bench.messages for message in device]
+        machine = describe_machine() | {"mosquitto": bench.broker.version}
+        answer_bytes = len(bench.answer)
+    size = statistics.mean(sizes)
+    return {
+        "command": f"python -m benchmarks.contribution_rate.run {' '.join(sys.argv[1:])}".strip(),
+        "machine": machine,
+        "plan": asdict(plan) | {"message_bytes": round(size), "receipt_bytes": answer_bytes},
+    } | summary(rounds, plan.count, size)
+
+
+def summary(
+    rounds: Sequence[dict[str, Measured]], count: int, message_bytes: float
+) -> dict[str, object]:
+    """Return medians and ranges of all sides, and the coordinator's share of the others."""
+
+    def each(number: Callable[[Measured], float]) -> dict[str, dict[str, float]]:
+        return {side: spread([number(found[side]) for found in rounds]) for side in SIDES}
+
+    return {
+        "contributions_per_second": each(lambda found: found.per_second),
+        "bytes_per_second": each(lambda found: found.per_second * message_bytes),
+        "cpu_microseconds_per_contribution": each(lambda found: found.cpu_seconds / count * 1e6),
+        "coordinator_to": {
+            side: spread(
+                [one["coordinator"].per_second / one[side].per_second for one in rounds], 3
+            )
+            for side in ("answering", "bare")
+        },
+    }
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Name the machine and the versions that the numbers belong to."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(models),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "paho-mqtt": version("paho-mqtt"),
+        "pydantic": version("pydantic"),
+    }
+
+
+def spread(values: Sequence[float], digits: int = 0) -> dict[str, float]:
+    """Return median and range."""
+    numbers = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: round(value, digits or None) for name, value in numbers.items()}
+
+
+def main() -> None:
+    """Run the rounds, print and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--devices", type=int, default=50)
+    parser.add_argument("--parts", type=int, default=200, help="contributions of each device")
+    parser.add_argument("--window", type=int, default=4, help="of a device, under way at a time")
+    parser.add_argument("--map-width", type=int, default=40, help="features; sets the size")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    plan = Plan(given.rounds, given.devices, given.parts, given.window, given.map_width)
+    text = json.dumps(measure(plan), indent=2)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

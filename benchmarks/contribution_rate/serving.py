@@ -1,0 +1,64 @@
+"""A real coordinator in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from paho.mqtt.client import MQTTMessage
+
+from benchmarks.transport_rate.raw import Peer, bare_client
+from schemas.topics import FleetTopics
+from transport.brokers import MosquittoBroker
+
+PATIENCE_SECONDS = 60.0
+_BIRTH = b'"kind":"coordinator.birth"'
+
+
+@contextmanager
+def serving(broker: MosquittoBroker, home: Path, topics: FleetTopics) -> Iterator[int]:
+    """Serve `home`; give the process id once the coordinator has announced itself.
+
+    Raises `RuntimeError` with the end of its log if it does not end in an orderly way.
+    """
+    log = home / "log"
+    with _birth(broker, topics) as announced, log.open("wb") as file:
+        command = [sys.executable, "-m", "fleetledger", "coordinator", "serve", "--home", str(home)]
+        process = subprocess.Popen(command, stderr=file)
+        try:
+            if not announced.wait(PATIENCE_SECONDS):
+                raise TimeoutError(f"the coordinator does not answer: {_last_words(log)}")
+            yield process.pid
+        finally:
+            process.terminate()
+            code = process.wait(PATIENCE_SECONDS)
+    if code != 0:
+        raise RuntimeError(f"the coordinator ended with {code}: {_last_words(log)}")
+
+
+@contextmanager
+def _birth(broker: MosquittoBroker, topics: FleetTopics) -> Iterator[threading.Event]:
+    """Watch for the birth of a coordinator; one that is retained is of an earlier round."""
+    announced = threading.Event()
+
+    def heard(_client: object, _data: object, message: MQTTMessage) -> None:
+        if _BIRTH in message.payload and not message.retain:
+            announced.set()
+
+    peer = Peer(*broker.credentials("coordinator"))
+    watcher = bare_client(broker.host, broker.port, peer, "coordinator.watcher")
+    watcher.on_message = heard
+    watcher.subscribe(str(topics.coordinator_state), qos=1)
+    try:
+        yield announced
+    finally:
+        watcher.disconnect()
+        watcher.loop_stop()
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text(errors="replace")[-1000:]
