@@ -21,10 +21,11 @@ from schemas.receipts import Accepted, Later, Receipt, Refused
 def receipt_arrived(state: State, event: inputs.ReceiptArrived, now: float) -> Decision:
     """Take accepted and refused as final, later as not; repeats and strangers change nothing."""
     receipt = event.receipt
-    key = LetterKey(receipt.about, receipt.key)
-    letter = state.records.outbox.get(key)
-    if letter is None or letter.revision != receipt.revision:
+    named = (receipt.about, receipt.key)
+    key = next((key for key in state.records.outbox if key == named), None)
+    if key is None or state.records.outbox[key].revision != receipt.revision:
         return NOTHING_TO_DO
+    letter = state.records.outbox[key]
     match receipt.answer:
         case Accepted():
             return _accepted(state, key, letter)
