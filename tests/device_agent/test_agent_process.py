@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from device_agent.doctor import examine
 from device_agent.status import Status, read_status
 from schemas.contributions import Contribution
 from schemas.models import ModelStatus
@@ -152,3 +153,24 @@ def test_settings_that_cannot_be_read_end_the_agent_with_a_sentence(home: Path) 
     assert done.returncode == 1
     assert "agent.toml: device: 7" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_logs_in_without_disturbing_a_running_agent(
+    coordinator: ScriptedCoordinator, home: Path
+) -> None:
+    agent = AgentProcess(home)
+    coordinator.be_born()
+    coordinator.wait_for(Birth)
+    (found,) = [item for item in examine(home) if item.about.startswith("broker")]
+    assert (found.verdict, found.text) == ("ok", "lets 'dev-a' in")
+    agent.end(signal.SIGTERM)
+    assert [item.header.kind for item in coordinator.arrived].count("birth") <= 2
+    assert coordinator.wait_for(Death)[0].reason == "stopped", "no connection was taken over"
+
+
+def test_the_doctor_tells_a_wrong_password(home: Path) -> None:
+    (home / "secret").write_text("wrong\n")
+    (found,) = [item for item in examine(home) if item.about.startswith("broker")]
+    assert found.verdict == "missing"
+    assert "refuse" in found.text
+    assert "wrong" not in found.text
