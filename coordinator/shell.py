@@ -76,6 +76,7 @@ class Shell:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._stopping = False
+        self._uncommitted: _Group | None = None
         self._next_tick = 0.0
         self._next_operator = 0.0
 
@@ -103,14 +104,17 @@ class Shell:
 
     def step(self, seconds: float = TICK_SECONDS) -> None:
         """Gather one group, commit it, carry out what it asks for."""
-        group = self._gather(seconds)
+        group = self._uncommitted or self._gather(seconds)
+        self._uncommitted = None
         if not group.happenings:
             return
         try:
             requests = self._parts.engine.process(group.happenings, group.small_blobs)
         except LedgerError:
-            # Nothing was acknowledged, so nothing is lost: outboxes and broker bring it again.
+            # A broker does not bring again what was neither acknowledged nor disconnected from,
+            # so the group stays here until the disk takes it.
             log.exception("a group of %d inputs was not committed", len(group.happenings))
+            self._uncommitted = group
             time.sleep(_RETRY_COMMIT_SECONDS)
             return
         for message in group.messages:

@@ -51,7 +51,9 @@ def demo(
     from simulator.demo.run import run_demo  # noqa: PLC0415
     from simulator.demo.settings import DemoSettings  # noqa: PLC0415
 
-    signal.signal(signal.SIGTERM, _interrupt)  # so that the programs are stopped in order
+    # So that the programs are stopped in order; a shell's background jobs even ignore SIGINT.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     settings = DemoSettings(
         out=out or Path("runs", time.strftime("demo-%Y%m%d-%H%M%S")),
         form=form.value,
