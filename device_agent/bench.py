@@ -19,14 +19,16 @@ from device_agent.core.requests import (
     ComputePart,
     Evaluate,
     InstallModel,
+    Measure,
     Request,
     Scan,
 )
 from device_agent.errors import AgentError, DamagedError
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
+from device_agent.inference import Model, SessionSettings
 from device_agent.installing import Installer
+from device_agent.measuring import head_of, measure
 from device_agent.memory import give_back
 from device_agent.samples import LocalSamples
 from device_agent.slots import Slots
@@ -44,7 +46,7 @@ from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.meter import Counts
 
-WORK = (Scan, ComputePart, InstallModel, CheckActiveModel, Evaluate)
+WORK = (Scan, ComputePart, InstallModel, CheckActiveModel, Evaluate, Measure)
 """Requests that the workbench answers."""
 
 
@@ -84,8 +86,10 @@ class Bench:
                 answer: Input | None = self._installer.install(desired)
             case CheckActiveModel(active):
                 answer = self._installer.check_active(active)
-            case Evaluate(active):
-                answer = self._evaluate(active)
+            case Evaluate():
+                answer = self._evaluate(request)
+            case Measure():
+                answer = self._measure(request)
             case _:
                 raise AssertionError(f"{type(request).__name__} is not work")
         give_back()
@@ -148,14 +152,32 @@ class Bench:
             offer=offer,
         )
 
-    def _evaluate(self, active: ActiveModel) -> Input:
-        folder = self._home.evaluation_folder
+    def _measure(self, request: Measure) -> Input:
         try:
-            model = self._installer.active()
-            if folder is None or model is None or model.manifest.digest != active.manifest:
+            model = self._active_model(request.active)
+            if model is None:
+                return inputs.Measured(None, reason="detection: the model was replaced meanwhile")
+            batch = self._home.settings.model.batch
+            values = measure(request, model, self._home.data_folder, batch)
+        except (AgentError, LearningError) as error:
+            return inputs.Measured(None, reason=str(error))
+        images = tuple(image.digest for image in request.images)
+        return inputs.Measured(head_of(model), images, values)
+
+    def _active_model(self, active: ActiveModel) -> Model | None:
+        """Return the model in the active slot, or None if it is not `active` any more."""
+        model = self._installer.active()
+        return model if model is not None and model.manifest.digest == active.manifest else None
+
+    def _evaluate(self, request: Evaluate) -> Input:
+        folder, active = self._home.evaluation_folder, request.active
+        try:
+            model = self._active_model(active)
+            if folder is None or model is None:
                 return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
-            measured = evaluation.evaluate(model, folder, self._home.settings.model.batch)
-        except AgentError as error:
+            batch = self._home.settings.model.batch
+            measured = evaluation.evaluate(model, folder, batch, request.detection)
+        except (AgentError, LearningError) as error:
             return inputs.Evaluated(None, str(error))
         if not measured.results:
             text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
@@ -170,5 +192,8 @@ class Bench:
                 seconds=measured.seconds,
                 bytes_up=traffic.bytes_up,
                 bytes_down=traffic.bytes_down,
-            )
+                losses=measured.losses,
+            ),
+            head=head_of(model),
+            uncertainties=measured.uncertainties,
         )

@@ -1,60 +1,97 @@
-"""Accuracy of the model that runs here, on images that are never learned from."""
+"""What the model that runs here makes of images that are never learned from."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from device_agent.images import Picture, read_pictures
-from device_agent.inference import Model
+from device_agent.inference import Floats, Model
+from device_agent.measuring import head_of
 from device_agent.sources.folder import SUFFIXES
+from learning.numerics.calibration import add_losses, summed_losses
+from learning.numerics.detection import DetectionRules, uncertainty
 from schemas.reports import ClassResult
 from schemas.values import ClassName
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Right answers per class, and the seconds that it took."""
+    """Right answers per class, the seconds that it took, and what else the scores tell."""
 
     results: dict[ClassName, ClassResult]
     seconds: float
     unreadable: int = 0
     """Pictures that could not be read; they count neither as right nor as wrong."""
+    losses: tuple[int, ...] = ()
+    """Summed losses at the scales of `learning.numerics.calibration`."""
+    uncertainties: tuple[float, ...] = ()
+    """Value of each picture for the detector, class by class."""
 
 
-def evaluate(model: Model, folder: Path, batch: int) -> Measured:
+@dataclass
+class _Seen:
+    """What the pictures of one class have shown so far."""
+
+    correct: int = 0
+    total: int = 0
+    losses: list[tuple[int, ...]] = field(default_factory=list)
+    uncertainties: list[float] = field(default_factory=list)
+
+
+def evaluate(
+    model: Model, folder: Path, batch: int, detection: DetectionRules | None = None
+) -> Measured:
     """Measure the model on `<folder>/<class name>/<image>`, class by class.
 
     A picture is right if the class of the highest score, over all classes of the model, is its
     folder's name. Folders of classes that the model does not know are left out: nothing could be
-    right there. Raises `LoadError` if the model does not run, `OSError` if the folder cannot be
-    read.
+    right there. Raises `LoadError` if the model does not run, `FeatureError` if its scores are no
+    numbers, `OSError` if the folder cannot be read.
     """
     began = time.perf_counter()
-    results: dict[ClassName, ClassResult] = {}
+    classes: dict[ClassName, _Seen] = {}
     unreadable = 0
     for row, name in sorted(enumerate(model.manifest.class_names), key=lambda item: item[1]):
         pictures = [Picture(path) for path in _image_files(folder / name)]
-        answers = list(_answers(model, pictures, batch))
-        unreadable += len(pictures) - len(answers)
-        if answers:
-            right = sum(1 for answer in answers if answer == row)
-            results[name] = ClassResult(correct=right, total=len(answers))
-    return Measured(results, time.perf_counter() - began, unreadable)
+        seen = _Seen()
+        for scores in _scores(model, pictures, batch):
+            _take(seen, model, row, scores, detection)
+        unreadable += len(pictures) - seen.total
+        if seen.total:
+            classes[name] = seen
+    losses = [item for seen in classes.values() for item in seen.losses]
+    return Measured(
+        {name: ClassResult(correct=s.correct, total=s.total) for name, s in classes.items()},
+        time.perf_counter() - began,
+        unreadable,
+        add_losses(losses) if losses else (),
+        tuple(value for seen in classes.values() for value in seen.uncertainties),
+    )
 
 
-def _answers(model: Model, pictures: Sequence[Picture], batch: int) -> Iterator[int]:
-    """Yield the row of the highest score of each picture that can be read."""
+def _take(
+    seen: _Seen, model: Model, row: int, scores: Floats, detection: DetectionRules | None
+) -> None:
+    seen.correct += int((np.argmax(scores, axis=1) == row).sum())
+    seen.total += len(scores)
+    seen.losses.append(summed_losses(scores, [row] * len(scores)))
+    if detection is not None:
+        seen.uncertainties += uncertainty(scores, head_of(model), None, detection).tolist()
+
+
+def _scores(model: Model, pictures: Sequence[Picture], batch: int) -> Iterator[Floats]:
+    """Yield the scores of the pictures that can be read, a batch at a time."""
     outcomes = read_pictures(pictures, model.manifest.preprocessing)
     pixels = (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
     while images := list(islice(pixels, batch)):
-        yield from np.argmax(model.scores(model.features(images)), axis=1).tolist()
+        yield model.scores(model.features(images))
 
 
 def _image_files(folder: Path) -> list[Path]:

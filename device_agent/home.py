@@ -103,6 +103,14 @@ providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 # Threads of one model, and images per run: more is faster and takes more memory.
 threads = 1
 batch = 8
+
+[detection]
+# Report when the model is less sure of new images than it was: "baseline" compares with this
+# device's own history, "code" is the papers' fixed rise, "off" does not look.
+mode = "baseline"
+# New images of one batch, and the standard deviations above the history that are reported.
+min_images = 50
+deviations = 2.0
 """
 
 

@@ -26,6 +26,7 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
+    yield f"detection    {status.detection}"
     if status.waiting_classes:
         yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"
     yield from (f"refused      {reason}" for reason in status.refusals)

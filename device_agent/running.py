@@ -17,10 +17,12 @@ from device_agent.core.state import Identity, Rules, State
 from device_agent.home import AgentHome, lock_home
 from device_agent.mail import Mail, make_will
 from device_agent.memory import frugal_allocation
+from device_agent.settings import DetectionSettings
 from device_agent.shell import Agent, Parts
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import Store
+from learning.numerics.detection import DetectionRules
 from schemas.envelope import Sender
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
@@ -90,6 +92,19 @@ def rules_of(home: AgentHome) -> Rules:
     return Rules(
         scan_seconds=home.settings.data.scan_seconds,
         evaluates=home.evaluation_folder is not None,
+        detection=detection_of(home.settings.detection),
+    )
+
+
+def detection_of(settings: DetectionSettings) -> DetectionRules | None:
+    """Return when a batch of new images is a transition; None where nobody looks."""
+    if settings.mode == "off":
+        return None
+    return DetectionRules(
+        mode=settings.mode,
+        min_images=settings.min_images,
+        deviations=settings.deviations,
+        rise_nats=settings.rise_nats,
     )
 
 

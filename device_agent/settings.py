@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -49,6 +50,19 @@ class ModelSettings(Strict):
         return providers
 
 
+class DetectionSettings(Strict):
+    """When images that the model is unsure about are reported; see docs/detection.md."""
+
+    mode: Literal["baseline", "code", "off"] = "baseline"
+    """`baseline`: against this device's own history. `code`: a fixed rise, as in the papers."""
+    min_images: int = Field(default=50, ge=1, le=10_000)
+    """New images of one batch; the default is the least that is sound."""
+    deviations: float = Field(default=2.0, gt=0, le=100)
+    """Standard deviations above the history's mean at which a batch is reported."""
+    rise_nats: float = Field(default=1.2, gt=0, le=100)
+    """For `code`: the rise over the batch before."""
+
+
 class AgentSettings(Strict):
     """Everything in `agent.toml`."""
 
@@ -57,3 +71,4 @@ class AgentSettings(Strict):
     broker: BrokerSettings = BrokerSettings()
     data: DataSettings
     model: ModelSettings = ModelSettings()
+    detection: DetectionSettings = DetectionSettings()

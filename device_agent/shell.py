@@ -31,7 +31,15 @@ from device_agent.home import AgentHome
 from device_agent.mail import Mail
 from device_agent.memory import resident_bytes
 from device_agent.slots import Slots
-from device_agent.status import MIB, REMEMBERED, Status, describe_model, part_states, write_status
+from device_agent.status import (
+    MIB,
+    REMEMBERED,
+    Status,
+    describe_detection,
+    describe_model,
+    part_states,
+    write_status,
+)
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import Store
 from device_agent.worker import Worker
@@ -279,6 +287,7 @@ class Agent:
             dead_letters=records.dead_letters,
             refusals=tuple(item.reason for item in refusals),
             waiting_classes=dict(state.scanning.waiting),
+            detection=describe_detection(state),
             problems=tuple(told[-REMEMBERED:]),
             resident_mib=round(resident_bytes() / MIB, 1),
             bytes_up=traffic.bytes_up,

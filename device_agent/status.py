@@ -41,6 +41,8 @@ class Status(Strict):
     dead_letters: int
     refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
     waiting_classes: dict[ClassName, int]
+    detection: str = "off"
+    """The last batch of new images that was measured, and what it was compared with."""
     problems: tuple[str, ...] = Field(max_length=REMEMBERED)
     resident_mib: float
     bytes_up: int
@@ -77,6 +79,28 @@ def describe_model(state: State) -> str:
         return "none was desired yet"
     reason = f": {status.reason}" if status.reason else ""
     return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
+
+
+def describe_detection(state: State) -> str:
+    """Say what the detector measured last, and what it is compared with."""
+    rules, detector = state.rules.detection, state.records.detector
+    if rules is None:
+        return "off"
+    unit = "entropy in nats" if rules.mode == "code" else "relative entropy"
+    waiting = f"{detector.waiting.images} of {rules.min_images} images of the next batch"
+    history = f"history of {len(detector.history)} batches"
+    last = detector.last
+    if last is None:
+        return f"no batch yet; {waiting}, {history}"
+    against = "no baseline yet"
+    if last.baseline is not None:
+        spread = f" +/- {last.deviation:.3f}" if last.deviation is not None else ""
+        against = f"baseline {last.baseline:.3f}{spread}"
+    raised = ", RAISED" if detector.raised else ""
+    return (
+        f"{unit} {last.uncertainty:.3f} of {last.images} images, {against}{raised}; "
+        f"{waiting}, {history}"
+    )
 
 
 def is_running(status: Status) -> bool:

@@ -23,7 +23,7 @@ from schemas.presence import (
     Welcome,
 )
 from schemas.receipts import Receipt
-from schemas.reports import Evaluation, Problem, WaitingClasses
+from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
 
 Sender = Literal["device", "coordinator", "both"]
 
@@ -56,6 +56,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(Contribution, "device", _UP, attachment="the payload, up to 64 KiB; else offered"),
     Entry(Withdrawal, "device", _UP),
     Entry(Nothing, "device", _UP),
+    Entry(Transition, "device", _UP),
     Entry(Evaluation, "device", _UP),
     Entry(WaitingClasses, "device", _UP),
     Entry(Problem, "device", _UP),

@@ -43,11 +43,11 @@ Answer = Annotated[Accepted | Refused | Later, Field(discriminator="answer")]
 
 
 class Receipt(Message):
-    """The coordinator's answer to a contribution, a withdrawal or a 'nothing'."""
+    """The coordinator's answer to a contribution, a withdrawal, a 'nothing' or a transition."""
 
     kind: ClassVar[str] = "receipt"
-    about: Literal["contribution", "withdrawal", "nothing"]
+    about: Literal["contribution", "withdrawal", "nothing", "transition"]
     key: PartKey
-    """For 'nothing' the part is 0."""
+    """For 'nothing' the part is 0, for a transition its number."""
     revision: int = Field(default=0, ge=0, lt=2**31)
     answer: Answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -10,6 +10,10 @@ from typing_extensions import Self
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Message, Strict
 from schemas.values import Digest, PerClass
+
+MAX_WAITING_CLASSES = 1000
+"""Class names that one message may carry."""
+Images = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class ClassResult(Strict):
@@ -37,6 +41,9 @@ class Evaluation(Message):
     bytes_up: int = Field(ge=0)
     """Payload bytes that the agent's transport has sent since it started."""
     bytes_down: int = Field(ge=0)
+    losses: tuple[Annotated[int, Field(ge=0, lt=2**53)], ...] = Field(default=(), max_length=64)
+    """Summed negative log-likelihood of the same images, in 2^-16 nats, at each logit scale of
+    `learning.numerics.calibration`; empty where it was not measured."""
 
 
 class Problem(Message):
@@ -52,4 +59,38 @@ class WaitingClasses(Message):
     """Class folders whose names the registry does not know, with their number of images."""
 
     kind: ClassVar[str] = "waiting-classes"
-    classes: PerClass[Annotated[int, Field(ge=0, le=10**9)]] = Field(max_length=1000)
+    classes: PerClass[Images] = Field(max_length=MAX_WAITING_CLASSES)
+
+
+class Uncertainty(Strict):
+    """A batch of images that the model on the device is less certain about than before."""
+
+    model_version: int = Field(ge=1, lt=2**31)
+    images: int = Field(ge=1, le=10**9)
+    value: float
+    """Mean relative entropy of the batch, 0 to 1; in mode `code` the mean entropy in nats."""
+    baseline: float
+    """Mean of the device's earlier batches; in mode `code` that of the batch before."""
+
+
+class Transition(Message):
+    """A device saw something new. Sent again until its receipt arrives."""
+
+    kind: ClassVar[str] = "transition"
+    stage: int = Field(ge=1, lt=2**31)
+    """The stage that the device was in."""
+    number: int = Field(ge=0, lt=2**31)
+    """Counts the transitions of this installation of the device."""
+    why: Literal["entropy", "class name"]
+    classes: PerClass[Images] = Field(max_length=MAX_WAITING_CLASSES)
+    """All class folders whose names the registry does not know, with their number of images."""
+    uncertainty: Uncertainty | None = None
+    """What was measured; given for `entropy`."""
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Self:
+        if self.why == "entropy" and self.uncertainty is None:
+            raise ValueError("uncertainty: is missing; a transition by entropy says what it saw")
+        if self.why == "class name" and not self.classes:
+            raise ValueError("classes: is empty; a transition by class name says which")
+        return self

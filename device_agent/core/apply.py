@@ -17,6 +17,7 @@ _PIECES: dict[type, str] = {
     records.Presence: "presence",
     records.Scanning: "scanning",
     records.Work: "work",
+    records.Detecting: "detecting",
     records.Sending: "sending",
     records.Files: "files",
     records.Models: "models",
@@ -45,6 +46,7 @@ def _actions_forgotten(state: Records, change: changes.ActionsForgotten) -> None
     state.assignment = state.desired = state.acted = None
     state.ledger_boot = change.ledger_boot
     state.nothing.clear()
+    state.reported.clear()
 
 
 def _next_part_learned(state: Records, change: changes.NextPartLearned) -> None:
@@ -56,6 +58,7 @@ def _part_written(state: Records, change: changes.PartWritten) -> None:
     _release_images(state, body.key)
     counted = state.counted.setdefault(body.lineage, {})
     counted.update((digest, Counted(body.key, name)) for digest, name in change.images)
+    state.measured.difference_update(digest for digest, _ in change.images)
     state.parts[body.key] = Part(body.revision, "waiting", body.lineage, body.payload)
     _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
 
@@ -101,6 +104,19 @@ def _model_evaluated(state: Records, change: changes.ModelEvaluated) -> None:
     state.evaluation = change.evaluation
 
 
+def _images_measured(state: Records, change: changes.ImagesMeasured) -> None:
+    state.detector = change.detector
+    state.measured.update(change.images)
+
+
+def _transition_written(state: Records, change: changes.TransitionWritten) -> None:
+    body = change.transition
+    state.transitions = body.number + 1
+    state.reported.update(body.classes)
+    key = PartKey(stage=body.stage, part=body.number)
+    _post(state, LetterKey("transition", key), Letter(0, body))
+
+
 def _post(state: Records, key: LetterKey, letter: Letter) -> None:
     state.outbox.pop(key, None)
     state.outbox[key] = letter
@@ -136,4 +152,6 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
     changes.ModelEvaluated: _model_evaluated,
+    changes.ImagesMeasured: _images_measured,
+    changes.TransitionWritten: _transition_written,
 }

@@ -1,8 +1,8 @@
 """What a decision changes.
 
 A durable change is written by the store, then applied. The pieces of one run (`Presence`,
-`Scanning`, `Work`, `Sending`, `Files`, `Models`, `Told`) change by being replaced: the new piece is
-itself the change, and the store leaves it out.
+`Scanning`, `Work`, `Detecting`, `Sending`, `Files`, `Models`, `Told`) change by being replaced: the
+new piece is itself the change, and the store leaves it out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import (
+    Detecting,
     Files,
     LetterKey,
     Models,
@@ -20,10 +21,11 @@ from device_agent.core.records import (
     Told,
     Work,
 )
+from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.models import DesiredModel, ModelStatus
-from schemas.reports import Evaluation
+from schemas.reports import Evaluation, Transition
 from schemas.values import BootId, ClassName, Digest
 
 
@@ -124,6 +126,21 @@ class ModelEvaluated:
     evaluation: Evaluation
 
 
+@dataclass(frozen=True)
+class ImagesMeasured:
+    """New images were measured: what the detector makes of it, and those that are not counted."""
+
+    detector: Detector
+    images: tuple[Digest, ...]
+
+
+@dataclass(frozen=True)
+class TransitionWritten:
+    """Something new is to be reported; its class names are not reported again."""
+
+    transition: Transition
+
+
 Durable: TypeAlias = (
     AssignmentTaken
     | DesiredTaken
@@ -137,7 +154,9 @@ Durable: TypeAlias = (
     | ImagesUnusable
     | ActionEnded
     | ModelEvaluated
+    | ImagesMeasured
+    | TransitionWritten
 )
-Piece: TypeAlias = Presence | Scanning | Work | Sending | Files | Models | Told
+Piece: TypeAlias = Presence | Scanning | Work | Detecting | Sending | Files | Models | Told
 Change: TypeAlias = Durable | Piece
-PIECES = (Presence, Scanning, Work, Sending, Files, Models, Told)
+PIECES = (Presence, Scanning, Work, Detecting, Sending, Files, Models, Told)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, Job
+from learning.numerics.detection import Head
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
 from schemas.models import DesiredModel
@@ -206,6 +207,20 @@ class Evaluated:
 
     evaluation: Evaluation | None
     reason: str = ""
+    head: Head | None = None
+    uncertainties: tuple[float, ...] = ()
+    """Value of each image for the detector, class by class; of `head`."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """New images were measured with `head`; None when they could not be, with the reason."""
+
+    head: Head | None
+    images: tuple[Digest, ...] = ()
+    values: tuple[float, ...] = ()
+    """Of those images that could be read."""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -237,5 +252,6 @@ Input: TypeAlias = (
     | ModelFellBack
     | EvaluationAsked
     | Evaluated
+    | Measured
     | Ticked
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from device_agent.core import inputs
+from device_agent.core import detecting, inputs
 from device_agent.core.changes import ActionEnded, Change, DesiredTaken, ModelEvaluated
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
 from device_agent.core.records import Models, Try
@@ -145,6 +145,7 @@ def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> 
     return change(
         models,
         ActionEnded(event.action, status),
+        replace(state.detecting, settled=False),
         replace(state.told, status=False),
         replace(state.files, littered=True),
     )
@@ -199,12 +200,13 @@ def evaluation_due(state: State, _now: float) -> Decision:
         return NOTHING_TO_DO
     if models.evaluating or models.installing is not None:
         return NOTHING_TO_DO
-    return change(replace(models, evaluate=False, evaluating=True)) + ask(Evaluate(models.active))
+    evaluate = Evaluate(models.active, state.rules.detection)
+    return change(replace(models, evaluate=False, evaluating=True)) + ask(evaluate)
 
 
 def evaluated(state: State, event: inputs.Evaluated, _now: float) -> Decision:
     """Keep the result, to tell it after this and every later welcome."""
-    decision = change(replace(state.models, evaluating=False))
+    decision = change(replace(state.models, evaluating=False)) + detecting.seed(state, event)
     if event.evaluation is None:
         told = tell(state.told, [problem("evaluation", event.reason)], state.rules)
         return decision + change(told)

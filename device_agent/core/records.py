@@ -9,13 +9,13 @@ from typing import Literal, NamedTuple
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from schemas.models import DesiredModel
 from schemas.offers import Offer
-from schemas.reports import Problem
+from schemas.reports import Problem, Transition
 from schemas.values import BootId, ClassName, Digest
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
-About = Literal["contribution", "withdrawal", "nothing"]
+About = Literal["contribution", "withdrawal", "nothing", "transition"]
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
@@ -49,7 +49,10 @@ class Sighting:
 
 
 class LetterKey(NamedTuple):
-    """Names a letter: one per part and kind of message; for 'nothing' the part is 0."""
+    """Names a letter: one per part and kind of message.
+
+    For 'nothing' the part is 0, for a transition its number.
+    """
 
     about: About
     key: PartKey
@@ -60,7 +63,7 @@ class Letter:
     """A message that stays in the outbox until its receipt arrives."""
 
     revision: int
-    body: Contribution | Withdrawal | Nothing
+    body: Contribution | Withdrawal | Nothing | Transition
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,15 @@ class Work:
     settled: bool = False
     """There was nothing to compute when the rules last looked, and nothing has changed since."""
     retry: Try = Try(0, 0.0)
+
+
+@dataclass(frozen=True)
+class Detecting:
+    """How far the measuring of new images has come."""
+
+    running: bool = False
+    settled: bool = False
+    """There was nothing to measure when the rules last looked, and nothing has changed since."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, ImageToCount, Job, LetterKey
+from learning.numerics.detection import DetectionRules, Head
 from schemas.assignments import Assignment
 from schemas.message import Message
 from schemas.models import DesiredModel
@@ -82,6 +83,18 @@ class Evaluate:
     """Measure the accuracy of the active model; answered by `Evaluated`."""
 
     active: ActiveModel
+    detection: DetectionRules | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Measure how uncertain the active model is about new images; answered by `Measured`."""
+
+    active: ActiveModel
+    images: tuple[ImageToCount, ...]
+    known: Head | None
+    """The head at the detector's last batch."""
+    rules: DetectionRules
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,7 @@ Request: TypeAlias = (
     | InstallModel
     | CheckActiveModel
     | Evaluate
+    | Measure
     | CleanFiles
     | WakeAt
 )

@@ -65,7 +65,9 @@ def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
         before.done_for,
         before.restless,
     ):
-        decision += change(replace(state.work, settled=False))
+        decision += change(
+            replace(state.work, settled=False), replace(state.detecting, settled=False)
+        )
     return decision
 
 

@@ -22,6 +22,9 @@ The rules, in the order of their modules:
   contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
   their letters wait in case it returns.
+- **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are
+  measured with the active model before they are counted; a batch that is less certain than the
+  device's earlier ones is reported once.
 - **Sending** (`sending`). Part, letter and counted images are written in one transaction before the
   letter is sent. It is sent again with growing waits until its receipt: accepted, and it is
   dropped; refused, and it moves to the dead letters, its images staying counted so that they are
@@ -40,7 +43,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from device_agent.core import counting, inputs, models, presence, scanning, sending, telling
+from device_agent.core import (
+    counting,
+    detecting,
+    inputs,
+    models,
+    presence,
+    scanning,
+    sending,
+    telling,
+)
 from device_agent.core.apply import apply
 from device_agent.core.changes import PIECES, Durable
 from device_agent.core.decision import Decision, ask
@@ -104,6 +116,8 @@ _WHEN_DUE: tuple[Rule, ...] = (
     presence.birth_due,
     scanning.scan_due,
     models.fetch_due,
+    detecting.names_due,
+    detecting.measure_due,
     counting.work_due,
     sending.letters_due,
     models.install_due,
@@ -139,4 +153,5 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.ModelFellBack: models.model_fell_back,
     inputs.EvaluationAsked: models.evaluation_asked,
     inputs.Evaluated: models.evaluated,
+    inputs.Measured: detecting.measured,
 }

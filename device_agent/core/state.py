@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from device_agent.core.records import (
     Counted,
+    Detecting,
     Files,
     Letter,
     LetterKey,
@@ -17,12 +18,13 @@ from device_agent.core.records import (
     Told,
     Work,
 )
+from learning.numerics.detection import DetectionRules, Detector
 from schemas.assignments import Assignment
 from schemas.contributions import PartKey
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import Capabilities
 from schemas.reports import Evaluation
-from schemas.values import BootId, Digest
+from schemas.values import BootId, ClassName, Digest
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Rules:
     problems_queued: int = 20
     evaluates: bool = False
     """Whether there is an evaluation folder."""
+    detection: DetectionRules | None = field(default_factory=DetectionRules)
+    """None where new images are not measured."""
+    measured_at_once: int = 200
+    """Of more new images than these a sample is measured."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,13 @@ class Records:
     status: ModelStatus | None = None
     """The last report about a desired model."""
     evaluation: Evaluation | None = None
+    detector: Detector = field(default_factory=Detector)
+    measured: set[Digest] = field(default_factory=set)
+    """Images that were measured and are not counted."""
+    reported: set[ClassName] = field(default_factory=set)
+    """Class names that a transition has told the coordinator."""
+    transitions: int = 0
+    """The number of the next transition."""
 
     @property
     def last_action(self) -> int:
@@ -105,6 +118,7 @@ class State:
     presence: Presence = field(default_factory=Presence)
     scanning: Scanning = field(default_factory=Scanning)
     work: Work = field(default_factory=Work)
+    detecting: Detecting = field(default_factory=Detecting)
     sending: Sending = field(default_factory=Sending)
     files: Files = field(default_factory=Files)
     models: Models = field(default_factory=Models)

@@ -13,12 +13,10 @@ from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
 from device_agent.core.records import Told
 from device_agent.core.requests import Request, Send
 from device_agent.core.state import Rules, State
-from schemas.reports import Problem, WaitingClasses
+from schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500
 _RECENT_PROBLEMS = 10
-_MAX_WAITING_CLASSES = 1000
-"""What one message may carry."""
 
 
 def tell(told: Told, problems: Iterable[Problem], rules: Rules) -> Told:
@@ -60,7 +58,7 @@ def reports_due(state: State, _now: float) -> Decision:
     told, records = state.told, state.records
     requests: list[Request] = []
     if state.records.assignment is not None and state.scanning.waiting != told.waiting:
-        classes = dict(sorted(state.scanning.waiting.items())[:_MAX_WAITING_CLASSES])
+        classes = dict(sorted(state.scanning.waiting.items())[:MAX_WAITING_CLASSES])
         requests.append(Send("msg", WaitingClasses(classes=classes)))
         told = replace(told, waiting=state.scanning.waiting)
     if records.status is not None and not told.status:

@@ -9,19 +9,21 @@ from sqlite_utils import Database
 
 from device_agent.core.records import About, Counted, Letter, LetterKey, Part
 from device_agent.core.state import Records
+from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
 from schemas.canonical import parse_json
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
-from schemas.reports import Evaluation
+from schemas.reports import Evaluation, Transition
 from schemas.values import BootId, ClassName, Digest
 
 _Body = TypeVar("_Body", bound=Message)
-_BODIES: dict[str, type[Contribution] | type[Withdrawal] | type[Nothing]] = {
+_BODIES: dict[str, type[Contribution] | type[Withdrawal] | type[Nothing] | type[Transition]] = {
     "contribution": Contribution,
     "withdrawal": Withdrawal,
     "nothing": Nothing,
+    "transition": Transition,
 }
 
 
@@ -51,7 +53,23 @@ def load_records(db: Database) -> Records:
         next_part=read_fact(db, "next_part"),
         status=_message(db, "status", ModelStatus),
         evaluation=_message(db, "evaluation", Evaluation),
+        detector=_detector(db),
+        measured={Digest(digest) for (digest,) in db.execute("SELECT digest FROM measured")},
+        reported={ClassName(name) for (name,) in db.execute("SELECT name FROM reported_class")},
+        transitions=read_fact(db, "transitions") or 0,
     )
+
+
+def _detector(db: Database) -> Detector:
+    """Return the detector's state; a new one where there is none that this program can read."""
+    row = db.execute("SELECT state FROM detector").fetchone()
+    if row is None:
+        return Detector()
+    try:
+        return Detector.from_plain(parse_json(row[0].encode("utf-8")))
+    except (KeyError, TypeError, IndexError):
+        # Of another version; what is normal here is learned again.
+        return Detector()
 
 
 def _message(db: Database, name: str, model: type[_Body]) -> _Body | None:

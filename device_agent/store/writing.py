@@ -54,6 +54,7 @@ def _actions_forgotten(db: Database, change: changes.ActionsForgotten) -> None:
         write_fact(db, name, None)
     write_fact(db, "ledger_boot", change.ledger_boot)
     db.execute("DELETE FROM empty_stage")
+    db.execute("DELETE FROM reported_class")
 
 
 def _next_part_learned(db: Database, change: changes.NextPartLearned) -> None:
@@ -70,6 +71,9 @@ def _part_written(db: Database, change: changes.PartWritten) -> None:
             (body.lineage, digest, body.key.stage, body.key.part, name)
             for digest, name in change.images
         ],
+    )
+    db.conn.executemany(
+        "DELETE FROM measured WHERE digest = ?", [(digest,) for digest, _ in change.images]
     )
     db.execute(
         "INSERT OR REPLACE INTO part (stage, part, revision, state, lineage, payload)"
@@ -132,6 +136,22 @@ def _model_evaluated(db: Database, change: changes.ModelEvaluated) -> None:
     write_fact(db, "evaluation", change.evaluation)
 
 
+def _images_measured(db: Database, change: changes.ImagesMeasured) -> None:
+    state = to_json(change.detector.to_plain())
+    db.execute("INSERT OR REPLACE INTO detector (id, state) VALUES (1, ?)", [state])
+    rows = [(digest,) for digest in change.images]
+    db.conn.executemany("INSERT OR IGNORE INTO measured (digest) VALUES (?)", rows)
+
+
+def _transition_written(db: Database, change: changes.TransitionWritten) -> None:
+    body = change.transition
+    write_fact(db, "transitions", body.number + 1)
+    rows = [(name,) for name in body.classes]
+    db.conn.executemany("INSERT OR IGNORE INTO reported_class (name) VALUES (?)", rows)
+    key = PartKey(stage=body.stage, part=body.number)
+    _post(db, LetterKey("transition", key), 0, body, None)
+
+
 def _post(
     db: Database, letter: LetterKey, revision: int, body: Strict, payload: bytes | None
 ) -> None:
@@ -176,4 +196,6 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
     changes.ModelEvaluated: _model_evaluated,
+    changes.ImagesMeasured: _images_measured,
+    changes.TransitionWritten: _transition_written,
 }

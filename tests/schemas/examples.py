@@ -17,7 +17,14 @@ from schemas.presence import (
     Welcome,
 )
 from schemas.receipts import Accepted, Later, Receipt
-from schemas.reports import ClassResult, Evaluation, Problem, WaitingClasses
+from schemas.reports import (
+    ClassResult,
+    Evaluation,
+    Problem,
+    Transition,
+    Uncertainty,
+    WaitingClasses,
+)
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 DIGEST = Digest.of(b"anything")
@@ -59,6 +66,14 @@ EXAMPLES: tuple[Message, ...] = (
     ),
     Withdrawal(key=KEY, revision=2, reason="the agent was installed again"),
     Nothing(stage=2),
+    Transition(stage=2, number=0, why="class name", classes={ClassName("dog"): 12}),
+    Transition(
+        stage=2,
+        number=1,
+        why="entropy",
+        classes={},
+        uncertainty=Uncertainty(model_version=4, images=50, value=0.5, baseline=0.25),
+    ),
     Evaluation(
         model_version=4,
         manifest=DIGEST,
@@ -67,6 +82,7 @@ EXAMPLES: tuple[Message, ...] = (
         seconds=0.25,
         bytes_up=10,
         bytes_down=20,
+        losses=(70_000, 65_000),
     ),
     WaitingClasses(classes={ClassName("dog"): 12}),
     Problem(about="image", text="dog/3.png does not decode; delete it or save it again"),

@@ -1,0 +1,138 @@
+"""Rules of noticing: class folders that nobody knows, and images that the model is unsure about.
+
+- A class folder whose name the assignment lacks is a transition by itself, once per name.
+- Images are measured with the active model as they come, before they are counted, because a model
+  that has learned an image is sure of it. Of many at once a sample is measured, in an even spread.
+- Images of classes that wait are measured only when there is a history to compare them with, so
+  that they do not become what is normal.
+- A batch above the device's own history is a transition, once until the level is normal again.
+- Held-out images give the first batches of every head (`evaluated` calls `seed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes import Change, ImagesMeasured, TransitionWritten
+from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.records import Detecting, ImageToCount
+from device_agent.core.requests import Measure
+from device_agent.core.state import State
+from device_agent.core.telling import problem, tell
+from learning.numerics.detection import Measurement, observe, seeded
+from schemas.reports import MAX_WAITING_CLASSES, Transition, Uncertainty
+from schemas.values import ClassName, Digest
+
+
+def names_due(state: State, _now: float) -> Decision:
+    """Report names that the fleet lacks, once each, when the folder is at rest."""
+    assignment, scanning = state.records.assignment, state.scanning
+    if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
+        return NOTHING_TO_DO
+    if scanning.waiting.keys() <= state.records.reported:
+        return NOTHING_TO_DO
+    transition = Transition(
+        stage=assignment.stage,
+        number=state.records.transitions,
+        why="class name",
+        classes=_waiting(state),
+    )
+    return change(TransitionWritten(transition))
+
+
+def measure_due(state: State, _now: float) -> Decision:
+    """Measure new images with the active model, when nothing is about to replace or test it."""
+    detecting, models = state.detecting, state.models
+    if state.rules.detection is None or state.records.assignment is None:
+        return NOTHING_TO_DO
+    if models.active is None or models.installing or models.evaluating or models.evaluate:
+        return NOTHING_TO_DO
+    if detecting.running or detecting.settled:
+        return NOTHING_TO_DO
+    images = _new_images(state)
+    if not images:
+        return change(replace(detecting, settled=True))
+    chosen = _evenly(images, state.rules.measured_at_once)
+    known = state.records.detector.head
+    return change(Detecting(running=True)) + ask(
+        Measure(models.active, chosen, known, state.rules.detection)
+    )
+
+
+def measured(state: State, event: inputs.Measured, _now: float) -> Decision:
+    """Compare the values with the history, and report a transition."""
+    rules = state.rules.detection
+    if event.head is None or rules is None:
+        told = tell(state.told, [problem("detection", event.reason)], state.rules)
+        return change(Detecting(settled=True), told)
+    detector, measurements = observe(state.records.detector, event.values, event.head, rules)
+    waiting = tuple(digest for digest in event.images if not _is_counted(state, digest))
+    changes: list[Change] = [Detecting(), ImagesMeasured(detector, waiting)]
+    found = next((item for item in measurements if item.transition), None)
+    if found is not None and state.records.assignment and state.models.active:
+        changes.append(TransitionWritten(_by_entropy(state, found)))
+    return Decision(tuple(changes))
+
+
+def seed(state: State, event: inputs.Evaluated) -> Decision:
+    """Let held-out images be the first batches of a head's history."""
+    rules = state.rules.detection
+    if rules is None or event.head is None:
+        return NOTHING_TO_DO
+    detector = seeded(state.records.detector, event.uncertainties, event.head, rules)
+    changes: tuple[Change, ...] = (replace(state.detecting, settled=False),)
+    if detector != state.records.detector:
+        changes += (ImagesMeasured(detector, ()),)
+    return Decision(changes)
+
+
+def _by_entropy(state: State, found: Measurement) -> Transition:
+    assert state.records.assignment is not None
+    assert state.models.active is not None
+    return Transition(
+        stage=state.records.assignment.stage,
+        number=state.records.transitions,
+        why="entropy",
+        classes=_waiting(state),
+        uncertainty=Uncertainty(
+            model_version=state.models.active.version,
+            images=found.images,
+            value=found.uncertainty,
+            baseline=found.baseline or 0.0,
+        ),
+    )
+
+
+def _waiting(state: State) -> Mapping[ClassName, int]:
+    """Return the classes that wait, those not yet reported first, as many as a message carries."""
+    reported = state.records.reported
+    names = sorted(state.scanning.waiting.items(), key=lambda item: (item[0] in reported, item[0]))
+    return dict(names[:MAX_WAITING_CLASSES])
+
+
+def _new_images(state: State) -> list[ImageToCount]:
+    """Return the images that are neither counted nor measured, sorted by path."""
+    records, rules = state.records, state.rules.detection
+    assert records.assignment is not None
+    assert rules is not None
+    known = set(records.assignment.class_names)
+    ready = records.detector.ready(rules)
+    found = (
+        ImageToCount(sighting.path, digest, sighting.class_name)
+        for digest, sighting in state.scanning.images.items()
+        if digest not in records.measured
+        and digest not in records.unusable
+        and (ready or sighting.class_name in known)
+        and not _is_counted(state, digest)
+    )
+    return sorted(found, key=lambda image: image.path)
+
+
+def _evenly(images: list[ImageToCount], most: int) -> tuple[ImageToCount, ...]:
+    return tuple(images[:: -(-len(images) // most)])
+
+
+def _is_counted(state: State, digest: Digest) -> bool:
+    return any(digest in images for images in state.records.counted.values())
