@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from learning.errors import ImageError
 
@@ -108,6 +108,12 @@ def _open(data: bytes) -> Image.Image:
         return Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise ImageError(f"image: {error}; scale it down") from error
+    except UnidentifiedImageError as error:
+        # Pillow's own text names an object in memory, which differs from try to try.
+        raise ImageError(
+            f"image: {len(data)} bytes are no picture that can be read; "
+            f"replace the file by one of {', '.join(FORMATS)}"
+        ) from error
     except _UNREAD_FAULTS as error:
         raise ImageError(
             f"image: {len(data)} bytes are no picture that can be read ({error}); "
