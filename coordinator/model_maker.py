@@ -148,7 +148,7 @@ class ModelMaker:
                 weights=np.ascontiguousarray(tensors["weights"]),
                 ledger_index=request.solved_index,
                 created_ns=request.solved_ns,
-                logit_scale=assignment.settings.logit_scale,
+                logit_scale=request.logit_scale or assignment.settings.logit_scale,
             ),
         )
         manifest = model.manifest.canonical_bytes()

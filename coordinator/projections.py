@@ -1,4 +1,4 @@
-"""Tables for whoever asks with SQL: devices, classes, stages, contributions, models.
+"""Tables for whoever asks with SQL: devices, classes, stages, contributions, models, reports.
 
 Each rule takes the table from before an entry to after it. The rules of the fleet do not read
 these tables; they decide on `coordinator.core.state`.
@@ -114,6 +114,7 @@ def _stage_opened(db: Database, entry: Entry) -> None:
         {
             "stage": entry.body["stage"],
             "class_names": _json(entry.body["class_names"]),
+            "opened_index": entry.index,
             "opened_ns": entry.time_ns,
             "opened_by": entry.body["reason"],
         }
@@ -137,6 +138,7 @@ STAGE = Projection(
     {
         "stage": int,
         "class_names": str,
+        "opened_index": int,
         "opened_ns": int,
         "opened_by": str,
         "closed_ns": int,
@@ -146,6 +148,70 @@ STAGE = Projection(
     },
     ("stage",),
     {"stage.opened": _stage_opened, "stage.closed": _stage_closed},
+)
+
+
+def _transition_reported(db: Database, entry: Entry) -> None:
+    seen = entry.body["uncertainty"] or {}
+    db.table("transition").insert(
+        {
+            "idx": entry.index,
+            "device": entry.device,
+            "time_ns": entry.time_ns,
+            "why": entry.body["why"],
+            "class_names": _json(sorted(entry.body["classes"])),
+            "model_version": seen.get("model_version"),
+            "images": seen.get("images"),
+            "uncertainty": seen.get("value"),
+            "baseline": seen.get("baseline"),
+        }
+    )
+
+
+TRANSITION = Projection(
+    "transition",
+    {
+        "idx": int,
+        "device": str,
+        "time_ns": int,
+        "why": str,
+        "class_names": str,
+        "model_version": int,
+        "images": int,
+        "uncertainty": float,
+        "baseline": float,
+    },
+    ("idx",),
+    {"transition.reported": _transition_reported},
+)
+
+
+def _temperature_fitted(db: Database, entry: Entry) -> None:
+    body = entry.body
+    db.table("temperature").insert(
+        {
+            "idx": entry.index,
+            "version": body["version"],
+            "logit_scale": body["logit_scale"],
+            "images": body["images"],
+            "devices": body["devices"],
+            "nats_per_image": body["nats_per_image"],
+        }
+    )
+
+
+TEMPERATURE = Projection(
+    "temperature",
+    {
+        "idx": int,
+        "version": int,
+        "logit_scale": float,
+        "images": int,
+        "devices": int,
+        "nats_per_image": float,
+    },
+    ("idx",),
+    {"temperature.fitted": _temperature_fitted},
 )
 
 
@@ -277,5 +343,7 @@ def _json(value: object) -> str:
     return canonical_json(value).decode("utf-8")
 
 
-TABLES = Projections((DEVICE, CLASS, STAGE, CONTRIBUTION, CONTRIBUTION_CLASS, MODEL))
+TABLES = Projections(
+    (DEVICE, CLASS, STAGE, CONTRIBUTION, CONTRIBUTION_CLASS, MODEL, TRANSITION, TEMPERATURE)
+)
 """Every projection of a coordinator's ledger."""

@@ -46,7 +46,8 @@ def _class_merged(body: entries.ClassMerged, _: Entry) -> str:
 
 
 def _stage_opened(body: entries.StageOpened, _: Entry) -> str:
-    return f"Stage {body.stage} asks the fleet to learn {_names(body.class_names)}."
+    because = "" if body.reason == entries.OPERATOR else f" It was opened by {body.reason}."
+    return f"Stage {body.stage} asks the fleet to learn {_names(body.class_names)}.{because}"
 
 
 def _stage_closed(body: entries.StageClosed, _: Entry) -> str:
@@ -75,6 +76,26 @@ def _contribution_withdrawn(body: entries.ContributionWithdrawn, entry: Entry) -
 
 def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
     return f"Device {entry.device} has nothing for stage {body.stage}."
+
+
+def _transition_reported(body: entries.TransitionReported, entry: Entry) -> str:
+    if body.why == "class name":
+        return f"Device {entry.device} has images of new classes: {_names(tuple(body.classes))}."
+    seen = body.uncertainty
+    assert seen is not None
+    classes = f" It also has folders for {_names(tuple(body.classes))}." if body.classes else ""
+    return (
+        f"Device {entry.device} is less sure of new images than before: {seen.value:.3f} over "
+        f"{seen.images} images under model {seen.model_version}, {seen.baseline:.3f} so far."
+        f"{classes}"
+    )
+
+
+def _temperature_fitted(body: entries.TemperatureFitted, _: Entry) -> str:
+    return (
+        f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
+        f"for {body.images} held-out images of {body.devices} devices under model {body.version}."
+    )
 
 
 def _model_solved(body: entries.ModelSolved, _: Entry) -> str:
@@ -155,6 +176,8 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.ContributionAccepted, _contribution_accepted),
         _sentence(entries.ContributionWithdrawn, _contribution_withdrawn),
         _sentence(entries.NothingReported, _nothing_reported),
+        _sentence(entries.TransitionReported, _transition_reported),
+        _sentence(entries.TemperatureFitted, _temperature_fitted),
         _sentence(entries.ModelSolved, _model_solved),
         _sentence(entries.ModelExported, _model_exported),
         _sentence(entries.ModelFailed, _model_failed),

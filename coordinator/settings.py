@@ -123,6 +123,9 @@ username = "{username}"
 quorum = {stages.quorum}              # share of admitted devices that must have answered
 quiet_seconds = {stages.quiet_seconds}      # then wait this long for more
 deadline_seconds = {stages.deadline_seconds}   # close with whatever came
+open = "{stages.open}"           # "reports": what devices report as new opens the next stage
+reports_quorum = {stages.reports_quorum}      # devices that must have: a number, or a share
+settle_seconds = {stages.settle_seconds}     # open after this long without a further report
 
 [models]
 automatic = {automatic}        # each solved model goes to all devices

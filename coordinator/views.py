@@ -37,6 +37,15 @@ class StageRow:
 
 
 @dataclass(frozen=True)
+class ReportRow:
+    """Something new that a device reported."""
+
+    device: str
+    text: str
+    class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DeviceRow:
     """An admitted device."""
 
@@ -103,6 +112,21 @@ def stages(home: Path) -> list[StageRow]:
             f"by {row['opened_by']}",
             _closed(row),
         )
+        for row in rows
+    ]
+
+
+def reports(home: Path) -> list[ReportRow]:
+    """Return what devices have reported as new since the newest stage was opened."""
+    with _ledger(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT * FROM transition"
+                " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1) ORDER BY idx"
+            )
+        )
+    return [
+        ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])))
         for row in rows
     ]
 
@@ -178,6 +202,15 @@ def _meant(meanings: dict[str, str | None], name: str) -> str:
     while (meaning := meanings[name]) is not None:
         name = meaning
     return name
+
+
+def _report(row: dict[str, Any]) -> str:
+    if row["why"] == "class name":
+        return "new class folders"
+    return (
+        f"unsure about {row['images']} images: {row['uncertainty']:.3f}, "
+        f"so far {row['baseline']:.3f} (model {row['model_version']})"
+    )
 
 
 def _closed(row: dict[str, Any]) -> str:

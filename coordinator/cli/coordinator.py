@@ -74,12 +74,16 @@ def close_stage(home: Home = HOME) -> None:
 
 @app.command()
 def stages(home: Home = HOME) -> None:
-    """Show the stages and why each was opened and closed."""
+    """Show the stages, why each was opened and closed, and what devices have reported since."""
     rows = [
         (row.stage, ", ".join(row.class_names), row.contributions, row.opened, row.closed)
         for row in views.stages(home)
     ]
     print_table("Stages", ("stage", "classes", "contributions", "opened", "closed"), rows)
+    reported = [(row.device, row.text, ", ".join(row.class_names)) for row in views.reports(home)]
+    if reported:
+        title = "Reported since the last stage was opened"
+        print_table(title, ("device", "report", "unknown classes"), reported)
 
 
 @app.command()

@@ -17,11 +17,13 @@ from coordinator.core.entries import OPERATOR, EntryBody, ModelFailed, NewEntry
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
+from coordinator.core.opening import Opening
 from coordinator.core.operator import Operator
 from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
 from coordinator.core.rules import Rules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
+from coordinator.core.temperature import Temperature
 from coordinator.core.transitions import apply
 from coordinator.errors import CommandError
 from schemas.values import DeviceId
@@ -35,6 +37,8 @@ class Core:
         self.live = live or Live()
         self.intake = Intake(rules.intake, self.state, self.live)
         self.stages = Stages(rules.stages, self.state, can_learn)
+        self.opening = Opening(rules.stages, self.state, self.stages)
+        self.temperature = Temperature(self.state)
         self.models = Models(rules.models, self.state, self.live)
         self.devices = Devices(rules.intake, self.state, self.live, self.models, self.intake)
         self.operator = Operator(self.state, self.stages, self.models)
@@ -77,8 +81,15 @@ class Core:
 
     def _look_around(self, now_ns: int) -> Decision:
         closing = self.stages.look(now_ns)
-        # A model is asked for only after the closing is applied: it comes with the next tick.
-        return closing if closing.entries else self.models.look(now_ns)
+        # What depends on these entries is decided after they are applied, with the next tick.
+        if closing.entries:
+            return closing
+        fitted = self.temperature.look()
+        if fitted.entries:
+            return fitted
+        # The model of a closed stage is asked for before the next stage opens.
+        making = self.models.look(now_ns)
+        return making if making.requests else self.opening.look(now_ns)
 
     def _command(self, ticket: str, command: Command) -> Decision:
         try:

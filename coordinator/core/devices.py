@@ -20,7 +20,7 @@ from schemas.envelope import Envelope
 from schemas.errors import SchemaError
 from schemas.models import ModelStatus
 from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
-from schemas.reports import Evaluation, Problem, WaitingClasses
+from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
 from schemas.values import BootId, DeviceId
 
 _CHANGES_ASSIGNMENT = (
@@ -30,6 +30,8 @@ _CHANGES_ASSIGNMENT = (
     entries.ClassMerged,
     entries.StageOpened,
 )
+
+_ANSWERED = (Contribution.kind, Withdrawal.kind, Nothing.kind, Transition.kind)
 
 
 class Devices:
@@ -57,14 +59,8 @@ class Devices:
             return self.complain(device, str(error), now_ns)
 
     def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
-        match envelope.header.kind:
-            case Contribution.kind:
-                body = envelope.read(Contribution)
-                return self._intake.contribution(device, body, envelope.attachment, now_ns)
-            case Withdrawal.kind:
-                return self._intake.withdrawal(device, envelope.read(Withdrawal), now_ns)
-            case Nothing.kind:
-                return self._intake.nothing(device, envelope.read(Nothing), now_ns)
+        if envelope.header.kind in _ANSWERED:
+            return self._answered(device, envelope, now_ns)
         if device not in self._state.devices:
             text = (
                 f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
@@ -92,6 +88,19 @@ class Devices:
                 )
             case kind:
                 raise SchemaError(f"kind: {kind!r} is not a message of devices; see docs/protocol")
+
+    def _answered(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        """Decide about what gets a receipt, also where the device is not admitted."""
+        match envelope.header.kind:
+            case Contribution.kind:
+                body = envelope.read(Contribution)
+                return self._intake.contribution(device, body, envelope.attachment, now_ns)
+            case Withdrawal.kind:
+                return self._intake.withdrawal(device, envelope.read(Withdrawal), now_ns)
+            case Nothing.kind:
+                return self._intake.nothing(device, envelope.read(Nothing), now_ns)
+            case _:
+                return self._intake.transition(device, envelope.read(Transition), now_ns)
 
     def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device what is wrong with its message, not more often than it may be refused."""
@@ -230,6 +239,7 @@ class Devices:
             seconds=evaluation.seconds,
             bytes_up=evaluation.bytes_up,
             bytes_down=evaluation.bytes_down,
+            losses=evaluation.losses,
         )
         return record_for(device, body)
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
 from schemas.message import Strict
 from schemas.models import Parity, Preprocessing
 from schemas.offers import Offer
 from schemas.presence import Capabilities
-from schemas.reports import ClassResult
+from schemas.reports import ClassResult, Uncertainty
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
 OPERATOR = "operator"
@@ -159,6 +160,36 @@ class NothingReported(EntryBody):
     stage: int
 
 
+class TransitionReported(EntryBody):
+    """A device saw something new: class folders, or images that its model is unsure about."""
+
+    kind: ClassVar[str] = "transition.reported"
+    stage: int
+    number: int
+    why: Literal["entropy", "class name"]
+    classes: dict[ClassName, int]
+    """Class folders that the registry lacked, with their number of images."""
+    uncertainty: Uncertainty | None = None
+
+    @property
+    def content(self) -> Digest:
+        """Digest of what was reported, by which a repeat is known."""
+        return Digest.of(canonical_json(self.model_dump(mode="json")))
+
+
+class TemperatureFitted(EntryBody):
+    """The inverse temperature that models get from here on."""
+
+    kind: ClassVar[str] = "temperature.fitted"
+    version: int
+    """The model whose scores it was fitted on."""
+    logit_scale: float = Field(gt=0)
+    images: int
+    devices: int
+    nats_per_image: float
+    """Mean negative log-likelihood at that scale."""
+
+
 class ModelSolved(EntryBody):
     """A head was solved from the sum of the listed contributions."""
 
@@ -242,6 +273,8 @@ class DeviceEvaluated(EntryBody):
     seconds: float
     bytes_up: int
     bytes_down: int
+    losses: tuple[int, ...] = ()
+    """Summed losses of the same images at the scales of `learning.numerics.calibration`."""
 
 
 class DeviceProblem(EntryBody):
@@ -266,6 +299,8 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         ContributionAccepted,
         ContributionWithdrawn,
         NothingReported,
+        TransitionReported,
+        TemperatureFitted,
         ModelSolved,
         ModelExported,
         ModelFailed,

@@ -1,4 +1,4 @@
-"""Contributions, withdrawals and 'nothing': data is counted once, and everything gets a receipt.
+"""Contributions, withdrawals, 'nothing' and transitions: counted once, each gets a receipt.
 
 The rules, in the order in which they are asked:
 
@@ -22,6 +22,7 @@ from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
+from schemas.reports import Transition
 from schemas.values import DeviceId
 
 
@@ -123,6 +124,24 @@ class Intake:
         entry = entries.NothingReported(stage=body.stage)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
+    def transition(self, device: DeviceId, body: Transition, now_ns: int) -> Decision:
+        """Note what a device saw; the same report again gets the same receipt."""
+        if device not in self._state.devices:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        entry = entries.TransitionReported(
+            stage=body.stage,
+            number=body.number,
+            why=body.why,
+            classes=dict(body.classes),
+            uncertainty=body.uncertainty,
+        )
+        key = PartKey(stage=body.stage, part=body.number)
+        known = self._state.devices[device].transitions.get(key)
+        if known is not None and known.content == entry.content:
+            return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
     def _judge(self, device: DeviceId, body: Contribution) -> Answer | None:
         """Return the answer that can be given without the payload, or None to take it in."""
         if device not in self._state.devices:
@@ -174,7 +193,7 @@ class Intake:
     def _answer(
         self,
         device: DeviceId,
-        body: Contribution | Withdrawal | Nothing,
+        body: Contribution | Withdrawal | Nothing | Transition,
         answer: Answer,
         now_ns: int,
     ) -> Decision:
@@ -185,10 +204,13 @@ class Intake:
         return ask(SendToDevice(device, "rcpt", receipt_for(body, answer)))
 
 
-def receipt_for(body: Contribution | Withdrawal | Nothing, answer: Answer) -> Receipt:
+def receipt_for(body: Contribution | Withdrawal | Nothing | Transition, answer: Answer) -> Receipt:
     """Return the receipt that answers a message."""
     if isinstance(body, Nothing):
         return Receipt(about="nothing", key=PartKey(stage=body.stage, part=0), answer=answer)
+    if isinstance(body, Transition):
+        key = PartKey(stage=body.stage, part=body.number)
+        return Receipt(about="transition", key=key, answer=answer)
     about = "contribution" if isinstance(body, Contribution) else "withdrawal"
     return Receipt.model_validate(
         {"about": about, "key": body.key, "revision": body.revision, "answer": answer}

@@ -32,7 +32,13 @@ class Models:
         if newest is not None and newest.exported is None and self._state.failed is None:
             self._live.making_model = True
             return ask(
-                ExportHead(newest.solved, newest.solved_index, newest.solved_ns, newest.lineage)
+                ExportHead(
+                    newest.solved,
+                    newest.solved_index,
+                    newest.solved_ns,
+                    newest.lineage,
+                    self._state.logit_scale if newest.lineage == self._state.lineage else None,
+                )
             )
         if self._resting(now_ns) or not self._waiting() or not self._due(now_ns):
             return Decision()

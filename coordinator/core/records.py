@@ -25,6 +25,22 @@ class Part:
         return self.payload is not None
 
 
+@dataclass(frozen=True)
+class Reported:
+    """A transition that is in the ledger, by entry and content."""
+
+    index: int
+    content: Digest
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What one device measured on its held-out images."""
+
+    images: int
+    losses: tuple[int, ...]
+
+
 @dataclass
 class Device:
     """An admitted device and what it has done."""
@@ -42,6 +58,12 @@ class Device:
     model_versions_seen: dict[int, str] = field(default_factory=dict)
     """Version to the last state reported for it."""
     evaluated_version: int | None = None
+    transitions: dict[PartKey, Reported] = field(default_factory=dict)
+    """By stage and number."""
+    named: dict[ClassName, int] = field(default_factory=dict)
+    """Class names that the device reported as new, with their number of images."""
+    doubts: int | None = None
+    """Index of the last report of unsure images since the newest stage was opened."""
 
     def answered(self, stage: int) -> bool:
         """Whether the device contributed to the stage or said that it has nothing."""

@@ -69,6 +69,8 @@ class ExportHead:
     """Ledger index of the solve."""
     solved_ns: int
     lineage: BackboneImported
+    logit_scale: float | None = None
+    """The fitted inverse temperature; None for the method's own."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from pydantic import Field
 
 from schemas.message import Strict
 
 
 class StageRules(Strict):
-    """A stage closes on quorum and quiet time, or on its deadline."""
+    """Who opens stages; a stage closes on quorum and quiet time, or on its deadline."""
 
     quorum: float = Field(default=1.0, gt=0, le=1)
     """Share of admitted devices that must have answered."""
@@ -16,6 +18,15 @@ class StageRules(Strict):
     """Time without a further answer, once the quorum is there."""
     deadline_seconds: float = Field(default=3600.0, gt=0)
     """Time after which the stage closes with whatever came."""
+    open: Literal["operator", "reports"] = "operator"
+    """`reports`: what devices report as new opens the next stage; the operator still can."""
+    reports_quorum: (
+        Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)]
+    ) = 0.5
+    """How many devices must have reported: a whole number of them, or a share such as 0.5. 1 is one
+    device, 1.0 all of them."""
+    settle_seconds: float = Field(default=10.0, ge=0)
+    """Time without a further report before a stage opens by itself."""
 
 
 class ModelRules(Strict):

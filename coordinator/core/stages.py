@@ -1,4 +1,4 @@
-"""Stages: opened by the operator, closed on quorum and quiet time, or on the deadline."""
+"""Stages: opened by the operator or by reports, closed on quorum and quiet, or on the deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Stages:
         self._state = state
         self._can_learn = can_learn
 
-    def open(self, class_names: tuple[ClassName, ...], *, actor: str) -> Decision:
+    def open(
+        self, class_names: tuple[ClassName, ...], *, actor: str, reason: str | None = None
+    ) -> Decision:
         """Register new names and open a stage; raise `CommandError` if that makes no sense."""
         state = self._state
         if state.lineage is None:
@@ -51,7 +53,7 @@ class Stages:
             for i, name in enumerate(new_names)
         )
         stage = (state.current_stage or 0) + 1
-        opened = entries.StageOpened(stage=stage, class_names=class_names, reason=actor)
+        opened = entries.StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
         return closing + named + record(opened, actor=actor)
 
     def close(self, *, actor: str) -> Decision:
@@ -74,6 +76,10 @@ class Stages:
         """Count the devices that answered, of those that are able to (or not yet heard of)."""
         invited = [device for device in self._state.devices.values() if self._invited(device)]
         return sum(device.answered(number) for device in invited), len(invited)
+
+    def invited(self) -> int:
+        """Count the devices that are able to learn (or not yet heard of)."""
+        return sum(self._invited(device) for device in self._state.devices.values())
 
     def _invited(self, device: Device) -> bool:
         lineage = self._state.lineage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coordinator.core import entries
-from coordinator.core.records import Counted, Desired, Device, Model, Stage
+from coordinator.core.records import Counted, Desired, Device, Losses, Model, Stage
 from coordinator.core.registry import ClassRegistry
 from schemas.values import ClassName, DeviceId
 
@@ -30,6 +30,14 @@ class State:
     """Versions that were desired for all devices, oldest first."""
     desired_by_device: dict[DeviceId, Desired] = field(default_factory=dict)
     held: bool = False
+    last_report_ns: int | None = None
+    """When a transition was last reported."""
+    logit_scale: float | None = None
+    """The fitted inverse temperature; None while models have the method's own."""
+    calibrated_version: int | None = None
+    """The newest version of which devices sent losses."""
+    calibration: dict[DeviceId, Losses] = field(default_factory=dict)
+    """The losses of that version."""
     assignment_action: int = 0
     """Index of the last entry that changed what devices are asked to do."""
 

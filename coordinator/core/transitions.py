@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core import entries
-from coordinator.core.records import Counted, Desired, Device, Model, Part, Stage
+from coordinator.core.records import (
+    Counted,
+    Desired,
+    Device,
+    Losses,
+    Model,
+    Part,
+    Reported,
+    Stage,
+)
 from coordinator.core.state import State
+from schemas.contributions import PartKey
 from schemas.values import DeviceId
+
+_MAX_NAMED = 1000
+"""New class names kept of one device; the rest are in the ledger only."""
 
 
 def apply(
@@ -41,6 +54,8 @@ def _backbone_imported(
 ) -> None:
     state.lineage = body
     state.assignment_action = state.size
+    state.logit_scale = state.calibrated_version = None
+    state.calibration.clear()
 
 
 def _class_named(
@@ -69,6 +84,10 @@ def _stage_opened(
 ) -> None:
     state.stages[body.stage] = Stage(state.size, time_ns, body.class_names)
     state.assignment_action = state.size
+    for record in state.devices.values():
+        record.doubts = None
+        for name in body.class_names:
+            record.named.pop(name, None)
 
 
 def _stage_closed(
@@ -102,6 +121,26 @@ def _nothing_reported(
 ) -> None:
     _known(state, device).nothing[body.stage] = state.size
     _note_answer(state, body.stage, time_ns)
+
+
+def _transition_reported(
+    state: State, body: entries.TransitionReported, device: DeviceId | None, time_ns: int
+) -> None:
+    record = _known(state, device)
+    key = PartKey(stage=body.stage, part=body.number)
+    record.transitions[key] = Reported(state.size, body.content)
+    for name, images in body.classes.items():
+        if name in record.named or len(record.named) < _MAX_NAMED:
+            record.named[name] = images
+    if body.why == "entropy":
+        record.doubts = state.size
+    state.last_report_ns = time_ns
+
+
+def _temperature_fitted(
+    state: State, body: entries.TemperatureFitted, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.logit_scale = body.logit_scale
 
 
 def _model_solved(
@@ -155,7 +194,17 @@ def _device_model_status(
 def _device_evaluated(
     state: State, body: entries.DeviceEvaluated, device: DeviceId | None, _time_ns: int
 ) -> None:
+    assert device is not None
     _known(state, device).evaluated_version = body.version
+    model = state.models.get(body.version)
+    newest = state.calibrated_version or 0
+    if not body.losses or model is None or model.lineage != state.lineage or body.version < newest:
+        return
+    if body.version > newest:
+        state.calibrated_version = body.version
+        state.calibration.clear()
+    images = sum(result.total for result in body.results.values())
+    state.calibration[device] = Losses(images, body.losses)
 
 
 def _device_problem(
@@ -191,6 +240,8 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.ContributionAccepted: _contribution_accepted,
     entries.ContributionWithdrawn: _contribution_withdrawn,
     entries.NothingReported: _nothing_reported,
+    entries.TransitionReported: _transition_reported,
+    entries.TemperatureFitted: _temperature_fitted,
     entries.ModelSolved: _model_solved,
     entries.ModelExported: _model_exported,
     entries.ModelFailed: _model_failed,

@@ -22,6 +22,7 @@ from device_agent.core.requests import Measure
 from device_agent.core.state import State
 from device_agent.core.telling import problem, tell
 from learning.numerics.detection import Measurement, observe, seeded
+from schemas.assignments import MAX_NAME_BYTES
 from schemas.reports import MAX_WAITING_CLASSES, Transition, Uncertainty
 from schemas.values import ClassName, Digest
 
@@ -107,9 +108,15 @@ def _by_entropy(state: State, found: Measurement) -> Transition:
 
 def _waiting(state: State) -> Mapping[ClassName, int]:
     """Return the classes that wait, those not yet reported first, as many as a message carries."""
-    reported = state.records.reported
-    names = sorted(state.scanning.waiting.items(), key=lambda item: (item[0] in reported, item[0]))
-    return dict(names[:MAX_WAITING_CLASSES])
+    reported, waiting = state.records.reported, state.scanning.waiting
+    room = MAX_NAME_BYTES
+    chosen: dict[ClassName, int] = {}
+    for name in sorted(waiting, key=lambda name: (name in reported, name)):
+        room -= len(name.encode("utf-8"))
+        if room < 0 or len(chosen) == MAX_WAITING_CLASSES:
+            break
+        chosen[name] = waiting[name]
+    return chosen
 
 
 def _new_images(state: State) -> list[ImageToCount]:

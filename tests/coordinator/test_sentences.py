@@ -25,6 +25,11 @@ def test_a_story_can_be_read() -> None:
         "Device dev-1 gave statistics of 4 images (1 bytes) as part 0 of stage 1, revision 1. "
         "It replaces entry 9." in told
     )
+    assert "Device dev-2 has images of new classes: eel." in told
+    assert (
+        "Device dev-1 is less sure of new images than before: 0.500 over 50 images under model 1, "
+        "0.250 so far." in told
+    )
     assert (
         "On device dev-1 model 1 was right for 3 of 4 held-out images (CPUExecutionProvider)."
         in told

@@ -30,6 +30,18 @@ def test_what_init_writes_is_what_is_read(tmp_path: Path) -> None:
     assert load(tmp_path) == SETTINGS
 
 
+@pytest.mark.parametrize(("text", "quorum"), [("1", 1), ("1.0", 1.0), ("3", 3), ("0.25", 0.25)])
+def test_a_quorum_of_reports_is_a_number_or_a_share(
+    tmp_path: Path, text: str, quorum: float
+) -> None:
+    write_new(tmp_path, SETTINGS)
+    file = tmp_path / FILE_NAME
+    before = file.read_text(encoding="utf-8")
+    file.write_text(before.replace("reports_quorum = 0.5", f"reports_quorum = {text}"), "utf-8")
+    found = load(tmp_path).stages.reports_quorum
+    assert (found, type(found)) == (quorum, type(quorum))
+
+
 def test_init_does_not_overwrite(tmp_path: Path) -> None:
     write_new(tmp_path, SETTINGS)
     with pytest.raises(SettingsError, match="exists already"):

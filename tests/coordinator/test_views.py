@@ -16,7 +16,7 @@ from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
 from schemas.contributions import PartKey, Withdrawal
 from schemas.models import ModelStatus
-from schemas.reports import ClassResult, Evaluation
+from schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
 from tests.coordinator.core.harness import Bench, contribution, exported, names
 from tests.coordinator.core.test_models import wanted
 
@@ -48,6 +48,12 @@ def story() -> Bench:
         bytes_down=20,
     )
     bench.message("dev-1", evaluation)
+    seen = Uncertainty(model_version=1, images=50, value=0.5, baseline=0.25)
+    bench.message(
+        "dev-1", Transition(stage=1, number=0, why="entropy", classes={}, uncertainty=seen)
+    )
+    eel = {names("eel")[0]: 3}
+    bench.message("dev-2", Transition(stage=1, number=0, why="class name", classes=eel))
     return bench
 
 
@@ -73,6 +79,32 @@ def test_stages_say_why_they_were_opened_and_closed(home: Path) -> None:
     assert stage.opened == "by operator"
     assert "quorum" in stage.closed
     assert "2 of 2 devices" in stage.closed
+
+
+def test_what_devices_reported_is_shown_until_the_next_stage(home: Path) -> None:
+    first, second = views.reports(home)
+    assert (first.device, first.class_names) == ("dev-1", ())
+    assert first.text == "unsure about 50 images: 0.500, so far 0.250 (model 1)"
+    assert (second.device, second.class_names) == ("dev-2", ("eel",))
+
+
+def test_a_stage_that_opened_by_itself_says_which_reports_opened_it(tmp_path: Path) -> None:
+    bench = Bench(Rules(stages=StageRules(open="reports", reports_quorum=1, settle_seconds=0)))
+    bench.begin("dev-1")
+    bench.command(commands.CloseStage())
+    eel = {names("eel")[0]: 3}
+    bench.message("dev-1", Transition(stage=1, number=0, why="class name", classes=eel))
+    bench.wait(0)
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        for body, device, time_ns in bench.entries:
+            values = body.model_dump(mode="json")
+            ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])
+    stages = views.stages(tmp_path)
+    assert [stage.opened for stage in stages] == [
+        "by operator",
+        "by reports of 1 device, 1 needed: dev-1 (class folders eel)",
+    ]
+    assert views.reports(tmp_path) == []
 
 
 def test_devices_show_what_they_gave_and_how_well_their_model_does(home: Path) -> None:

@@ -1,0 +1,110 @@
+"""Stages that open by themselves: when enough devices have reported something new.
+
+The rules, under `[stages] open = "reports"`:
+
+- The next stage opens only when the last one is closed, and never without a frozen model.
+- A device counts when it has reported class names that the registry lacks, or, since the last
+  stage was opened, images that its model is unsure about. The latter gives no names, so at least
+  one device has to report some.
+- `reports_quorum` devices have to count, and `settle_seconds` have to pass without another report,
+  so that classes that come together are learned together.
+- The stage is opened for all names reported, those of most devices first, as many as one
+  assignment can carry; the rest wait for the stage after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.core.decision import Decision
+from coordinator.core.entries import COORDINATOR
+from coordinator.core.live import NANOSECONDS
+from coordinator.core.records import Device
+from coordinator.core.rules import StageRules
+from coordinator.core.stages import Stages
+from coordinator.core.state import State
+from schemas.assignments import MAX_NAME_BYTES
+from schemas.values import ClassName, DeviceId
+
+MAX_STAGE_CLASSES = 1000
+_NAMED = 10
+"""Devices and names that a reason lists; the rest are counted."""
+
+
+class Opening:
+    """Decides whether devices' reports open the next stage."""
+
+    def __init__(self, rules: StageRules, state: State, stages: Stages) -> None:
+        self._rules = rules
+        self._state = state
+        self._stages = stages
+
+    def look(self, now_ns: int) -> Decision:
+        """Open the next stage if the reports say so."""
+        if self._rules.open != "reports" or not self._due(now_ns):
+            return Decision()
+        naming = {
+            name: new for name, device in self._state.devices.items() if (new := self._new(device))
+        }
+        doubting = [
+            name
+            for name, device in self._state.devices.items()
+            if device.doubts is not None and name not in naming
+        ]
+        needed = self._needed()
+        if not naming or len(naming) + len(doubting) < needed:
+            return Decision()
+        names = self._fitting(naming.values())
+        if not names:
+            return Decision()
+        reason = _reason(naming, doubting, needed)
+        return self._stages.open(names, actor=COORDINATOR, reason=reason)
+
+    def _due(self, now_ns: int) -> bool:
+        state = self._state
+        stage = state.stages.get(state.current_stage or 0)
+        if state.lineage is None or (stage is not None and stage.closed_index is None):
+            return False
+        last = state.last_report_ns
+        return last is not None and now_ns - last >= self._rules.settle_seconds * NANOSECONDS
+
+    def _new(self, device: Device) -> tuple[ClassName, ...]:
+        return tuple(name for name in device.named if not self._state.classes.knows(name))
+
+    def _needed(self) -> int:
+        quorum = self._rules.reports_quorum
+        if isinstance(quorum, int):
+            return quorum
+        return max(1, math.ceil(quorum * self._stages.invited()))
+
+    def _fitting(self, reported: Iterable[tuple[ClassName, ...]]) -> tuple[ClassName, ...]:
+        """Return the names to open, in the order in which they get their indices."""
+        counts = Counter(name for names in reported for name in names)
+        room = MAX_NAME_BYTES - _size(self._state.classes.accepted_names)
+        chosen: list[ClassName] = []
+        for name in sorted(counts, key=lambda name: (-counts[name], name)):
+            room -= _size((name,))
+            if room >= 0 and len(chosen) < MAX_STAGE_CLASSES:
+                chosen.append(name)
+        return tuple(sorted(chosen))
+
+
+def _size(names: Iterable[ClassName]) -> int:
+    return sum(len(name.encode("utf-8")) for name in names)
+
+
+def _reason(
+    naming: dict[DeviceId, tuple[ClassName, ...]], doubting: list[DeviceId], needed: int
+) -> str:
+    told = [f"{device} (class folders {_some(names)})" for device, names in naming.items()]
+    told += [f"{device} (unsure about new images)" for device in doubting]
+    number = f"{len(told)} device{'s' if len(told) > 1 else ''}"
+    return f"reports of {number}, {needed} needed: {_some(told)}"
+
+
+def _some(items: Iterable[str]) -> str:
+    listed = list(items)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
