@@ -1,7 +1,8 @@
-"""Reads the description of a backbone's input that comes beside its ONNX file."""
+"""Reads and writes the description of a backbone's input that comes beside its ONNX file."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ def load_preprocessing(path: Path) -> Preprocessing:
         raise PreprocessingFileError(
             f"{path}: {explain(error)}; docs/models.md lists the fields"
         ) from error
+
+
+def preprocessing_toml(preprocessing: Preprocessing) -> str:
+    """Return the text of a TOML file that `load_preprocessing` reads back as an equal object."""
+    fields = preprocessing.model_dump(mode="json", exclude_none=True)
+    # Text, numbers and lists of numbers are written alike in JSON and TOML, but for one character.
+    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
+    return "\n".join(lines).replace("\x7f", "\\u007f") + "\n"
 
 
 def _read(path: Path) -> bytes:

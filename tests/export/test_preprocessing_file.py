@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from export.errors import PreprocessingFileError
-from export.preprocessing_file import load_preprocessing
+from export.preprocessing_file import load_preprocessing, preprocessing_toml
+from schemas.models import Preprocessing
 
 TOML = """
 mode = "RGB"
@@ -31,6 +32,15 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     assert from_toml.shorter_side == 128
     text = json.dumps(from_toml.model_dump(mode="json"))
     assert load_preprocessing(write(tmp_path, "a.json", text)) == from_toml
+
+
+@pytest.mark.parametrize("input_name", ["image", 'a "quoted" \\ näme\n', "\x00\x1f\x7f😀"])
+def test_what_is_written_as_toml_is_read_back_equal(tmp_path: Path, input_name: str) -> None:
+    given = Preprocessing(
+        mode="L", size=(3, 4), divide_by=1, mean=(-1e-7,), deviation=(1e300,), input_name=input_name
+    )
+    path = write(tmp_path, "a.toml", preprocessing_toml(given))
+    assert load_preprocessing(path) == given
 
 
 @pytest.mark.parametrize(
