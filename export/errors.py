@@ -4,7 +4,10 @@ FleetledgerError
 └── ExportError
     ├── ModelFileError          an ONNX file is refused, or a graph cannot be built
     ├── PreprocessingFileError  the description of a backbone's input cannot be read
-    ├── ParityError             the exported pair does not follow the coordinator's prediction
+    ├── WeightsError            a file of weights cannot be read or does not fit its network
+    ├── NetworkError            torchvision has no such network, or not for pictures of that size
+    ├── OutputFileError         a file cannot be written there
+    ├── ParityError             the exported network or pair does not follow what it stands for
     └── RuntimeMissingError     ONNX Runtime is not installed
 """
 
@@ -25,8 +28,20 @@ class PreprocessingFileError(ExportError):
     """A preprocessing file is missing, unreadable, or holds a value that is not allowed."""
 
 
+class WeightsError(ExportError):
+    """A file of weights cannot be read or does not fit its network."""
+
+
+class NetworkError(ExportError):
+    """torchvision has no network of that name, or none for pictures of that size."""
+
+
+class OutputFileError(ExportError):
+    """A file that should be made cannot be written."""
+
+
 class ParityError(ExportError):
-    """ONNX Runtime and the coordinator disagree by more than the tolerance."""
+    """ONNX Runtime and what was exported disagree by more than the tolerance."""
 
 
 class RuntimeMissingError(ExportError):

@@ -63,6 +63,45 @@ def back(home: Home = HOME) -> None:
     command(home, GoBack())
 
 
+@app.command("export-backbone")
+def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    torchvision: Annotated[
+        str, typer.Option(help="Classification network of torchvision, such as mobilenet_v2.")
+    ],
+    weights: Annotated[
+        str, typer.Option(help="Its state dict: .pth, .pt or .safetensors; or the word random.")
+    ],
+    size: Annotated[
+        int | None, typer.Option(help="Pixels along a side of a picture; its usual ones if absent.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of --weights random; 0 if absent.", min=0, max=2**32 - 1)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="ONNX file to write; NAME.onnx if absent.", dir_okay=False)
+    ] = None,
+    import_now: Annotated[
+        bool, typer.Option("--import", help="Make it the fleet's frozen model at once.")
+    ] = False,
+    home: Home = HOME,
+) -> None:
+    """Make a frozen feature extractor of a torchvision network: FILE.onnx and FILE.toml."""
+    import export.torchvision_backbone as exporter  # noqa: PLC0415 - torch is heavy, and an extra
+
+    place = out or Path(f"{torchvision}.onnx")
+    exporter.check_place(place)
+    file = None if weights == "random" else Path(weights)
+    wanted = exporter.TorchvisionRequest(torchvision, file, size, seed)
+    exported = exporter.export_torchvision(wanted)
+    described = exported.write_to(place)
+    following = f"fleetledger model import-backbone {place} --preprocessing {described}"
+    done = "" if import_now else f"; next: {following}"
+    for line in (*exported.facts(), f"wrote {place} and {described}{done}"):
+        Console().print(line, markup=False, soft_wrap=True)
+    if import_now:
+        import_backbone(place, described, home=home)
+
+
 @app.command("import-backbone")
 def import_backbone(
     file: Annotated[Path, typer.Argument(help="ONNX feature extractor.", dir_okay=False)],

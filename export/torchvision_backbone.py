@@ -1,0 +1,212 @@
+"""A torchvision classification network becomes a backbone: ONNX file and preprocessing.
+
+Build the network, cut its classifier off, load the weights, write ONNX, take that in as any other
+backbone, and compare: torch's features against ONNX Runtime's on the same pictures. Equal weights
+and versions of torch give equal bytes. Needs torch and torchvision.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import math
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from export.backbone import import_backbone
+from export.errors import ModelFileError, NetworkError, OutputFileError, ParityError
+from export.graph import BATCH, clean, write
+from export.noise import noise_inputs
+from export.preprocessing_file import preprocessing_toml
+from export.rules import MAX_MODEL_BYTES, read_model
+from export.runtime import LoadedModel, describe_runtime
+from export.torchvision_network import (
+    INPUT_NAME,
+    FeatureNetwork,
+    build_network,
+    find_recipe,
+    sized,
+)
+from export.torchvision_weights import load_weights
+from schemas.models import Preprocessing
+
+OPSET = 17
+"""The first with layer normalisation, the last that torch's exporter writes without helpers."""
+TOLERANCE = 1e-4
+"""Of the largest feature. The quantisation's steps are 1/127 of it, 80 times as wide."""
+PICTURES = 8
+_OUTPUT_NAME = "pooled"
+_Features = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TorchvisionRequest:
+    """Which network, with which weights, for pictures of which size."""
+
+    network: str
+    """torchvision's name, such as `mobilenet_v2`."""
+    weights: Path | None
+    """A state dict; None for random weights."""
+    size: int | None = None
+    """Pixels along a side; None for those of the published weights."""
+    seed: int | None = None
+    """Of random weights, and of them only; 0 if absent."""
+
+    def __post_init__(self) -> None:
+        """Refuse a seed that would change nothing."""
+        if self.weights is not None and self.seed is not None:
+            raise NetworkError(
+                f"seed: {self.seed} has no meaning with weights from {self.weights}; leave it out"
+            )
+
+
+@dataclass(frozen=True)
+class TorchvisionBackbone:
+    """An exported network that `import_backbone` takes and that keeps to torch's features."""
+
+    model: bytes = field(repr=False)
+    preprocessing: Preprocessing
+    feature_width: int
+    recipe: str
+    """What torchvision calls the weights whose preprocessing this is."""
+    difference: float
+    """Largest difference to torch's features, as a share of the largest feature."""
+
+    def facts(self) -> tuple[str, ...]:
+        """Return what the person at the keyboard wants to know, a sentence a line."""
+        given = self.preprocessing
+        return (
+            f"{self.feature_width} features from {given.size[0]} x {given.size[1]} pixels, "
+            f"{len(self.model):,} bytes",
+            f"preprocessing of torchvision's {self.recipe}: shorter side to {given.shorter_side}, "
+            f"the middle cut out, {given.interpolation}",
+            f"parity on {PICTURES} pictures: {describe_runtime()} differs from torch "
+            f"{torch.__version__} by at most {self.difference:.1e} of the largest feature",
+        )
+
+    def write_to(self, path: Path) -> Path:
+        """Write the model to `path` and the preprocessing beside it; return the latter's path.
+
+        Files that are there are replaced. Raises `OutputFileError`.
+        """
+        beside = path.with_suffix(".toml")
+        try:
+            path.write_bytes(self.model)
+            beside.write_text(preprocessing_toml(self.preprocessing), encoding="utf-8")
+        except OSError as error:
+            raise OutputFileError(
+                f"{error.filename}: cannot be written: {error.strerror}; choose another place"
+            ) from error
+        return beside
+
+
+def check_place(path: Path) -> None:
+    """Raise `OutputFileError` unless `path` can name an ONNX file, before minutes are spent."""
+    if path.suffix != ".onnx":
+        raise OutputFileError(
+            f"{path}: the ending {path.suffix!r} is not that of an ONNX file; use .onnx"
+        )
+    if not path.parent.is_dir():
+        raise OutputFileError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def export_torchvision(
+    request: TorchvisionRequest, tolerance: float = TOLERANCE
+) -> TorchvisionBackbone:
+    """Export the network without its classifier: images in, pooled features out.
+
+    Raises `NetworkError`, `WeightsError` or `ModelFileError` naming what is wrong, and
+    `ParityError` if ONNX Runtime's features differ from torch's by more than `tolerance` times the
+    largest.
+    """
+    recipe = find_recipe(request.network, request.weights.name if request.weights else "")
+    size = recipe.crop if request.size is None else request.size
+    network = build_network(request.network, size, request.seed or 0)
+    preprocessing = recipe.preprocessing(size)
+    if request.weights is not None:
+        load_weights(network, request.weights)
+    inputs = noise_inputs(preprocessing, PICTURES)
+    expected = torch_features(network, inputs)
+    model = to_onnx(network)
+    imported = import_backbone(model, preprocessing)
+    features = LoadedModel(imported.model).run({INPUT_NAME: inputs})
+    difference = relative_difference(next(iter(features.values())), expected)
+    if not difference <= tolerance:
+        raise ParityError(
+            f"difference: {difference:.2g} of the largest feature on {PICTURES} pictures exceeds "
+            f"{tolerance:.2g}; weights with huge or tiny values do that: check where they come from"
+        )
+    return TorchvisionBackbone(
+        model, preprocessing, imported.feature_width, recipe.name, difference
+    )
+
+
+def torch_features(network: FeatureNetwork, inputs: _Features) -> _Features:
+    """Return what torch computes for preprocessed pictures (N, 3, size, size): (N, width)."""
+    with torch.no_grad(), sized(network.name, network.size):
+        features: _Features = network.module(torch.from_numpy(inputs)).numpy()
+    return features
+
+
+def to_onnx(network: FeatureNetwork) -> bytes:
+    """Return the network as a clean ONNX file with a free batch axis, batch norms folded in."""
+    _check_bytes(network)
+    buffer: Any = io.BytesIO()  # torch declares paths only
+    example = torch.zeros(2, 3, network.size, network.size)
+    axes = {INPUT_NAME: {0: BATCH}, _OUTPUT_NAME: {0: BATCH}}
+    try:
+        # With gradients enabled, because without them torch takes a kernel for attention that it
+        # cannot write. The warnings are about this exporter's age and about sizes taken as fixed,
+        # as they are meant to be.
+        with torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                network.module,
+                (example,),
+                buffer,
+                input_names=[INPUT_NAME],
+                output_names=[_OUTPUT_NAME],
+                dynamic_axes=axes,
+                opset_version=OPSET,
+                **_exporter(),
+            )
+    except RuntimeError as error:
+        raise ModelFileError(
+            f"model: torch {torch.__version__} cannot write {network.name} as ONNX "
+            f"({str(error).partition(chr(10))[0]}); export it yourself and use import-backbone"
+        ) from error
+    return write(clean(read_model(buffer.getvalue())))
+
+
+def relative_difference(features: _Features, expected: _Features) -> float:
+    """Return the largest difference as a share of the largest expected feature; NaN stays NaN.
+
+    Features that are all zero differ by 0 if both are, else by infinity.
+    """
+    if features.shape != expected.shape:
+        return math.inf
+    difference, largest = np.abs(features - expected).max(), np.abs(expected).max()
+    if largest == 0:
+        return 0.0 if difference == 0 else math.inf
+    return float(difference / largest)
+
+
+def _check_bytes(network: FeatureNetwork) -> None:
+    """Refuse at once what the rules for ONNX files would refuse after minutes and gigabytes."""
+    count = sum(parameter.nbytes for parameter in network.module.parameters())
+    if count > MAX_MODEL_BYTES:
+        raise ModelFileError(
+            f"model: the weights of {network.name} are {count} bytes, more than {MAX_MODEL_BYTES}; "
+            "export a smaller network"
+        )
+
+
+def _exporter() -> dict[str, Any]:
+    """Choose the exporter that needs no further package, where torch offers a choice."""
+    return {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
