@@ -6,6 +6,7 @@ so the result is the same as adding everything anew.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import numpy as np
 
 from coordinator.core.entries import ModelExported, ModelSolved
 from coordinator.core.inputs import HeadExported, HeadSolved, ModelNotMade
-from coordinator.core.requests import ExportHead, SolveHead
+from coordinator.core.requests import ExportHead, SolveHead, SolveInput
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
@@ -32,6 +33,8 @@ from schemas.offers import Offer
 from schemas.tensors import Expected, decode_tensors, encode_tensors
 from schemas.values import ClassName, Digest
 from transport.block_source import BlockSource
+
+log = logging.getLogger("coordinator.model_maker")
 
 _MAX_HEAD_BYTES = 1 << 30
 
@@ -52,7 +55,7 @@ class _Sum:
 
     lineage: Digest
     total: Any
-    counted: dict[int, Digest]
+    counted: dict[int, SolveInput]
 
 
 class ModelMaker:
@@ -92,6 +95,8 @@ class ModelMaker:
         total = self._brought_up(request, half, assignment, read)
         merged = total.renamed(request.resolution)
         head = half.solve(merged, assignment.settings, request.class_names)
+        for remark in head.remarks:
+            log.warning("model %d: %s", request.version, remark)
         # Plain bytes: the digest of a head must not depend on the version of zstd.
         weights = encode_tensors({"weights": head.weights}, compress=False)
         solved = ModelSolved(
@@ -115,15 +120,15 @@ class ModelMaker:
         read: Callable[[Digest], bytes],
     ) -> Any:  # noqa: ANN401 - each method has its own aggregate
         """Return the sum of the request's inputs, starting from the sum of the last solve."""
-        wanted = {item.index: item.payload for item in request.inputs}
+        wanted = {item.index: item for item in request.inputs}
         kept = self._sum
         if kept is None or kept.lineage != request.lineage.frozen.digest:
             kept = _Sum(request.lineage.frozen.digest, half.Aggregate.empty(assignment), {})
         total = kept.total
         for index in kept.counted.keys() - wanted.keys():
-            total = total - _aggregate(half, assignment, read(kept.counted[index]))
+            total = total - _aggregate(half, assignment, kept.counted[index], read)
         for index in sorted(wanted.keys() - kept.counted.keys()):
-            total = total + _aggregate(half, assignment, read(wanted[index]))
+            total = total + _aggregate(half, assignment, wanted[index], read)
         self._sum = _Sum(kept.lineage, total, wanted)
         return total
 
@@ -167,8 +172,11 @@ class ModelMaker:
             yield Blobs(ledger, self._store)
 
 
-def _aggregate(half: ModuleType, assignment: object, payload: bytes) -> Any:  # noqa: ANN401
-    return half.Aggregate.of(assignment, half.check(assignment, payload))
+def _aggregate(
+    half: ModuleType, assignment: object, given: SolveInput, read: Callable[[Digest], bytes]
+) -> Any:  # noqa: ANN401
+    statistics = half.check(assignment, read(given.payload))
+    return half.Aggregate.of(assignment, statistics, given.stage)
 
 
 def offer_of(data: bytes) -> Offer:

@@ -16,7 +16,7 @@ caller expects, and sizes before anything is allocated. Pickle is never involved
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,9 @@ class Expected:
         return f"{self.dtype} ({', '.join(sizes)})"
 
 
+Expectation = Mapping[str, Expected] | Callable[[dict[str, Any]], Mapping[str, Expected]]
+
+
 @dataclass(frozen=True)
 class TensorFile:
     """Decoded tensors (packed integers as int64) with the metadata that travelled with them."""
@@ -108,10 +111,15 @@ def decode_tensors(
     return read_tensors(data, expected, limit_bytes).tensors
 
 
-def read_tensors(data: bytes, expected: Mapping[str, Expected], limit_bytes: int) -> TensorFile:
-    """Return the tensors of `data` and their metadata; raises as `decode_tensors` does."""
+def read_tensors(data: bytes, expected: Expectation, limit_bytes: int) -> TensorFile:
+    """Return the tensors of `data` and their metadata; raises as `decode_tensors` does.
+
+    `expected` may be a function of the metadata, where those tell one kind of file from another.
+    """
     body = _plain(data, limit_bytes)
     header = read_header(body)
+    if callable(expected):
+        expected = expected(header.metadata)
     _check_names(header.entries, expected)
     for name, rule in expected.items():
         _check_entry(name, header.entries[name], rule)

@@ -176,10 +176,14 @@ class Models:
         return SolveHead(
             version=max(state.models, default=0) + 1,
             lineage=state.lineage,
-            inputs=tuple(SolveInput(i, state.counted[i].payload) for i in state.inputs()),
+            inputs=tuple(self._input(index) for index in state.inputs()),
             class_names=state.learned_names(),
             resolution=state.classes.resolution(),
         )
+
+    def _input(self, index: int) -> SolveInput:
+        counted = self._state.counted[index]
+        return SolveInput(index, counted.payload, counted.key.stage)
 
     def _lineage(self) -> str:
         assert self._state.lineage is not None

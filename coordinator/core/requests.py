@@ -45,6 +45,8 @@ class SolveInput:
 
     index: int
     payload: Digest
+    stage: int
+    """Stage that it was made in."""
 
 
 @dataclass(frozen=True)

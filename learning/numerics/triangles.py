@@ -58,8 +58,13 @@ def symmetric(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar
     return matrix
 
 
+def diagonal_index(columns: int) -> npt.NDArray[np.int64]:
+    """Return where the diagonal lies in the vector of an upper triangle (`columns`,)."""
+    row = np.arange(columns)
+    return row * columns - row * (row - 1) // 2
+
+
 def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:
     """Return the diagonal of the matrix whose upper triangle is `triangle`."""
-    row = np.arange(columns)
-    entries: npt.NDArray[Scalar] = triangle[row * columns - row * (row - 1) // 2]
+    entries: npt.NDArray[Scalar] = triangle[diagonal_index(columns)]
     return entries

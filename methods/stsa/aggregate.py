@@ -1,29 +1,37 @@
 """The fleet's statistics: exact sums that parts can be added to and taken out of.
 
     Aggregate.of + Aggregate.of ...   G^t = sum_k G_k^t, P^t = sum_k P_k^t  equations (2) and (4)
+    gram_matrix                       G~, with what is estimated from class sums  (9) and (10)
 
 Addition is associative and commutative, subtraction undoes it, bit for bit. Everything is held in
 steps that the settings fix, so the digest depends on the data alone: not on the order of parts,
-their division over devices (form exact) or the steps that each of them chose.
+their division over devices (form exact) or the steps that each of them chose. Parts of the
+estimated form are kept beside the sum, because their estimate is no sum; forms can be mixed.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import Self
 
 from learning.errors import LearningError
 from learning.numerics.compact import CompactFactor, factor_gram
 from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import triangle_size
+from learning.numerics.triangles import symmetric, triangle_size
 from methods.errors import MethodError
+from methods.stsa.group_sums import GroupSums
+from methods.stsa.kept_groups import KeptGroups, KeptPart
 from methods.stsa.messages import LocalStatistics, StsaAssignment
+from methods.stsa.settings import StsaSettings
 from schemas.canonical import canonical_json
 from schemas.values import ClassName, Digest
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +52,16 @@ class ClassTotal:
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """Sums over contributions: Gram triangle (M(M+1)/2,) and totals of the classes with samples."""
+    """Sums over contributions: Gram triangle (M(M+1)/2,) and totals of the classes with samples.
+
+    Contributions of the estimated form count in `classes` and are kept in `groups`; `gram` is the
+    sum of the others.
+    """
 
     columns: int
     gram: ScaledIntegers
     classes: Mapping[ClassName, ClassTotal]
+    groups: KeptGroups = field(default_factory=KeptGroups)
 
     @classmethod
     def empty(cls, assignment: StsaAssignment) -> Self:
@@ -57,13 +70,13 @@ class Aggregate:
         return cls(assignment.columns, ScaledIntegers(zeros, assignment.gram_exponent), {})
 
     @classmethod
-    def of(cls, assignment: StsaAssignment, statistics: LocalStatistics) -> Self:
-        """Return the aggregate of one contribution.
+    def of(cls, assignment: StsaAssignment, statistics: LocalStatistics, stage: int) -> Self:
+        """Return the aggregate of one contribution, made in `stage`.
 
         Raises `MethodError` when the statistics do not fit the assignment.
         """
         try:
-            gram = _gram(assignment, statistics).at(assignment.gram_exponent)
+            gram = _gram(assignment, statistics)
             correlation = statistics.correlation.at(assignment.correlation_exponent)
         except LearningError as error:
             raise MethodError(str(error)) from error
@@ -73,7 +86,7 @@ class Aggregate:
                 statistics.class_names, correlation.values, statistics.counts, strict=True
             )
         }
-        return cls(assignment.columns, gram, totals)
+        return cls(assignment.columns, gram, totals, _kept(assignment, statistics, stage))
 
     @property
     def samples(self) -> dict[ClassName, int]:
@@ -82,7 +95,7 @@ class Aggregate:
 
     def __add__(self, other: Aggregate) -> Aggregate:
         """Return the aggregate of both data; raise `MethodError` if they do not fit together."""
-        return self._combined(other, other.classes)
+        return self._combined(other.gram, other.classes, self.groups + other.groups)
 
     def __sub__(self, other: Aggregate) -> Aggregate:
         """Return the aggregate without the other's data, as if it had never been added.
@@ -90,8 +103,7 @@ class Aggregate:
         Raises `MethodError` when the other holds data that was not added.
         """
         negated = {name: total.negated() for name, total in other.classes.items()}
-        negative = Aggregate(other.columns, -other.gram, negated)
-        return self._combined(negative, negated)
+        return self._combined(-other.gram, negated, self.groups - other.groups)
 
     def renamed(self, names: Mapping[ClassName, ClassName]) -> Aggregate:
         """Return the aggregate with classes renamed by `names`, alias to name.
@@ -101,20 +113,27 @@ class Aggregate:
         classes: dict[ClassName, ClassTotal] = {}
         for alias, total in self.classes.items():
             _add_total(classes, names.get(alias, alias), total)
-        return Aggregate(self.columns, self.gram, classes)
+        return Aggregate(self.columns, self.gram, classes, self.groups.renamed(names))
 
-    def _combined(self, other: Aggregate, changes: Mapping[ClassName, ClassTotal]) -> Aggregate:
-        if (self.columns, self.gram.exponent) != (other.columns, other.gram.exponent):
+    def gram_matrix(self, settings: StsaSettings) -> Floats:
+        """Return G~ (M x M, float64): the exact sum and the estimate of what is kept in groups."""
+        gram = symmetric(self.gram.to_float(), self.columns)
+        return gram + self.groups.estimated_gram(self.columns, settings) if self.groups else gram
+
+    def _combined(
+        self, gram: ScaledIntegers, changes: Mapping[ClassName, ClassTotal], groups: KeptGroups
+    ) -> Aggregate:
+        if (self.gram.values.shape, self.gram.exponent) != (gram.values.shape, gram.exponent):
             raise MethodError(
-                f"aggregate: {self.columns} features in steps of 2^{self.gram.exponent} and "
-                f"{other.columns} in steps of 2^{other.gram.exponent} cannot be added; "
-                "they belong to different lineages"
+                f"aggregate: triangles of {len(self.gram.values)} values in steps of "
+                f"2^{self.gram.exponent} and of {len(gram.values)} in steps of 2^{gram.exponent} "
+                "cannot be added; they belong to different lineages"
             )
         classes = dict(self.classes)
         try:
             for name, total in changes.items():
                 _add_total(classes, name, total)
-            return Aggregate(self.columns, self.gram + other.gram, classes)
+            return Aggregate(self.columns, self.gram + gram, classes, groups)
         except LearningError as error:
             raise MethodError(str(error)) from error
 
@@ -130,17 +149,35 @@ def aggregate_digest(aggregate: Aggregate) -> Digest:
         "gram_exponent": aggregate.gram.exponent,
         "correlation_exponent": sorted(steps),
     }
+    if aggregate.groups:
+        header |= aggregate.groups.described()
     digest = hashlib.sha256(canonical_json(header) + b"\n")
     digest.update(_bytes(aggregate.gram))
     for name in names:
         digest.update(_bytes(aggregate.classes[name].correlation))
+    for row in aggregate.groups.row_digests():
+        digest.update(row)
     return Digest(digest.hexdigest())
 
 
 def _gram(assignment: StsaAssignment, statistics: LocalStatistics) -> ScaledIntegers:
-    if isinstance(statistics.gram, CompactFactor):
-        return factor_gram(statistics.gram, assignment.row_steps)
-    return statistics.gram
+    """Return the Gram triangle in the fleet's steps; zeros where it is only to be estimated."""
+    gram = statistics.gram
+    if isinstance(gram, GroupSums):
+        zeros = np.zeros(triangle_size(assignment.columns), np.int64)
+        return ScaledIntegers(zeros, assignment.gram_exponent)
+    if isinstance(gram, CompactFactor):
+        gram = factor_gram(gram, assignment.row_steps)
+    return gram.at(assignment.gram_exponent)
+
+
+def _kept(assignment: StsaAssignment, statistics: LocalStatistics, stage: int) -> KeptGroups:
+    groups = statistics.gram
+    if not isinstance(groups, GroupSums):
+        return KeptGroups()
+    sums = groups.sums.at(assignment.correlation_exponent)
+    part = KeptPart.of(stage, statistics.class_names, replace(groups, sums=sums))
+    return KeptGroups.of(part)
 
 
 def _add_total(classes: dict[ClassName, ClassTotal], name: ClassName, total: ClassTotal) -> None:

@@ -13,7 +13,8 @@ from learning.errors import RangeError
 from learning.numerics.compact import RowSteps, prove_factor
 from learning.numerics.exactness import prove_sum
 from methods.errors import MethodError
-from methods.stsa.settings import MAX_COLUMNS, StsaSettings
+from methods.stsa.noise import NoiseSizes, largest_noise
+from methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.message import Message
@@ -28,7 +29,7 @@ class StsaAssignment(Message):
     """Settings, and the width of the backbone's features; the same for all devices.
 
     It cannot be made unless the sums of `max_contributions` parts of `max_samples_per_part`
-    samples are proven exact.
+    samples are proven exact, in every form that is allowed.
     """
 
     kind: ClassVar[str] = "stsa-assignment"
@@ -66,26 +67,31 @@ class StsaAssignment(Message):
 
     @property
     def gram_exponent(self) -> int:
-        """The step of the fleet's Gram matrix, as an exponent of 2."""
-        if not self.integer:
-            return self.settings.gaussian_steps[0]
-        return 2 * self.settings.compact_finest if self.settings.form == "compact" else 0
+        """The step of the fleet's Gram matrix, as an exponent of 2: the finest of any form."""
+        return min(self._steps(form)[0] for form in self.settings.allowed_forms)
 
     @property
     def correlation_exponent(self) -> int:
         """The step of the fleet's class sums, as an exponent of 2."""
         return 0 if self.integer else self.settings.gaussian_steps[0]
 
-    @property
-    def largest_gram(self) -> int:
-        """Bound on the magnitude of one part's Gram matrix, in steps of its own."""
+    def largest_gram(self, form: Form) -> int:
+        """Return a bound on one part's Gram matrix, in steps of its own."""
         settings = self.settings
-        if not self.integer:
-            return (1 << (TRIANGLE_BITS - 1)) - 1
-        if settings.form == "exact":
-            return settings.max_samples_per_part * settings.largest**2
         samples = settings.max_samples_per_part
-        return prove_factor(samples, self.columns, settings.largest, self.row_steps)
+        if form == "estimated":
+            return 0
+        if form == "compact":
+            return prove_factor(samples, self.columns, settings.largest, self.row_steps)
+        if self.integer:
+            return samples * settings.largest**2 + largest_noise(NoiseSizes.of(settings).gram)
+        return (1 << (TRIANGLE_BITS - 1)) - 1
+
+    def _steps(self, form: Form) -> tuple[int, int]:
+        """Return the exponents of the finest and the coarsest step of a part's Gram matrix."""
+        if form == "compact":
+            return 2 * self.settings.compact_finest, 2 * self.settings.compact_finest
+        return (0, 0) if self.integer else self.settings.gaussian_steps
 
     @model_validator(mode="after")
     def _features_are_not_too_many(self) -> Self:
@@ -98,12 +104,13 @@ class StsaAssignment(Message):
 
     @model_validator(mode="after")
     def _sums_are_exact(self) -> Self:
-        finest, coarsest = self.settings.gaussian_steps
-        shift = 0 if self.integer else coarsest - finest
-        try:
-            prove_sum("gram", self.largest_gram, shift, self.settings.contribution_limit)
-        except RangeError as error:
-            raise ValueError(str(error)) from error
+        for form in self.settings.allowed_forms:
+            shift = self._steps(form)[1] - self.gram_exponent
+            try:
+                largest = self.largest_gram(form)
+                prove_sum("gram", largest, shift, self.settings.contribution_limit)
+            except RangeError as error:
+                raise ValueError(str(error)) from error
         return self
 
 

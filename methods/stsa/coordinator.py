@@ -2,16 +2,15 @@
 
     check       what a contribution must obey before it counts
     Aggregate   G~ and P~ of all data so far           equations (2) to (5)
-    solve       W = (G~ + lambda I)^-1 P~              equations (7) and (8)
+    solve       W = (G~ + lambda I)^-1 P~              equations (7), (8) and (10)
 
 Pure functions; the ledger decides what is added and which classes have which index.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,15 @@ from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
 from learning.numerics.ridge import solve_ridge
-from learning.numerics.triangles import symmetric
 from methods.errors import ContributionError, MethodError
 from methods.stsa.aggregate import Aggregate, aggregate_digest
 from methods.stsa.assignment import read_assignment
 from methods.stsa.checks import check_statistics
+from methods.stsa.head import RidgeHead, cosine_weights, head_digest
 from methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
 from methods.stsa.settings import StsaSettings
-from schemas.canonical import canonical_json
 from schemas.errors import SchemaError
-from schemas.values import ClassName, Digest
+from schemas.values import ClassName
 
 __all__ = [
     "Aggregate",
@@ -44,28 +42,7 @@ __all__ = [
     "solve",
 ]
 
-
-@dataclass(frozen=True, eq=False)
-class RidgeHead:
-    """A linear head: scores = h W^T, probabilities = softmax(logit_scale * scores).
-
-    `weights` is float32 (C, M) with rows in the order of `class_names`; a class without data has a
-    row of zeros. `ridge` is the lambda it was solved with, `fingerprint` the platform.
-    """
-
-    weights: npt.NDArray[np.float32]
-    class_names: tuple[ClassName, ...]
-    logit_scale: float
-    ridge: float
-    fingerprint: Mapping[str, str]
-
-    def scores(self, features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Return the scores (n x C, float64) of features h (n x M)."""
-        return np.asarray(features.astype(np.float64) @ self.weights.astype(np.float64).T)
-
-    def predict(self, features: npt.NDArray[Any]) -> list[ClassName]:
-        """Return the class with the largest score for each row of `features` (n x M)."""
-        return [self.class_names[index] for index in self.scores(features).argmax(axis=1)]
+Floats = npt.NDArray[np.float64]
 
 
 def assign(settings: Mapping[str, Any], feature_width: int) -> StsaAssignment:
@@ -114,7 +91,7 @@ def solve(
     names = sorted(aggregate.classes)
     weights = np.zeros((len(class_order), aggregate.columns), np.float32)
     if names:
-        solved = _solve(aggregate, names, settings.ridge_value)
+        solved = _solve(aggregate, names, settings)
         weights[[class_order.index(name) for name in names]] = solved.T
     return RidgeHead(
         weights,
@@ -122,20 +99,8 @@ def solve(
         settings.logit_scale,
         settings.ridge_value,
         platform_fingerprint(),
+        _remarks(aggregate),
     )
-
-
-def head_digest(head: RidgeHead) -> Digest:
-    """Return the SHA-256 of class names in order, logit scale and weights (float32, row by row)."""
-    header = {
-        "form": "ridge-head-1",
-        "class_names": head.class_names,
-        "logit_scale": head.logit_scale,
-        "shape": head.weights.shape,
-    }
-    digest = hashlib.sha256(canonical_json(header) + b"\n")
-    digest.update(head.weights.astype("<f4", copy=False).tobytes())
-    return Digest(digest.hexdigest())
 
 
 def _check_order(aggregate: Aggregate, class_order: Sequence[ClassName]) -> None:
@@ -146,13 +111,24 @@ def _check_order(aggregate: Aggregate, class_order: Sequence[ClassName]) -> None
         raise MethodError("class_order: a class is named twice; give each one index")
 
 
-def _solve(
-    aggregate: Aggregate, names: Sequence[ClassName], ridge: float
-) -> npt.NDArray[np.float64]:
+def _solve(aggregate: Aggregate, names: Sequence[ClassName], settings: StsaSettings) -> Floats:
     """Return W (M x C) for the classes `names`."""
-    gram = symmetric(aggregate.gram.to_float(), aggregate.columns)
+    gram = aggregate.gram_matrix(settings)
     sums = [aggregate.classes[name].correlation.to_float() for name in names]
     try:
-        return solve_ridge(gram, np.stack(sums, axis=1), ridge)
+        weights = solve_ridge(gram, np.stack(sums, axis=1), settings.ridge_value)
     except LearningError as error:
         raise MethodError(str(error)) from error
+    if settings.head == "linear":
+        return weights
+    # The root of the mean square of |h|: G's trace is the sum of |h|^2 over all samples.
+    length = sqrt(max(float(np.trace(gram)), 0.0) / sum(aggregate.samples.values()))
+    return cosine_weights(weights, length)
+
+
+def _remarks(aggregate: Aggregate) -> tuple[str, ...]:
+    """Name the classes whose covariance could not be estimated from their own sums."""
+    return tuple(
+        f"class {name!r} of stage {stage} has one group: its covariance is not its own"
+        for stage, name in aggregate.groups.lone_holders()
+    )

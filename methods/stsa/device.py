@@ -1,6 +1,7 @@
 """STSA on a device: one pass over local samples gives statistics, and that is all it sends.
 
-    finish   G_k = H_k^T H_k and P_k = H_k^T Y_k (section 4 of the paper), as integers
+    finish   G_k = H_k^T H_k and P_k = H_k^T Y_k (section 4 of the paper), as integers; or, in the
+             estimated form, class sums S_k and counts n_k of groups of samples (section 5)
 
 Pure functions: features come from `frozen.onnx` by way of the agent, the payload goes back to it.
 """
@@ -18,16 +19,23 @@ from learning.errors import LearningError
 from learning.numerics.compact import CompactFactor, factor, round_factor
 from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.gram import check_integers, class_sums, gram_triangle
+from learning.numerics.grouping import split_per_class, split_shuffled
 from learning.numerics.triangles import pack_upper
 from methods.errors import MethodError
+from methods.part import NO_CONTEXT, PartContext
 from methods.stsa.assignment import TRIANGLE_BITS, read_assignment
+from methods.stsa.group_sums import GroupSums
 from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
+from methods.stsa.noise import NoiseSource
+from methods.stsa.settings import Form
 from schemas.errors import InvalidValueError
 from schemas.values import ClassName, Digest
 
 __all__ = ["StsaContribution", "compute_statistics", "finish", "read_assignment"]
 
 Floats = npt.NDArray[np.float64]
+Features = npt.NDArray[np.float32] | Floats
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,17 +48,21 @@ class StsaContribution:
 
 
 def finish(
-    assignment: StsaAssignment, features: npt.NDArray[Any], labels: Sequence[str]
+    assignment: StsaAssignment,
+    features: npt.NDArray[Any],
+    labels: Sequence[str],
+    context: PartContext = NO_CONTEXT,
 ) -> StsaContribution:
     """Return the contribution of `features` h (n x M) with one class name per sample.
 
     `features` is what `frozen.onnx` puts out: integers held in float32, or in any integer type;
-    behind the Gaussian map floats. Raises `MethodError` naming what is wrong: another shape, values
-    that are no features, a label that is no class name or was not assigned, more samples than a
-    part may have.
+    behind the Gaussian map floats. Equal arguments give equal payloads. Where noise is added to
+    counts, `samples` are the noisy ones. Raises `MethodError` naming what is wrong: another shape,
+    values that are no features, a label that is no class name or was not assigned, a class with
+    too few samples, more samples than a part may have, a form that is not allowed.
     """
     try:
-        statistics = compute_statistics(assignment, features, labels)
+        statistics = compute_statistics(assignment, features, labels, context)
     except (LearningError, InvalidValueError) as error:
         raise MethodError(str(error)) from error
     payload = encode_statistics(statistics)
@@ -58,23 +70,31 @@ def finish(
 
 
 def compute_statistics(
-    assignment: StsaAssignment, features: npt.NDArray[Any], labels: Sequence[str]
+    assignment: StsaAssignment,
+    features: npt.NDArray[Any],
+    labels: Sequence[str],
+    context: PartContext = NO_CONTEXT,
 ) -> LocalStatistics:
     """Return the statistics of `features` (n x M) with one class name per sample.
 
     Raises `LearningError`, `MethodError` or `InvalidValueError` as `finish` tells.
     """
     _check_shape(assignment, features, labels)
+    form = _form(assignment, context)
     names, classes = _classes(assignment, labels)
-    counts = np.bincount(classes, minlength=len(names)).astype(np.int64)
-    if assignment.integer:
-        H = check_integers(features, assignment.lowest, assignment.settings.largest)
-        correlation = ScaledIntegers(class_sums(H, classes, len(names)))
-        return LocalStatistics(names, counts, correlation, _integer_gram(assignment, H))
-    H64 = _finite(features)
-    sums = np.stack([H64[classes == index].sum(axis=0) for index in range(len(names))])
-    gram = _rounded(assignment, pack_upper(H64.T @ H64))
-    return LocalStatistics(names, counts, _rounded(assignment, sums), gram)
+    counts = _counts(assignment, names, classes)
+    H = _numbers(assignment, features)
+    noise = NoiseSource(assignment.settings, context.secret)
+    if form == "estimated":
+        groups = _group_sums(assignment, H, classes, noise, context.seed)
+        return LocalStatistics.of_groups(names, groups)
+    settings = assignment.settings
+    return LocalStatistics(
+        names,
+        noise.noisy(counts, settings.min_samples_per_class, settings.max_samples_per_part),
+        _sums(assignment, H, classes, len(names), noise),
+        _gram(assignment, form, H, noise),
+    )
 
 
 def _check_shape(
@@ -89,9 +109,19 @@ def _check_shape(
         raise MethodError(f"features: {len(features)} samples; give 1 to {most} per part")
 
 
+def _form(assignment: StsaAssignment, context: PartContext) -> Form:
+    allowed = assignment.settings.allowed_forms
+    for form in allowed:
+        if context.form in (None, form):
+            return form
+    raise MethodError(
+        f"form: {context.form!r} is not allowed in this fleet; choose {' or '.join(allowed)}"
+    )
+
+
 def _classes(
     assignment: StsaAssignment, labels: Sequence[str]
-) -> tuple[tuple[ClassName, ...], npt.NDArray[np.int64]]:
+) -> tuple[tuple[ClassName, ...], Integers]:
     """Return the names that occur, sorted, and each sample's index among them."""
     cleaned = {label: ClassName(label) for label in set(labels)}
     names = tuple(sorted(set(cleaned.values())))
@@ -104,19 +134,78 @@ def _classes(
     return names, np.array([index[label] for label in labels], np.int64)
 
 
-def _integer_gram(
-    assignment: StsaAssignment, features: npt.NDArray[np.float32]
-) -> ScaledIntegers | CompactFactor:
-    if assignment.settings.form == "compact":
-        return round_factor(factor(features), assignment.row_steps)
-    return ScaledIntegers(gram_triangle(features, assignment.settings.largest))
+def _counts(assignment: StsaAssignment, names: Sequence[ClassName], classes: Integers) -> Integers:
+    """Return the samples of each class; raise `MethodError` where there are too few of one."""
+    counts = np.bincount(classes, minlength=len(names)).astype(np.int64)
+    least = assignment.settings.min_samples_per_class
+    if (counts < least).any():
+        index = int(counts.argmin())
+        raise MethodError(
+            f"labels: {counts[index]} of class {names[index]!r}, whose sum would tell its features;"
+            f" hold them back until there are {least}"
+        )
+    return counts
 
 
-def _finite(features: npt.NDArray[Any]) -> Floats:
+def _numbers(assignment: StsaAssignment, features: npt.NDArray[Any]) -> Features:
+    """Return the features as float32 that holds integers, or as float64 behind the float map."""
+    if assignment.integer:
+        return check_integers(features, assignment.lowest, assignment.settings.largest)
     numbers: Floats = features.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise MethodError("features: NaN or infinite; check the backbone and its preprocessing")
     return numbers
+
+
+def _group_sums(
+    assignment: StsaAssignment, H: Features, classes: Integers, noise: NoiseSource, seed: bytes
+) -> GroupSums:
+    """Return sums and counts of the groups that the seed deals the samples to."""
+    settings = assignment.settings
+    if settings.split == "shuffled":
+        group = split_shuffled(len(classes), settings.groups, seed)
+    else:
+        group = split_per_class(classes, settings.groups, settings.group_minimum, seed)
+    # Rows in the order of class, then group; groups without the class have none.
+    cells, row = np.unique(classes * settings.groups + group, return_inverse=True)
+    counts = np.bincount(row).astype(np.int64)
+    return GroupSums(
+        np.bincount(cells // settings.groups).astype(np.int64),
+        noise.noisy(counts, settings.min_samples_per_class, settings.max_samples_per_part),
+        _sums(assignment, H, row, len(cells), noise),
+        int(group.max()) + 1,
+    )
+
+
+def _sums(
+    assignment: StsaAssignment, H: Features, row: Integers, rows: int, noise: NoiseSource
+) -> ScaledIntegers:
+    """Return the sum of h over the samples of each row (`rows` x M); `row` is (n,)."""
+    added = noise.on_sums((rows, assignment.columns))
+    if assignment.integer:
+        return _with(ScaledIntegers(class_sums(H.astype(np.float32, copy=False), row, rows)), added)
+    sums = np.stack([H[row == index].sum(axis=0) for index in range(rows)])
+    return _rounded(assignment, sums if added is None else sums + added)
+
+
+def _gram(
+    assignment: StsaAssignment, form: Form, H: Features, noise: NoiseSource
+) -> ScaledIntegers | CompactFactor:
+    if form == "compact":
+        return round_factor(factor(H), assignment.row_steps)
+    added = noise.on_gram(assignment.columns)
+    if assignment.integer:
+        exact = gram_triangle(H.astype(np.float32, copy=False), assignment.settings.largest)
+        return _with(ScaledIntegers(exact), added)
+    triangle = pack_upper(H.T @ H)
+    return _rounded(assignment, triangle if added is None else triangle + added)
+
+
+def _with(numbers: ScaledIntegers, noise: Floats | None) -> ScaledIntegers:
+    """Return integers with noise rounded to integers."""
+    if noise is None:
+        return numbers
+    return ScaledIntegers(numbers.values + np.rint(noise).astype(np.int64), numbers.exponent)
 
 
 def _rounded(assignment: StsaAssignment, numbers: Floats) -> ScaledIntegers:

@@ -2,18 +2,25 @@
 
 Tensors of the payload, for C classes (sorted by name) and M features:
 
-    counts         int64 (C,)               samples per class
-    correlation    packed integers (C, M)   P^T, the sum of h per class
-    gram           packed (M(M+1)/2,)       form exact: upper triangle of H^T H, row by row
-    factor         packed (trapezoid,)      form compact: rounded R factor, row by row
-    row_exponents  int8 (min(n, M),)        form compact: the step of each row
+    form exact and compact
+    counts            int64 (C,)              samples per class
+    correlation       packed integers (C, M)  P^T, the sum of h per class
+    gram              packed (M(M+1)/2,)      exact: upper triangle of H^T H, row by row
+    factor            packed (trapezoid,)     compact: rounded R factor, row by row
+    row_exponents     int8 (min(n, M),)       compact: the step of each row
 
-The metadata names the classes and, behind the Gaussian map, the steps of `gram` and `correlation`.
-No sample, feature or file name is in it.
+    form estimated, for R rows: one per group and class that has samples in it
+    groups_per_class  int64 (C,)              rows of each class, which lie together
+    group_counts      int64 (R,)              samples per row
+    group_sums        packed (R, M)           the sum of h per row
+
+The metadata names the form, the classes, the number of groups and, behind the Gaussian map, the
+steps of the sums. No sample, feature or file name is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -23,27 +30,47 @@ from pydantic import Field
 
 from learning.numerics.compact import CompactFactor
 from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import trapezoid_size, triangle_size
-from methods.stsa.assignment import TRIANGLE_BITS, StsaAssignment
-from schemas.bitpacking import PackedIntegers, packed_size, smallest_bits
+from learning.numerics.triangles import trapezoid_size
+from methods.stsa.assignment import StsaAssignment
+from methods.stsa.group_sums import GroupSums
+from methods.stsa.payload_rules import check_classes, expected_tensors, payload_limit
+from methods.stsa.settings import Form
+from schemas.bitpacking import PackedIntegers, smallest_bits
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import TensorError
 from schemas.message import Message
-from schemas.tensor_header import MAX_HEADER_BYTES
-from schemas.tensors import PACKED, Expected, UpTo, encode_tensors, read_tensors
+from schemas.tensors import Expected, encode_tensors, read_tensors
 from schemas.values import ClassName
 
 __all__ = ["LocalStatistics", "StsaAssignment", "decode_statistics", "encode_statistics"]
 
+Integers = npt.NDArray[np.int64]
+Tensors = dict[str, npt.NDArray[Any]]
+
 
 @dataclass(frozen=True, eq=False)
 class LocalStatistics:
-    """Statistics of one part: classes sorted by name, their counts (C,), P^T (C, M) and G."""
+    """Statistics of one part: classes sorted by name, their counts (C,), P^T (C, M) and G.
+
+    `gram` is the Gram matrix's triangle, its rounded R factor, or what it is estimated from.
+    """
 
     class_names: tuple[ClassName, ...]
-    counts: npt.NDArray[np.int64]
+    counts: Integers
     correlation: ScaledIntegers
-    gram: ScaledIntegers | CompactFactor
+    gram: ScaledIntegers | CompactFactor | GroupSums
+
+    @classmethod
+    def of_groups(cls, class_names: tuple[ClassName, ...], groups: GroupSums) -> LocalStatistics:
+        """Return the statistics whose counts and P^T are the sums of the groups' rows."""
+        return cls(class_names, groups.class_counts(), groups.class_sums(), groups)
+
+    @property
+    def form(self) -> Form:
+        """The form in which the Gram matrix is told."""
+        if isinstance(self.gram, GroupSums):
+            return "estimated"
+        return "compact" if isinstance(self.gram, CompactFactor) else "exact"
 
     @property
     def samples(self) -> int:
@@ -59,28 +86,35 @@ class LocalStatistics:
 class _Metadata(Message):
     kind: ClassVar[str] = "stsa-statistics"
     version: Literal[1] = 1
+    form: Form
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_CLASSES)
     gram_exponent: int = Field(default=0, ge=-64, le=64)
     correlation_exponent: int = Field(default=0, ge=-64, le=64)
+    groups: int = Field(default=0, ge=0, le=1_000_000)
 
 
 def encode_statistics(statistics: LocalStatistics) -> bytes:
     """Return the payload; `decode_statistics` gives back the same statistics."""
-    tensors: dict[str, Any] = {
-        "counts": statistics.counts,
-        "correlation": _packed(statistics.correlation.values),
-    }
-    gram, exponent = statistics.gram, 0
+    gram = statistics.gram
+    told: dict[str, Any] = {"correlation_exponent": statistics.correlation.exponent}
+    if isinstance(gram, GroupSums):
+        tensors: dict[str, Any] = {
+            "groups_per_class": gram.per_class,
+            "group_counts": gram.counts,
+            "group_sums": _packed(gram.sums.values),
+        }
+        told["groups"] = gram.groups
+    else:
+        tensors = {
+            "counts": statistics.counts,
+            "correlation": _packed(statistics.correlation.values),
+        }
     if isinstance(gram, CompactFactor):
         tensors |= {"factor": _packed(gram.values), "row_exponents": gram.exponents}
-    else:
+    elif isinstance(gram, ScaledIntegers):
         tensors["gram"] = _packed(gram.values)
-        exponent = gram.exponent
-    metadata = _Metadata(
-        class_names=statistics.class_names,
-        gram_exponent=exponent,
-        correlation_exponent=statistics.correlation.exponent,
-    )
+        told["gram_exponent"] = gram.exponent
+    metadata = _Metadata(form=statistics.form, class_names=statistics.class_names, **told)
     return encode_tensors(tensors, metadata.model_dump())
 
 
@@ -88,73 +122,38 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
     """Return the statistics in a payload that was made under `assignment`.
 
     Sizes, shapes, types, names and steps are checked here; `coordinator.check` looks at the
-    numbers. Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out.
+    numbers. Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out, and
+    `RangeError` for groups whose total leaves int64.
     """
-    read = read_tensors(data, _expected(assignment), _limit(assignment))
-    metadata = _Metadata.read(read.metadata)
-    counts = read.tensors["counts"]
-    _check_classes(metadata.class_names, counts, assignment)
-    correlation = read.tensors["correlation"]
+    read = read_tensors(data, lambda told: _expected(told, assignment), payload_limit(assignment))
+    metadata, tensors = _Metadata.read(read.metadata), read.tensors
+    if metadata.form == "estimated":
+        groups = _groups(tensors, metadata, assignment)
+        statistics = LocalStatistics.of_groups(metadata.class_names, groups)
+        check_classes(metadata.class_names, statistics.counts, assignment)
+        return statistics
+    counts, correlation = tensors["counts"], tensors["correlation"]
+    check_classes(metadata.class_names, counts, assignment)
     if len(correlation) != len(counts):
         raise TensorError(f"correlation: {len(correlation)} rows for {len(counts)} classes")
     return LocalStatistics(
         metadata.class_names,
         counts,
         _scaled("correlation", correlation, metadata.correlation_exponent, assignment),
-        _gram(read.tensors, metadata, assignment),
+        _gram(tensors, metadata, assignment),
     )
 
 
-def _packed(values: npt.NDArray[np.int64]) -> PackedIntegers:
+def _packed(values: Integers) -> PackedIntegers:
     return PackedIntegers.pack(values, smallest_bits(values))
 
 
-def _most_classes(assignment: StsaAssignment) -> int:
-    """Every class of a part has a sample in it."""
-    return min(MAX_CLASSES, assignment.settings.max_samples_per_part)
-
-
-def _expected(assignment: StsaAssignment) -> dict[str, Expected]:
-    columns, classes = assignment.columns, UpTo(_most_classes(assignment))
-    expected = {
-        "counts": Expected("int64", (classes,)),
-        "correlation": Expected(PACKED, (classes, columns)),
-    }
-    if assignment.settings.form == "exact":
-        return expected | {"gram": Expected(PACKED, (triangle_size(columns),))}
-    return expected | {
-        "factor": Expected(PACKED, (UpTo(triangle_size(columns)),)),
-        "row_exponents": Expected("int8", (UpTo(columns),)),
-    }
-
-
-def _limit(assignment: StsaAssignment) -> int:
-    """Return the most bytes that an honest payload can have."""
-    columns, classes = assignment.columns, _most_classes(assignment)
-    values = triangle_size(columns) + classes * columns
-    return packed_size(values, TRIANGLE_BITS) + 8 * classes + columns + 2 * MAX_HEADER_BYTES
-
-
-def _check_classes(
-    names: tuple[ClassName, ...], counts: npt.NDArray[np.int64], assignment: StsaAssignment
-) -> None:
-    if list(names) != sorted(set(names)) or len(names) != len(counts):
-        raise TensorError(
-            f"class_names: {len(names)} names for {len(counts)} counts; give one per class, sorted"
-        )
-    unknown = sorted(set(names) - set(assignment.class_names)) if assignment.class_names else []
-    if unknown:
-        raise TensorError(f"class_names: {unknown[0]!r} was not assigned; name the class first")
-    most = assignment.settings.max_samples_per_part
-    if (counts < 1).any() or (counts > most).any() or int(counts.sum()) > most:
-        raise TensorError(
-            f"counts: {int(counts.min())} to {int(counts.max())} samples per class; give at least "
-            f"1 of each and at most {most} together, or send several parts"
-        )
+def _expected(told: dict[str, Any], assignment: StsaAssignment) -> Mapping[str, Expected]:
+    return expected_tensors(_Metadata.read(told).form, assignment)
 
 
 def _scaled(
-    name: str, values: npt.NDArray[np.int64], exponent: int, assignment: StsaAssignment
+    name: str, values: Integers, exponent: int, assignment: StsaAssignment
 ) -> ScaledIntegers:
     low, high = (0, 0) if assignment.integer else assignment.settings.gaussian_steps
     if not low <= exponent <= high:
@@ -163,9 +162,9 @@ def _scaled(
 
 
 def _gram(
-    tensors: dict[str, npt.NDArray[Any]], metadata: _Metadata, assignment: StsaAssignment
+    tensors: Tensors, metadata: _Metadata, assignment: StsaAssignment
 ) -> ScaledIntegers | CompactFactor:
-    if assignment.settings.form == "exact":
+    if metadata.form == "exact":
         return _scaled("gram", tensors["gram"], metadata.gram_exponent, assignment)
     rows = min(int(tensors["counts"].sum()), assignment.columns)
     values, exponents = tensors["factor"], tensors["row_exponents"]
@@ -176,3 +175,31 @@ def _gram(
             f"{int(tensors['counts'].sum())} samples need {size} in {rows}"
         )
     return CompactFactor(values, exponents, assignment.columns)
+
+
+def _groups(tensors: Tensors, metadata: _Metadata, assignment: StsaAssignment) -> GroupSums:
+    per_class, counts = tensors["groups_per_class"], tensors["group_counts"]
+    groups, most = metadata.groups, assignment.settings.groups
+    if not 1 <= groups <= most:
+        raise TensorError(f"groups: {groups}; give 1 to {most}")
+    if len(per_class) != len(metadata.class_names):
+        raise TensorError(
+            f"groups_per_class: {len(per_class)} for {len(metadata.class_names)} class names"
+        )
+    if (per_class < 1).any() or (per_class > groups).any():
+        raise TensorError(
+            f"groups_per_class: {per_class.min()} to {per_class.max()}; give 1 to {groups}"
+        )
+    sums = _scaled("group_sums", tensors["group_sums"], metadata.correlation_exponent, assignment)
+    if not len(counts) == len(sums.values) == int(per_class.sum()):
+        raise TensorError(
+            f"group_counts: {len(counts)} counts and {len(sums.values)} sums for "
+            f"{int(per_class.sum())} rows; give one of each"
+        )
+    settings = assignment.settings
+    least, limit = settings.min_samples_per_class, settings.max_samples_per_part
+    if (counts < least).any() or (counts > limit).any():
+        raise TensorError(
+            f"group_counts: {counts.min()} to {counts.max()}; give {least} to {limit} samples"
+        )
+    return GroupSums(per_class, counts, sums, groups)

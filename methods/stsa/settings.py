@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from learning.numerics.estimated_gram import EstimatorRule, SingleHolder
 from learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
 from schemas.message import Strict
 
@@ -16,6 +17,10 @@ RIDGE_PER_SQUARE = 10.0
 """Default ridge, in units of the square of the largest integer feature. Measured: handwritten
 digits are best at 0.06 to 0.6, CIFAR-100 on MobileNetV2 features at 30; 10 costs the first about
 a point and the second 0.4 at most, where 3 would cost it up to 3.4."""
+
+Form = Literal["compact", "exact", "estimated"]
+"""What travels: a rounded R factor, the whole integer triangle, or class sums of groups."""
+Noise = Literal["none", "sums", "counts", "both"]
 
 
 class StsaSettings(Strict):
@@ -29,18 +34,46 @@ class StsaSettings(Strict):
     map_seed: int = Field(default=1, ge=0, lt=2**63)
     feature_bits: Literal[7, 8] = 7
     """Bits of an integer feature behind the integer map."""
-    form: Literal["compact", "exact"] = "compact"
-    """What travels: a rounded R factor, or the whole integer triangle."""
+
+    form: Form = "compact"
+    """The form in which devices contribute that choose none."""
+    forms: tuple[Form, ...] = ()
+    """Forms that a device may choose beside that one."""
     compact_bits: int = Field(default=10, ge=8, le=15)
     """Bits of a value of the R factor."""
     compact_finest: int = Field(default=-4, ge=-16, le=0)
     """Exponent of the finest step of a row; the coarsest follows from the largest part."""
     gaussian_steps: tuple[int, int] = (-20, -16)
     """Finest and coarsest exponent of the steps of a triangle behind the Gaussian map."""
+
+    groups: int = Field(default=10, ge=1, le=1000)
+    """Groups that a part of the estimated form is split into, each like a device of its own."""
+    split: Literal["per_class", "shuffled"] = "per_class"
+    """`per_class`: each class is dealt out in turn. `shuffled`: all samples are cut into equal
+    chunks, as the published program does."""
+    group_minimum: int = Field(default=2, ge=1, le=1000)
+    """Fewest samples of a class in a group; the sum of a single one is its feature."""
+    hold_back: bool | None = None
+    """Whether a class waits on the device while a part has fewer of it than `group_minimum`. Left
+    out: yes where the estimated form is allowed, else no."""
+    single_holder: SingleHolder = "pooled"
+    """The covariance of a class that one group holds: that of the stage's others, or zero."""
+    count_all_clients: bool = False
+    """Count every group of a stage for every class, as the published program does; biased."""
+
+    noise: Noise = "none"
+    """What devices add noise to: sums (of the exact form, also G), counts, or both."""
+    noise_deviation: float = Field(default=0.05, gt=0, le=1000)
+    """s; deviations are in units of the largest integer feature, of its square in G, and of one
+    sample in counts; behind the Gaussian map features have no unit."""
+    noise_strength: float = Field(default=0.2, gt=0, le=1000)
+    """q; what is added is q times noise of deviation s."""
+
     ridge: float | None = Field(default=None, gt=0)
     """lambda, added to the Gram matrix of the features as they are. Left out, it is 10 times the
     square of the largest integer feature; behind the Gaussian map it must be given."""
-    head: Literal["linear"] = "linear"
+    head: Literal["linear", "cosine"] = "linear"
+    """`cosine`: every class's weights are brought to one length."""
     logit_scale: float = Field(default=10.0, gt=0, le=1e6)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
     max_samples_per_part: int = Field(default=1000, ge=1, le=1_000_000)
@@ -50,9 +83,27 @@ class StsaSettings(Strict):
     behind the Gaussian map, whose numbers are wider, 4,096."""
 
     @property
+    def allowed_forms(self) -> tuple[Form, ...]:
+        """Every form in which a device may contribute; the default comes first."""
+        return (self.form, *sorted({*self.forms} - {self.form}))
+
+    @property
     def largest(self) -> int:
         """The largest magnitude of an integer feature; without meaning for the Gaussian map."""
         return largest_feature(self.feature_bits) if self.map == "integer" else QUANTISED_LARGEST
+
+    @property
+    def min_samples_per_class(self) -> int:
+        """The fewest samples of a class that a part may hold."""
+        held_back = self.hold_back
+        if held_back is None:
+            held_back = "estimated" in self.allowed_forms
+        return self.group_minimum if held_back else 1
+
+    @property
+    def noise_size(self) -> float:
+        """The deviation of what is added, in the units of `noise_deviation`."""
+        return self.noise_strength * self.noise_deviation
 
     @property
     def contribution_limit(self) -> int:
@@ -66,6 +117,10 @@ class StsaSettings(Strict):
         """The ridge that is added to the diagonal of the Gram matrix."""
         return RIDGE_PER_SQUARE * self.largest**2 if self.ridge is None else self.ridge
 
+    def estimator_rule(self, groups: int) -> EstimatorRule:
+        """Return how a stage with so many groups is estimated."""
+        return EstimatorRule(self.single_holder, groups if self.count_all_clients else None)
+
     @model_validator(mode="after")
     def _gaussian_is_consistent(self) -> Self:
         finest, coarsest = self.gaussian_steps
@@ -73,11 +128,27 @@ class StsaSettings(Strict):
             raise ValueError(
                 f"gaussian_steps: {finest}, {coarsest}; give -64 <= finest <= coarsest <= 64"
             )
-        if self.map == "gaussian" and self.form != "exact":
-            raise ValueError("form: the Gaussian map sends a triangle; set form to 'exact'")
+        if self.map == "gaussian" and "compact" in self.allowed_forms:
+            raise ValueError(
+                "form: the Gaussian map has no compact form; set form to 'exact' or 'estimated'"
+            )
         if self.map == "gaussian" and self.ridge is None:
             raise ValueError(
                 "ridge: the Gaussian map leaves features unscaled, so there is no default; "
                 "give one (the paper uses 1e4 to 1e6)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _privacy_is_consistent(self) -> Self:
+        if self.noise != "none" and "compact" in self.allowed_forms:
+            raise ValueError(
+                "noise: the compact form cannot carry it, since a noisy Gram matrix has no R "
+                "factor; allow only the forms 'exact' and 'estimated'"
+            )
+        if self.split == "shuffled" and self.group_minimum > 1:
+            raise ValueError(
+                "split: shuffled chunks can hold a class once; set group_minimum to 1 to accept "
+                "that single features travel, or use 'per_class'"
             )
         return self

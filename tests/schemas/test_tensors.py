@@ -242,3 +242,12 @@ def test_without_compression_the_bytes_are_the_plain_body():
     plain_bytes = encode_tensors(zeros, compress=False)
     assert plain_bytes == zstandard.decompress(encode_tensors(zeros))
     assert not decode_tensors(plain_bytes, {"x": Expected("uint8", (5000,))}, LIMIT)["x"].any()
+
+
+def test_what_is_expected_may_depend_on_the_metadata():
+    kinds = {"short": {"x": Expected("int8", (1,))}, "long": {"x": Expected("int8", (3,))}}
+    data = encode_tensors({"x": np.zeros(3, np.int8)}, {"kind": "long"})
+    assert read_tensors(data, lambda told: kinds[told["kind"]], LIMIT).tensors["x"].shape == (3,)
+    wrong = encode_tensors({"x": np.zeros(3, np.int8)}, {"kind": "short"})
+    with pytest.raises(TensorError, match="x: int8"):
+        read_tensors(wrong, lambda told: kinds[told["kind"]], LIMIT)

@@ -16,6 +16,7 @@ from methods.stsa.messages import StsaAssignment
 WIDTH = 16
 SMALL: dict[str, Any] = {"map_width": 40}
 GAUSSIAN: dict[str, Any] = {**SMALL, "map": "gaussian", "form": "exact", "ridge": 100.0}
+ESTIMATED: dict[str, Any] = {**SMALL, "form": "estimated", "groups": 4, "hold_back": False}
 EVERY_KIND: list[dict[str, Any]] = [
     {**SMALL, "form": "exact"},
     {**SMALL, "form": "exact", "feature_bits": 8},
@@ -23,6 +24,8 @@ EVERY_KIND: list[dict[str, Any]] = [
     {**SMALL, "form": "compact"},
     {"map": "none", "form": "compact", "compact_bits": 15},
     GAUSSIAN,
+    ESTIMATED,
+    {**GAUSSIAN, "form": "estimated", "hold_back": False},
 ]
 
 
@@ -69,8 +72,8 @@ def payloads(told: StsaAssignment, samples: Samples, parts: Sequence[np.ndarray]
     return [payload_of(told, samples[rows]) for rows in parts]
 
 
-def summed(told: StsaAssignment, parts: Sequence[bytes]) -> Aggregate:
+def summed(told: StsaAssignment, parts: Sequence[bytes], stage: int = 1) -> Aggregate:
     total = Aggregate.empty(told)
     for payload in parts:
-        total = total + Aggregate.of(told, check(told, payload))
+        total = total + Aggregate.of(told, check(told, payload), stage)
     return total

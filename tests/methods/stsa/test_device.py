@@ -29,12 +29,12 @@ def test_statistics_are_the_sums_of_equation_2(settings):
         assert np.array_equal(row, H[members].sum(axis=0))
 
 
-@pytest.mark.parametrize("settings", EVERY_KIND)
+@pytest.mark.parametrize("settings", [k for k in EVERY_KIND if k["form"] != "estimated"])
 def test_statistics_are_close_to_float64_whatever_the_form(settings):
     told = assignment(settings)
     samples = make_samples(told, 70)
     payload = finish(told, samples.features, samples.labels).payload
-    aggregate = Aggregate.of(told, decode_statistics(payload, told))
+    aggregate = Aggregate.of(told, decode_statistics(payload, told), 1)
     H = samples.features.astype(np.float64)
     gram = symmetric(aggregate.gram.to_float(), told.columns)
     tolerance = 0.01 if settings["form"] == "compact" else 1e-9

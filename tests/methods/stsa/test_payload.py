@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 
+from learning.errors import RangeError
 from learning.numerics.compact import CompactFactor
+from learning.numerics.exact_sum import ScaledIntegers
 from methods.errors import ContributionError
 from methods.stsa.coordinator import assign, check
 from methods.stsa.device import compute_statistics
+from methods.stsa.group_sums import GroupSums
 from methods.stsa.messages import LocalStatistics, decode_statistics, encode_statistics
 from schemas.bitpacking import PackedIntegers
 from schemas.tensors import encode_tensors
 from tests.methods.stsa.fleet import (
+    ESTIMATED,
     EVERY_KIND,
     GAUSSIAN,
     SMALL,
@@ -24,7 +28,12 @@ EXACT = {**SMALL, "form": "exact"}
 
 def arrays(statistics: LocalStatistics) -> list[np.ndarray]:
     gram = statistics.gram
-    parts = [gram.values, gram.exponents] if isinstance(gram, CompactFactor) else [gram.values]
+    if isinstance(gram, GroupSums):
+        parts = [gram.per_class, gram.counts, gram.sums.values, np.array(gram.groups)]
+    elif isinstance(gram, CompactFactor):
+        parts = [gram.values, gram.exponents]
+    else:
+        parts = [gram.values]
     return [statistics.counts, statistics.correlation.values, *parts]
 
 
@@ -33,22 +42,25 @@ def tensors(told, count: int = 20) -> tuple[dict, dict]:
     samples = make_samples(told, count)
     made = compute_statistics(told, samples.features, samples.labels)
     raw = {"counts": made.counts, "correlation": made.correlation.values}
-    if isinstance(made.gram, CompactFactor):
+    metadata = {"version": 1, "form": made.form, "class_names": list(made.class_names)}
+    steps = {"gram_exponent": 0, "correlation_exponent": made.correlation.exponent, "groups": 0}
+    if isinstance(made.gram, GroupSums):
+        raw = {
+            "groups_per_class": made.gram.per_class,
+            "group_counts": made.gram.counts,
+            "group_sums": made.gram.sums.values,
+        }
+        steps["groups"] = made.gram.groups
+    elif isinstance(made.gram, CompactFactor):
         raw |= {"factor": made.gram.values, "row_exponents": made.gram.exponents}
     else:
         raw |= {"gram": made.gram.values}
-    metadata = {"version": 1, "class_names": list(made.class_names)}
-    steps = {"gram_exponent": 0, "correlation_exponent": 0}
-    if told.settings.map == "gaussian":
-        steps = {
-            "gram_exponent": made.gram.exponent,
-            "correlation_exponent": made.correlation.exponent,
-        }
+        steps["gram_exponent"] = made.gram.exponent
     return raw, metadata | steps
 
 
 def encoded(raw: dict, metadata: dict) -> bytes:
-    packed = ("correlation", "gram", "factor")
+    packed = ("correlation", "gram", "factor", "group_sums")
     return encode_tensors(
         {k: PackedIntegers.pack(v, 48) if k in packed else v for k, v in raw.items()}, metadata
     )
@@ -156,6 +168,50 @@ def test_a_spoilt_compact_payload_is_refused_by_name(spoiling, message):
         check(told, encoded(raw, metadata))
 
 
+@pytest.mark.parametrize(
+    ("spoiling", "message"),
+    [
+        (lambda r, m: r.pop("group_sums"), "group_sums: is missing"),
+        (lambda r, m: r.update(group_sums=r["group_sums"][:, 1:]), "group_sums: packed"),
+        (lambda r, m: r.update(group_sums=r["group_sums"][1:]), "counts and 9 sums for 10 rows"),
+        (lambda r, m: r.update(group_counts=r["group_counts"][1:]), "9 counts and 10 sums"),
+        (lambda r, m: spoil(r, "group_counts", 1, 0), "group_counts: 0 to"),
+        (lambda r, m: spoil(r, "group_counts", 1, 2**62), "group_counts: 2 to 46116"),
+        (lambda r, m: spoil(r, "group_counts", 1, 999), "at most 1000 together"),
+        (lambda r, m: spoil(r, "groups_per_class", 0, 0), "groups_per_class: 0 to"),
+        (lambda r, m: spoil(r, "groups_per_class", 0, 5), "groups_per_class: 3 to 5; give 1 to 4"),
+        (lambda r, m: spoil(r, "groups_per_class", 0, 1), "10 sums for 8 rows"),
+        (lambda r, m: m.update(groups=0), "groups: 0; give 1 to 4"),
+        (lambda r, m: m.update(groups=5), "groups: 5; give 1 to 4"),
+        (lambda r, m: m.update(class_names=["a", "b"]), "groups_per_class: 3 for 2 class names"),
+        (lambda r, m: m.update(class_names=["b", "a", "c"]), "give one per class, sorted"),
+        (lambda r, m: m.update(correlation_exponent=-1), r"group_sums: steps of 2\^-1"),
+        (lambda r, m: m.update(form="exact"), "form: 'exact' is not allowed in this fleet"),
+        (lambda r, m: m.update(form="small"), "form: 'small'"),
+        (lambda r, m: m.pop("form"), "form: is missing"),
+        (lambda r, m: spoil(r, "group_sums", (1, 7), -1), "-1 for feature 7 of class 'class 0'"),
+        (lambda r, m: spoil(r, "group_sums", (9, 0), 127 * 3 + 1), "382 for feature 0 of class"),
+    ],
+)
+def test_a_spoilt_estimated_payload_is_refused_by_name(spoiling, message):
+    told = assignment(ESTIMATED)
+    raw, metadata = tensors(told)
+    spoiling(raw, metadata)
+    with pytest.raises(ContributionError, match=message):
+        check(told, encoded(raw, metadata))
+
+
+def test_group_sums_whose_total_could_wrap_are_refused():
+    groups = GroupSums(
+        np.array([1000]),
+        np.ones(1000, np.int64),
+        ScaledIntegers(np.full((1000, 40), 2**62), -20),
+        1000,
+    )
+    with pytest.raises(RangeError, match="1000 rows of up to 4611686018427387904 may leave int64"):
+        LocalStatistics.of_groups(("a",), groups)
+
+
 def test_gaussian_steps_outside_the_range_are_refused():
     told = assignment(GAUSSIAN)
     raw, metadata = tensors(told)
@@ -187,7 +243,9 @@ def test_another_lineage_or_form_is_refused():
     payload = payload_of(told, make_samples(told, 20))
     with pytest.raises(ContributionError, match="does not fit"):
         check(assign({"map_width": 41, "form": "exact"}, 16), payload)
-    with pytest.raises(ContributionError, match="gram: unknown tensor"):
+    with pytest.raises(
+        ContributionError, match="form: 'exact' is not allowed in this fleet; give compact"
+    ):
         check(assignment(), payload)
 
 

@@ -32,7 +32,7 @@ def test_an_assignment_survives_the_wire(settings):
         ({"ridge": 0}, "settings.ridge: 0"),
         ({"ridge": float("nan")}, "nan"),
         ({"map_width": 10**6}, "settings.map_width: 1000000"),
-        ({"map": "gaussian", "ridge": 1.0}, "set form to 'exact'"),
+        ({"map": "gaussian", "ridge": 1.0}, "set form to 'exact' or 'estimated'"),
         ({"map": "gaussian", "form": "exact"}, "ridge: the Gaussian map leaves"),
         ({"gaussian_steps": (0, -1)}, "gaussian_steps: 0, -1; give"),
         ({"gaussian_steps": (-20, -10)}, "gram: 4096 parts of up to 140737488355327 shifted by 10"),
@@ -47,7 +47,7 @@ def test_settings_that_cannot_work_are_named(changed, message):
 
 def test_ranges_whose_sums_could_round_are_refused_when_the_assignment_is_made():
     wide = {"max_samples_per_part": 1_000_000, "feature_bits": 8, "compact_bits": 8}
-    assert assign({**wide, "compact_finest": -4}, 16).largest_gram < 2**53
+    assert assign({**wide, "compact_finest": -4}, 16).largest_gram("compact") < 2**53
     with pytest.raises(MethodError, match=r"compact Gram: .* not exact in float64"):
         assign({**wide, "compact_finest": -10}, 16)
     fleet = {"max_contributions": 1_000_000, "compact_finest": -8}

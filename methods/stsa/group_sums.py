@@ -1,0 +1,45 @@
+"""What a device sends under the estimated form: sums and counts of groups, class by class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.errors import RangeError
+from learning.numerics.exact_sum import ScaledIntegers
+from learning.numerics.exactness import INT64_LARGEST
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Rows of one part: the sum of h (R x M) and the samples (R,) of one class in one group.
+
+    Rows lie class by class: the first `per_class[0]` are those of the first class, and so on; a
+    group without the class has no row. `groups` is how many there are in all.
+    """
+
+    per_class: Integers
+    counts: Integers
+    sums: ScaledIntegers
+    groups: int
+
+    def class_counts(self) -> Integers:
+        """Return the samples of each class (C,)."""
+        return np.add.reduceat(self.counts, self._starts())
+
+    def class_sums(self) -> ScaledIntegers:
+        """Return the sum of h of each class (C x M); raise `RangeError` beyond int64."""
+        if self.sums.largest * len(self.counts) > INT64_LARGEST:
+            raise RangeError(
+                f"group_sums: {len(self.counts)} rows of up to {self.sums.largest} may leave int64"
+            )
+        totals = np.add.reduceat(self.sums.values, self._starts(), axis=0)
+        return ScaledIntegers(totals, self.sums.exponent)
+
+    def _starts(self) -> Integers:
+        """Return the first row of each class; every class has one."""
+        return np.cumsum(self.per_class) - self.per_class

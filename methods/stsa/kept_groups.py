@@ -1,0 +1,193 @@
+"""Group sums of the fleet, kept as they came, and the Gram matrix estimated from them.
+
+The estimate is no sum over devices: it needs every group's own row (section 5 of the paper). So
+rows are kept, those of a part are taken out with it, and the estimate is made anew from what is
+held: stage by stage, class by class, rows in the order of their digests. It therefore depends on
+which rows are held and on nothing else, and the digest is over the rows, which are integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.estimated_gram import ClassGroups, estimated_gram
+from methods.errors import MethodError
+from methods.stsa.group_sums import GroupSums
+from methods.stsa.settings import StsaSettings
+from schemas.canonical import canonical_json
+from schemas.values import ClassName
+
+Floats = npt.NDArray[np.float64]
+
+_SMALL = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPart:
+    """Rows of one part: class (R,), samples (R,) and sum of h (R x M, int32 where they fit)."""
+
+    stage: int
+    groups: int
+    class_names: tuple[ClassName, ...]
+    counts: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int32] | npt.NDArray[np.int64]
+    exponent: int
+
+    @classmethod
+    def of(cls, stage: int, class_names: tuple[ClassName, ...], groups: GroupSums) -> KeptPart:
+        """Return the rows of a part that was made in `stage`."""
+        values = groups.sums.values
+        small = values.astype(np.int32) if groups.sums.largest <= _SMALL else values
+        rows = tuple(
+            class_names[index] for index in np.repeat(range(len(class_names)), groups.per_class)
+        )
+        return cls(stage, groups.groups, rows, groups.counts, small, groups.sums.exponent)
+
+    @cached_property
+    def row_digests(self) -> tuple[bytes, ...]:
+        """SHA-256 of each row: samples, step and integers; stage and class are not in it."""
+        return tuple(
+            hashlib.sha256(
+                b"%d %d\n" % (count, self.exponent) + row.astype("<i8", copy=False).tobytes()
+            ).digest()
+            for count, row in zip(self.counts.tolist(), self.values, strict=True)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the whole part."""
+        rows = [
+            [name, digest.hex()]
+            for name, digest in zip(self.class_names, self.row_digests, strict=True)
+        ]
+        told = {"stage": self.stage, "groups": self.groups, "rows": rows}
+        return hashlib.sha256(canonical_json(told)).digest()
+
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> KeptPart:
+        """Return the part with classes renamed by `names`; those left out keep theirs."""
+        rows = tuple(names.get(name, name) for name in self.class_names)
+        return KeptPart(self.stage, self.groups, rows, self.counts, self.values, self.exponent)
+
+
+Row = tuple[bytes, KeptPart, int]
+"""A row: its digest, its part, and where it lies there."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptGroups:
+    """Parts by digest, each with how often it is held: equal data may come from two devices."""
+
+    parts: Mapping[bytes, tuple[KeptPart, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, part: KeptPart) -> KeptGroups:
+        """Return the rows of one part."""
+        return cls({part.digest: (part, 1)})
+
+    def __bool__(self) -> bool:
+        """Whether there are any rows."""
+        return bool(self.parts)
+
+    def __add__(self, other: KeptGroups) -> KeptGroups:
+        """Return the rows of both."""
+        return self._combined(other, 1)
+
+    def __sub__(self, other: KeptGroups) -> KeptGroups:
+        """Return the rows without the other's; raise `MethodError` if those were not added."""
+        return self._combined(other, -1)
+
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> KeptGroups:
+        """Return the rows with classes renamed; rows of classes that get one name stay rows."""
+        result: dict[bytes, tuple[KeptPart, int]] = {}
+        for part, times in self.parts.values():
+            _put(result, part.renamed(names), times)
+        return KeptGroups(result)
+
+    def described(self) -> dict[str, object]:
+        """Return what the digest's header says: groups per stage, rows per stage and class."""
+        return {
+            "groups": {str(stage): self._groups(stage) for stage in self._stages()},
+            "rows": {
+                str(stage): {name: len(rows) for name, rows in sorted(self._rows(stage).items())}
+                for stage in self._stages()
+            },
+        }
+
+    def row_digests(self) -> Iterator[bytes]:
+        """Yield the digests of all rows: by stage, by class name, then by digest."""
+        for stage in self._stages():
+            for _, rows in sorted(self._rows(stage).items()):
+                yield from (digest for digest, _, _ in rows)
+
+    def lone_holders(self) -> tuple[tuple[int, ClassName], ...]:
+        """Return stage and class wherever a single group holds a class."""
+        return tuple(
+            (stage, name)
+            for stage in self._stages()
+            for name, rows in sorted(self._rows(stage).items())
+            if len(rows) == 1
+        )
+
+    def estimated_gram(self, columns: int, settings: StsaSettings) -> Floats:
+        """Return the estimate (M x M, float64), the sum over stages: equations (9) and (10)."""
+        result = np.zeros((columns, columns))
+        for stage in self._stages():
+            classes = [_gathered(rows) for _, rows in sorted(self._rows(stage).items())]
+            result += estimated_gram(classes, columns, settings.estimator_rule(self._groups(stage)))
+        return result
+
+    def _combined(self, other: KeptGroups, sign: int) -> KeptGroups:
+        result = dict(self.parts)
+        for part, times in other.parts.values():
+            _put(result, part, sign * times)
+        return KeptGroups(result)
+
+    def _stages(self) -> list[int]:
+        return sorted({part.stage for part, _ in self.parts.values()})
+
+    def _groups(self, stage: int) -> int:
+        """Return how many groups there are in a stage, whatever classes they hold."""
+        held = self.parts.values()
+        return sum(part.groups * times for part, times in held if part.stage == stage)
+
+    def _rows(self, stage: int) -> dict[ClassName, list[Row]]:
+        """Return the rows of a stage by class, in the order of their digests."""
+        found: dict[ClassName, list[Row]] = defaultdict(list)
+        for part, times in self.parts.values():
+            if part.stage == stage:
+                for index, (name, digest) in enumerate(
+                    zip(part.class_names, part.row_digests, strict=True)
+                ):
+                    found[name] += [(digest, part, index)] * times
+        for rows in found.values():
+            rows.sort(key=lambda row: row[0])
+        return found
+
+
+def _put(parts: dict[bytes, tuple[KeptPart, int]], part: KeptPart, times: int) -> None:
+    """Change how often a part is held; one that is held no more is taken out."""
+    total = times + parts.get(part.digest, (part, 0))[1]
+    if total < 0:
+        raise MethodError(
+            f"groups of stage {part.stage}: what is taken out was not added; subtract whole "
+            "contributions only"
+        )
+    parts[part.digest] = (part, total)
+    if total == 0:
+        del parts[part.digest]
+
+
+def _gathered(rows: list[Row]) -> ClassGroups:
+    """Return one class's rows as numbers."""
+    sums = [
+        np.ldexp(part.values[index].astype(np.float64), part.exponent) for _, part, index in rows
+    ]
+    counts = [int(part.counts[index]) for _, part, index in rows]
+    return ClassGroups(np.stack(sums), np.array(counts, np.int64))

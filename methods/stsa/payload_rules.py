@@ -1,0 +1,88 @@
+"""What a payload may look like under an assignment: its tensors, size, classes and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.triangles import triangle_size
+from methods.stsa.assignment import TRIANGLE_BITS, StsaAssignment
+from methods.stsa.settings import Form
+from schemas.bitpacking import packed_size
+from schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from schemas.errors import TensorError
+from schemas.tensor_header import MAX_HEADER_BYTES
+from schemas.tensors import PACKED, Expected, UpTo
+from schemas.values import ClassName
+
+
+def expected_tensors(form: Form, assignment: StsaAssignment) -> Mapping[str, Expected]:
+    """Return the tensors of a payload; raise `TensorError` for a form that is not allowed."""
+    allowed = assignment.settings.allowed_forms
+    if form not in allowed:
+        ways = " or ".join(allowed)
+        raise TensorError(f"form: {form!r} is not allowed in this fleet; give {ways}")
+    columns, classes = assignment.columns, UpTo(_most_classes(assignment))
+    if form == "estimated":
+        rows = UpTo(_most_rows(assignment))
+        return {
+            "groups_per_class": Expected("int64", (classes,)),
+            "group_counts": Expected("int64", (rows,)),
+            "group_sums": Expected(PACKED, (rows, columns)),
+        }
+    expected = {
+        "counts": Expected("int64", (classes,)),
+        "correlation": Expected(PACKED, (classes, columns)),
+    }
+    if form == "exact":
+        return expected | {"gram": Expected(PACKED, (triangle_size(columns),))}
+    return expected | {
+        "factor": Expected(PACKED, (UpTo(triangle_size(columns)),)),
+        "row_exponents": Expected("int8", (UpTo(columns),)),
+    }
+
+
+def payload_limit(assignment: StsaAssignment) -> int:
+    """Return the most bytes that an honest payload can have."""
+    columns, classes = assignment.columns, _most_classes(assignment)
+    values = 0
+    if set(assignment.settings.allowed_forms) - {"estimated"}:
+        values = triangle_size(columns) + classes * columns
+    if "estimated" in assignment.settings.allowed_forms:
+        values = max(values, _most_rows(assignment) * columns)
+    counts = 8 * (classes + _most_rows(assignment))
+    most = packed_size(values, TRIANGLE_BITS) + counts + columns + 2 * MAX_HEADER_BYTES
+    return min(most, MAX_PAYLOAD_BYTES)
+
+
+def check_classes(
+    names: tuple[ClassName, ...], counts: npt.NDArray[np.int64], assignment: StsaAssignment
+) -> None:
+    """Raise `TensorError` unless names are sorted and assigned, and counts within their limits."""
+    if list(names) != sorted(set(names)) or len(names) != len(counts):
+        raise TensorError(
+            f"class_names: {len(names)} names for {len(counts)} counts; give one per class, sorted"
+        )
+    unknown = sorted(set(names) - set(assignment.class_names)) if assignment.class_names else []
+    if unknown:
+        raise TensorError(f"class_names: {unknown[0]!r} was not assigned; name the class first")
+    most = assignment.settings.max_samples_per_part
+    least = assignment.settings.min_samples_per_class
+    if (counts < least).any() or (counts > most).any() or int(counts.sum()) > most:
+        raise TensorError(
+            f"counts: {int(counts.min())} to {int(counts.max())} samples per class; give at least "
+            f"{least} of each and at most {most} together, or send several parts"
+        )
+
+
+def _most_classes(assignment: StsaAssignment) -> int:
+    """Every class of a part has a sample in it."""
+    return min(MAX_CLASSES, assignment.settings.max_samples_per_part)
+
+
+def _most_rows(assignment: StsaAssignment) -> int:
+    """Every row of a part has a sample in it."""
+    most = assignment.settings.max_samples_per_part
+    return min(most, _most_classes(assignment) * assignment.settings.groups)
