@@ -1,0 +1,1 @@
+"""Turning image packs into the layouts that benchmarks read."""
