@@ -61,14 +61,14 @@ def write_home(home: Path, **method_settings: object) -> None:
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
 
 
+RULES = Rules(stages=StageRules(quiet_seconds=0.2), models=ModelRules(solve_every_seconds=0.2))
+
+
 class MemoryCoordinator:
     """A coordinator whose shell is stepped by the test."""
 
-    def __init__(self, home: Path, broker: InMemoryBroker) -> None:
+    def __init__(self, home: Path, broker: InMemoryBroker, rules: Rules = RULES) -> None:
         self.home = home
-        rules = Rules(
-            stages=StageRules(quiet_seconds=0.2), models=ModelRules(solve_every_seconds=0.2)
-        )
         self.engine = Engine.open(home, rules)
         self._inbox = OperatorInbox(home)
         control = broker.connection("coordinator.control")

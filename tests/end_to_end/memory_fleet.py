@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.rules import Rules as CoordinatorRules
 from device_agent.core.state import Rules
 from device_agent.home import AgentHome, NewHome, write_home
 from device_agent.running import build_agent
@@ -62,8 +63,9 @@ def put_pictures(folder: Path, class_name: str, numbers: range) -> None:
 class MemoryDevice:
     """An agent in a thread of its own."""
 
-    def __init__(self, home: Path, broker: InMemoryBroker) -> None:
+    def __init__(self, home: Path, broker: InMemoryBroker, rules: Rules = RULES) -> None:
         self.home = home
+        self._rules = rules
         self.name = DeviceId(home.name)
         self._broker = broker
         write_home(home, NewHome(device=self.name, fleet=FLEET))
@@ -88,7 +90,7 @@ class MemoryDevice:
 
         def live() -> None:
             # SQLite wants its connection used by the thread that opened it.
-            agent = build_agent(AgentHome.open(self.home), self._connect, RULES)
+            agent = build_agent(AgentHome.open(self.home), self._connect, self._rules)
             self._agent = agent
             ready.set()
             agent.run()
@@ -117,15 +119,21 @@ class MemoryDevice:
 class MemoryFleet:
     """A coordinator and some devices."""
 
-    def __init__(self, folder: Path, broker: InMemoryBroker, **method_settings: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: InMemoryBroker,
+        rules: CoordinatorRules = shell_harness.RULES,
+        **method_settings: object,
+    ) -> None:
         self.broker = broker
         shell_harness.write_home(folder / "coordinator", **method_settings)
-        self.coordinator = MemoryCoordinator(folder / "coordinator", broker)
+        self.coordinator = MemoryCoordinator(folder / "coordinator", broker, rules)
         self._folder = folder
         self.devices: dict[str, MemoryDevice] = {}
 
-    def add(self, name: str) -> MemoryDevice:
-        self.devices[name] = MemoryDevice(self._folder / name, self.broker)
+    def add(self, name: str, rules: Rules = RULES) -> MemoryDevice:
+        self.devices[name] = MemoryDevice(self._folder / name, self.broker, rules)
         return self.devices[name]
 
     def begin(self, *classes: str) -> None:

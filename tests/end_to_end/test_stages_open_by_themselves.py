@@ -1,0 +1,140 @@
+"""New class folders appear, nobody opens a stage, and the fleet learns them all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from coordinator import views
+from coordinator.core.commands import AdmitDevice
+from coordinator.core.entries import (
+    ContributionAccepted,
+    DeviceEvaluated,
+    EntryBody,
+    ModelExported,
+    StageOpened,
+    TemperatureFitted,
+    TransitionReported,
+)
+from coordinator.core.rules import ModelRules, Rules, StageRules
+from learning.numerics.detection import DetectionRules
+from schemas.models import Manifest
+from schemas.values import DeviceId
+from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
+from transport.memory import InMemoryBroker
+
+BY_REPORTS = Rules(
+    stages=StageRules(quiet_seconds=0.2, open="reports", reports_quorum=0.5, settle_seconds=0.5),
+    models=ModelRules(solve_every_seconds=0.2),
+)
+NAMES = ("vertical", "horizontal", "spot")
+Body = TypeVar("Body", bound=EntryBody)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
+    made = MemoryFleet(tmp_path, InMemoryBroker(), BY_REPORTS, map_width=60, form="exact")
+    yield made
+    made.close()
+
+
+def found(fleet: MemoryFleet, kind: type[Body]) -> list[Body]:
+    return [body for body in fleet.entries(kind) if isinstance(body, kind)]
+
+
+def begin(fleet: MemoryFleet, *devices: str) -> None:
+    """Two classes in the first stage, on all devices, and a model that runs."""
+    for name in devices:
+        device = fleet.add(name)
+        put_pictures(device.data, "vertical", range(20))
+        put_pictures(device.data, "horizontal", range(20, 40))
+        for label in NAMES:
+            put_pictures(device.evaluation, label, range(100, 120))
+    fleet.begin("vertical", "horizontal")
+    fleet.until(lambda: len({body.version for body in found(fleet, DeviceEvaluated)}) >= 1)
+
+
+def knows_spot(fleet: MemoryFleet, *devices: str) -> bool:
+    """Whether the model that runs on these devices is right about the third class."""
+    ledger = fleet.coordinator.engine.ledger
+    right = {
+        str(entry.device)
+        for entry in ledger.entries(kind=DeviceEvaluated.kind)
+        if entry.body["results"].get("spot", {}).get("correct", 0) >= 18
+    }
+    return right >= set(devices)
+
+
+def test_a_fleet_opens_its_second_stage_by_itself(fleet: MemoryFleet) -> None:
+    begin(fleet, "one", "two")
+    put_pictures(fleet.devices["one"].data, "spot", range(15))
+    put_pictures(fleet.devices["two"].data, "spot", range(15, 30))
+    fleet.until(lambda: knows_spot(fleet, "one", "two"))
+    first, second = found(fleet, StageOpened)
+    assert first.reason == "operator"
+    assert second.class_names == ("spot",)
+    assert second.reason.startswith("reports of ")
+    assert fleet.counted_samples()["spot"] == 30
+    opened = [stage.opened for stage in views.stages(fleet.coordinator.home)]
+    assert opened == ["by operator", f"by {second.reason}"]
+
+
+def test_the_fitted_temperature_is_in_the_next_manifest(fleet: MemoryFleet) -> None:
+    begin(fleet, "one", "two")
+    fleet.until(lambda: found(fleet, TemperatureFitted))
+    put_pictures(fleet.devices["one"].data, "spot", range(15))
+    fleet.until(lambda: knows_spot(fleet, "two"))
+    scales = []
+    for body in found(fleet, ModelExported):
+        data = fleet.coordinator.blobs.get(body.manifest.digest)
+        scales.append(Manifest.read(data).logit_scale)
+    assert scales[0] == 10.0
+    assert scales[-1] == found(fleet, TemperatureFitted)[-1].logit_scale
+    assert scales[-1] != 10.0
+
+
+def test_a_device_that_joins_late_contributes_at_once_and_brings_its_own_new_class(
+    fleet: MemoryFleet,
+) -> None:
+    begin(fleet, "one")
+    late = fleet.add("late")
+    put_pictures(late.data, "vertical", range(50, 60))
+    put_pictures(late.data, "spot", range(15))
+    for label in NAMES:
+        put_pictures(late.evaluation, label, range(100, 120))
+    fleet.coordinator.command(AdmitDevice(device=DeviceId("late")))
+    late.start()
+    fleet.until(lambda: fleet.counted_samples().get("vertical") == 30)
+    fleet.until(lambda: knows_spot(fleet, "one", "late"))
+    assert fleet.counted_samples() == {"vertical": 30, "horizontal": 20, "spot": 15}
+    stages = {body.key.stage for body in found(fleet, ContributionAccepted)}
+    assert stages == {1, 2}
+    assert "late (class folders spot)" in found(fleet, StageOpened)[-1].reason
+
+
+def test_strange_images_in_a_known_folder_are_reported_by_entropy(fleet: MemoryFleet) -> None:
+    rules = replace(RULES, detection=DetectionRules(min_images=10, min_history=3))
+    one = fleet.add("one", rules)
+    put_pictures(one.data, "vertical", range(20))
+    put_pictures(one.data, "horizontal", range(20, 40))
+    for label in NAMES[:2]:
+        put_pictures(one.evaluation, label, range(100, 130))
+    fleet.begin("vertical", "horizontal")
+    fleet.until(lambda: found(fleet, DeviceEvaluated))
+    put_pictures(one.data, "vertical", range(200, 230))
+    fleet.until(lambda: fleet.counted_samples().get("vertical") == 50)
+    assert found(fleet, TransitionReported) == []
+    strange = one.home / "strange"
+    put_pictures(strange, "spot", range(30))
+    for path in (strange / "spot").iterdir():
+        path.rename(one.data / "vertical" / f"strange-{path.name}")
+    fleet.until(lambda: found(fleet, TransitionReported))
+    (told,) = found(fleet, TransitionReported)
+    assert told.why == "entropy"
+    assert told.uncertainty is not None
+    assert told.uncertainty.value > told.uncertainty.baseline
+    assert len(found(fleet, StageOpened)) == 1, "no stage without a name"
