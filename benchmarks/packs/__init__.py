@@ -1,1 +1,1 @@
-"""Turning image packs into the layouts that benchmarks read."""
+"""Data packs brought into the layout that the simulator reads."""

@@ -56,6 +56,11 @@ class LabelledImages:
         """Return the indices of the images of these classes, ascending."""
         return np.flatnonzero(np.isin(self.labels, classes)).astype(np.int64)
 
+    def at_most(self, per_class: int) -> LabelledImages:
+        """Return the first `per_class` images of every class, in the order of the data set."""
+        first = [np.flatnonzero(self.labels == label)[:per_class] for label in range(self.classes)]
+        return self.take(np.sort(np.concatenate(first)).astype(np.int64))
+
     def counts(self) -> dict[ClassName, int]:
         """Return the number of images per class name; classes without images are left out."""
         numbers = np.bincount(self.labels, minlength=self.classes)

@@ -6,11 +6,15 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from coordinator.core.commands import OpenStage
+from coordinator.core.entries import TransitionReported
 from coordinator.operator import send
+from schemas.values import DeviceId
 from simulator.demo.homes import make_agent, make_coordinator
 from simulator.demo.ledger_source import LedgerSource
+from simulator.demo.material import Material
 from simulator.demo.plan import Plan, StagePlan
 from simulator.demo.processes import Children, fleetledger_command
 from simulator.demo.results import StageResult, read_result
@@ -30,6 +34,8 @@ class Outcome:
     broker: dict[str, str]
     results: list[StageResult]
     resident_mib: dict[str, float]
+    reports: list[dict[str, Any]]
+    """What devices reported as new, in the order of the ledger."""
     problems: list[str]
     seconds: float
 
@@ -39,6 +45,7 @@ class Run:
     """What all steps of a run need."""
 
     settings: DemoSettings
+    material: Material
     folder: RunFolder
     plan: Plan
     screen: Screen
@@ -63,6 +70,7 @@ def run_fleet(run: Run) -> Outcome:
             broker={"kind": broker.kind, "description": broker.description},
             results=results,
             resident_mib={c.name: round(c.resident_mib(), 1) for c in children.running},
+            reports=[_report(device, body) for device, body in follower.view.reports],
             problems=_problems(follower.view),
             seconds=time.monotonic() - started,
         )
@@ -75,9 +83,9 @@ def _start_programs(run: Run, children: Children) -> Broker:
     broker = children.adopt(start_child_broker(run.folder.broker, users, prefer))
     run.screen.say(f"broker: {broker.description}")
     run.screen.wait("start: writing settings, admitting the devices, importing the backbone")
-    make_coordinator(run.folder, broker, run.settings)
+    make_coordinator(run.folder, broker, run.settings, run.material)
     for device in run.plan.devices:
-        make_agent(run.folder, broker, device, run.plan)
+        make_agent(run.folder, broker, device, run.plan, run.settings)
     _start(children, "coordinator", "coordinator", "serve", "--home", str(run.folder.coordinator))
     for device in run.plan.devices:
         _start(children, device, "agent", "run", "--home", str(run.folder.agent(device)))
@@ -94,20 +102,26 @@ def _learn(run: Run, stage: StagePlan, follower: Follower) -> StageResult:
     started = time.monotonic()
     for device, images in stage.private.items():
         write_images(run.folder.private_images(device), images, f"stage-{stage.number}")
-    send(
-        run.folder.coordinator,
-        OpenStage(class_names=stage.class_names),
-        carry_out_here=lambda: False,  # the coordinator that runs does it
-    )
+    if stage.number == 1 or run.settings.opening == "operator":
+        send(
+            run.folder.coordinator,
+            OpenStage(class_names=stage.class_names),
+            carry_out_here=lambda: False,  # the coordinator that runs does it
+        )
     question = partial(stage_awaited, plan=run.plan, stage=stage.number)
     follower.wait(question, run.settings.patience.stage, f"stage {stage.number}")
     result = read_result(follower.view, run.plan, stage.number, time.monotonic() - started)
     run.screen.say(
-        f"stage {stage.number}: classes {' '.join(stage.class_names)}, model {result.version} on "
+        f"stage {stage.number}: opened by {result.opened}; classes "
+        f"{' '.join(stage.class_names)}, model {result.version} on "
         f"all agents, accuracy {100 * result.accuracy:.2f} % on all seen classes, "
         f"{result.seconds:.1f} s"
     )
     return result
+
+
+def _report(device: DeviceId | None, body: TransitionReported) -> dict[str, Any]:
+    return {"device": device, **body.model_dump(mode="json")}
 
 
 def _problems(view: FleetView) -> list[str]:

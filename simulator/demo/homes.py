@@ -12,23 +12,13 @@ from coordinator.core.rules import ModelRules, StageRules
 from coordinator.engine import carry_out_waiting
 from coordinator.operator import send
 from coordinator.settings import BrokerSettings, CoordinatorSettings, MethodSettings, write_new
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
 from schemas.values import DeviceId
+from simulator.demo.material import Material
 from simulator.demo.plan import Plan
 from simulator.demo.run_folder import RunFolder, write_images
-from simulator.demo.settings import FLEET, DemoSettings
+from simulator.demo.settings import REPORTS_SETTLE_SECONDS, DemoSettings
 from transport.brokers import Broker
 
-PREPROCESSING = Preprocessing(
-    mode="L",
-    size=(8, 8),
-    interpolation="nearest",
-    mean=(0.0,),
-    deviation=(1.0,),
-    input_name="image",
-)
-"""Grey, as large as it is, divided by 255."""
 PASSWORD_FILE = "broker.password"  # noqa: S105 - a file name
 SCAN_SECONDS = 0.5
 QUIET_SECONDS = 0.5
@@ -36,7 +26,9 @@ SOLVE_EVERY_SECONDS = 5.0
 """Longer than a stage usually takes, so that few models are solved before all have answered."""
 
 
-def make_coordinator(folder: RunFolder, broker: Broker, settings: DemoSettings) -> None:
+def make_coordinator(
+    folder: RunFolder, broker: Broker, settings: DemoSettings, material: Material
+) -> None:
     """Write the coordinator's settings, admit the devices and import the backbone."""
     home = folder.coordinator
     write_password(home, broker, "coordinator")
@@ -44,9 +36,10 @@ def make_coordinator(folder: RunFolder, broker: Broker, settings: DemoSettings) 
     for device in settings.devices:
         _carry_out(home, AdmitDevice(device=device))
     with tempfile.TemporaryDirectory() as scratch:
-        backbone, preprocessing = Path(scratch, "digits.onnx"), Path(scratch, "digits.json")
-        backbone.write_bytes(scaling_backbone(PREPROCESSING))
-        preprocessing.write_text(PREPROCESSING.model_dump_json())
+        backbone = Path(scratch, f"{material.backbone_name}.onnx")
+        backbone.write_bytes(material.backbone)
+        preprocessing = backbone.with_suffix(".json")
+        preprocessing.write_text(material.preprocessing.model_dump_json())
         imported = prepare_backbone(home, backbone, preprocessing)
     _carry_out(home, ImportBackbone(backbone=imported))
 
@@ -54,7 +47,7 @@ def make_coordinator(folder: RunFolder, broker: Broker, settings: DemoSettings) 
 def coordinator_settings(broker: Broker, settings: DemoSettings) -> CoordinatorSettings:
     """Return settings under which a stage closes soon after every agent has answered."""
     return CoordinatorSettings(
-        fleet=FLEET,
+        fleet=settings.fleet,
         broker=BrokerSettings(
             host=broker.host, port=broker.port, password_file=Path(PASSWORD_FILE)
         ),
@@ -63,6 +56,9 @@ def coordinator_settings(broker: Broker, settings: DemoSettings) -> CoordinatorS
             quorum=1.0,
             quiet_seconds=QUIET_SECONDS,
             deadline_seconds=settings.patience.stage,
+            open=settings.opening,
+            reports_quorum=1.0,
+            settle_seconds=REPORTS_SETTLE_SECONDS,
         ),
         models=ModelRules(automatic=True, solve_every_seconds=SOLVE_EVERY_SECONDS),
     )
@@ -73,20 +69,22 @@ def method_settings(settings: DemoSettings) -> dict[str, Any]:
     return {"form": settings.form, "map_width": settings.map_width, "map_seed": settings.seed}
 
 
-def make_agent(folder: RunFolder, broker: Broker, device: DeviceId, plan: Plan) -> None:
+def make_agent(
+    folder: RunFolder, broker: Broker, device: DeviceId, plan: Plan, settings: DemoSettings
+) -> None:
     """Write one agent's settings, its secret, its test images and an empty data folder."""
     home = folder.agent(device)
     write_password(home, broker, device)
-    (home / "agent.toml").write_text(agent_settings(broker, device), encoding="utf-8")
+    (home / "agent.toml").write_text(agent_settings(broker, device, settings), encoding="utf-8")
     folder.private_images(device).mkdir()
     write_images(folder.test_images(device), plan.test[device], "test")
 
 
-def agent_settings(broker: Broker, device: DeviceId) -> str:
+def agent_settings(broker: Broker, device: DeviceId, settings: DemoSettings) -> str:
     """Return the text of an agent's settings file."""
     return f"""\
 device = "{device}"
-fleet = "{FLEET}"
+fleet = "{settings.fleet}"
 
 [broker]
 host = "{broker.host}"

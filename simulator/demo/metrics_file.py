@@ -30,6 +30,8 @@ class RunFacts:
     ledger: dict[str, Any]
     resident_mib: dict[str, float]
     """Memory of each program at the end of the last stage, by name."""
+    reports: Sequence[dict[str, Any]]
+    """What devices reported as new."""
     problems: Sequence[str]
     seconds: float
     """From the start of the broker to the last agent's accuracy."""
@@ -45,6 +47,7 @@ def metrics(facts: RunFacts) -> dict[str, Any]:
         "accuracy_by_task": _matrix(facts),
         "devices": {device: _device(facts, device) for device in facts.plan.devices},
         "resident_mib": facts.resident_mib,
+        "reports": list(facts.reports),
         "problems": list(facts.problems),
         "ledger": facts.ledger,
         "broker": facts.broker,
@@ -88,6 +91,7 @@ def _stage(facts: RunFacts, position: int) -> dict[str, Any]:
     return {
         "stage": result.stage,
         "classes": list(result.class_names),
+        "opened": result.opened,
         "accuracy": result.accuracy,
         "pooled_float64_accuracy": facts.pooled[position],
         "difference_points": _points(facts, position),

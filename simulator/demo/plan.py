@@ -9,6 +9,7 @@ import numpy as np
 from schemas.values import ClassName, DeviceId
 from simulator.datasets import LabelledImages, Split
 from simulator.demo.settings import DemoSettings
+from simulator.errors import DemoError
 from simulator.partition import partition_by_dirichlet, partition_evenly
 
 
@@ -57,8 +58,14 @@ def make_plan(split: Split, settings: DemoSettings) -> Plan:
     """Deal the training images of each stage by skew, and all test images evenly.
 
     The order of classes is that of the data set. Images of classes beyond the last stage are
-    left out. Everything follows from `settings.seed`.
+    left out. Everything follows from `settings.seed`. Raises `DemoError` where the stages need
+    more classes than there are.
     """
+    if settings.stages * settings.classes_per_stage > split.train.classes:
+        raise DemoError(
+            f"stages: {settings.stages} of {settings.classes_per_stage} classes need more than "
+            f"the {split.train.classes} of the data set; give fewer"
+        )
     seeds = np.random.SeedSequence(settings.seed).generate_state(settings.stages + 1)
     stages = tuple(
         _plan_stage(split.train, number, int(seed), settings)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.demo.results import StageResult, task_scores
+from simulator.demo.results import StageResult, shortened, task_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,10 @@ _DOTS_PER_INCH = 150
 
 
 def draw_accuracy(
-    path: Path, results: Sequence[StageResult], pooled: Sequence[float], subtitle: str
+    path: Path,
+    results: Sequence[StageResult],
+    pooled: Sequence[float],
+    titles: tuple[str, str],
 ) -> None:
     """Write a PNG with one curve for the devices, one for `pooled`, and one grey one per task."""
     # Matplotlib takes half a second to import; figures made directly need no display.
@@ -29,7 +32,8 @@ def draw_accuracy(
     _draw_tasks(axes, results)
     _draw_curves(axes, results, pooled)
     _label(axes, results)
-    figure.suptitle("A fleet learns handwritten digits stage by stage, and keeps the old ones")
+    title, subtitle = titles
+    figure.suptitle(title)
     axes.set_title(subtitle, fontsize=9, color="0.35")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=_DOTS_PER_INCH)
@@ -73,7 +77,7 @@ def _draw_curves(axes: Axes, results: Sequence[StageResult], pooled: Sequence[fl
 def _label(axes: Axes, results: Sequence[StageResult]) -> None:
     axes.set_xticks(
         [result.stage for result in results],
-        [f"{result.stage}\n+ {', '.join(result.class_names)}" for result in results],
+        [f"{result.stage}\n+ {shortened(result.class_names, ', ')}" for result in results],
     )
     axes.set_xlabel("stage, and the classes it added")
     axes.set_ylabel("accuracy on all test images of the seen classes, %")

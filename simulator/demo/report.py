@@ -43,7 +43,8 @@ def write_report(run: Run, facts: RunFacts) -> dict[str, Any]:
         f"{settings.agents} agents, Dirichlet {settings.beta:g}, M = {settings.map_width}, "
         f"{settings.form} statistics, broker {facts.broker['kind']}"
     )
-    draw_accuracy(run.folder.plot, facts.results, facts.pooled, subtitle)
+    title = f"A fleet learns {run.material.title} stage by stage, and keeps the old ones"
+    draw_accuracy(run.folder.plot, facts.results, facts.pooled, (title, subtitle))
     return content
 
 

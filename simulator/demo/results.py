@@ -28,6 +28,8 @@ class StageResult:
 
     stage: int
     class_names: tuple[ClassName, ...]
+    opened: str
+    """Why the stage was opened, as the ledger says."""
     version: int
     """Of the model; above the stage's number when late contributions made a newer one."""
     aggregate: Digest
@@ -62,6 +64,7 @@ def read_result(view: FleetView, plan: Plan, stage: int, seconds: float) -> Stag
     return StageResult(
         stage=stage,
         class_names=plan.stages[stage - 1].class_names,
+        opened=view.opened[stage],
         version=view.desired,
         aggregate=model.solved.aggregate,
         manifest=model.exported.manifest.digest,
@@ -102,6 +105,11 @@ def traffic_of_stage(results: Sequence[StageResult], position: int) -> tuple[int
 def _sum_traffic(result: StageResult) -> tuple[int, int]:
     totals = result.traffic.values()
     return sum(total.up for total in totals), sum(total.down for total in totals)
+
+
+def shortened(names: Sequence[ClassName], between: str = " ") -> str:
+    """Return the names in a row; of more than four the first and how many follow."""
+    return between.join(names) if len(names) <= 4 else f"{names[0]} +{len(names) - 1}"
 
 
 def task_scores(results: Sequence[StageResult]) -> TaskScores:

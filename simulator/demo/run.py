@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 
 from methods.stsa.settings import StsaSettings
-from simulator.datasets.digits import split_digits
 from simulator.demo.fleet import Run, run_fleet
 from simulator.demo.homes import method_settings
+from simulator.demo.material import Material, digits_material
 from simulator.demo.metrics_file import RunFacts
 from simulator.demo.plan import make_plan
 from simulator.demo.report import print_report, verify_ledger, write_report
@@ -21,23 +21,28 @@ from simulator.errors import DemoError
 
 
 def run_demo(settings: DemoSettings, console: Console) -> dict[str, Any]:
-    """Run the demo, print its report to `console`, and return the content of `metrics.json`.
+    """Run the demo on the digits; see `run_material`."""
+    return run_material(settings, digits_material(settings.seed), console)
+
+
+def run_material(settings: DemoSettings, material: Material, console: Console) -> dict[str, Any]:
+    """Let a fleet learn `material`, print a report, and return the content of `metrics.json`.
 
     Raises `DemoError` when the fleet does not get through its stages, or its ledger does not
     verify; the run folder stays.
     """
-    split = split_digits(settings.seed)
-    plan = make_plan(split, settings)
+    plan = make_plan(material.split, settings)
     with Screen(console) as screen:
-        run = Run(settings, RunFolder.create(settings.out), plan, screen)
+        run = Run(settings, material, RunFolder.create(settings.out), plan, screen)
         outcome = run_fleet(run)
         screen.wait("report: verifying the ledger, solving the pooled reference")
         ledger = verify_ledger(run)
         stsa = StsaSettings.model_validate(method_settings(settings))
-        pooled = measure_pooled(split, plan, stsa)
+        pooled = measure_pooled(material, plan, stsa)
     facts = RunFacts(
         settings=settings,
         plan=plan,
+        reports=outcome.reports,
         results=outcome.results,
         pooled=pooled,
         ridge=stsa.ridge_value,

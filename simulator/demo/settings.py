@@ -11,8 +11,11 @@ from simulator.errors import DemoError
 
 Form = Literal["exact", "compact"]
 BrokerChoice = Literal["auto", "mosquitto", "amqtt"]
+Opening = Literal["operator", "reports"]
 
 FLEET = FleetId("digits")
+REPORTS_SETTLE_SECONDS = 5.0
+"""Without a further report, before a stage opens by itself; new folders come within one scan."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,10 @@ class DemoSettings:
     """M, the width of the random map."""
     beta: float = 0.3
     """Concentration of the Dirichlet partition; smaller is more skewed."""
+    opening: Opening = "operator"
+    """Who opens the stages after the first: the operator, or the fleet when all devices have
+    reported something new."""
+    fleet: FleetId = FLEET
     patience: Patience = field(default_factory=Patience)
 
     def __post_init__(self) -> None:
@@ -50,11 +57,6 @@ class DemoSettings:
             raise DemoError(f"agents: {self.agents}; give 1 to 50, each is a process of its own")
         if self.stages < 1 or self.classes_per_stage < 1:
             raise DemoError("stages: give at least one stage of at least one class")
-        if self.stages * self.classes_per_stage > 10:
-            raise DemoError(
-                f"stages: {self.stages} of {self.classes_per_stage} classes need more than the "
-                "10 digits; give fewer"
-            )
         if self.seed < 0:
             raise DemoError(f"seed: {self.seed}; give 0 or more")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from simulator.demo.results import StageResult, task_scores, traffic_of_stage
+from simulator.demo.results import StageResult, shortened, task_scores, traffic_of_stage
 
 _COLUMNS = (
     "stage",
@@ -44,7 +44,7 @@ def _row(results: Sequence[StageResult], pooled: Sequence[float], position: int)
     difference = 100 * (result.accuracy - pooled[position])
     return [
         str(result.stage),
-        " ".join(result.class_names),
+        shortened(result.class_names),
         f"{100 * result.accuracy:.2f}",
         f"{100 * pooled[position]:.2f}",
         f"{difference:+.2f}",

@@ -20,6 +20,10 @@ class FleetView:
     """The newest evaluation of each device and model version."""
     payload_bytes: dict[int, int] = field(default_factory=dict)
     """Size of each accepted payload, by ledger index."""
+    opened: dict[int, str] = field(default_factory=dict)
+    """Why each stage was opened."""
+    reports: list[tuple[DeviceId | None, entries.TransitionReported]] = field(default_factory=list)
+    """What devices reported as new."""
     problems: list[tuple[DeviceId | None, entries.DeviceProblem]] = field(default_factory=list)
 
     def take(self, body: entries.EntryBody, device: DeviceId | None, time_ns: int) -> None:
@@ -28,6 +32,10 @@ class FleetView:
             self.evaluations[device, body.version] = body
         elif isinstance(body, entries.ContributionAccepted):
             self.payload_bytes[self.state.size] = body.payload_bytes
+        elif isinstance(body, entries.StageOpened):
+            self.opened[body.stage] = body.reason
+        elif isinstance(body, entries.TransitionReported):
+            self.reports.append((device, body))
         elif isinstance(body, entries.DeviceProblem):
             self.problems.append((device, body))
         apply(self.state, body, device, time_ns)

@@ -40,7 +40,7 @@ def _stage_opened(view: FleetView, plan: Plan, stage: int) -> str | None:
     wanted = plan.stages[stage - 1].class_names
     if opened is None:
         return f"the opening of stage {stage}"
-    if opened.class_names != wanted:
+    if set(opened.class_names) != set(wanted):
         raise DemoError(
             f"stage {stage}: was opened with {_names(opened.class_names)} instead of "
             f"{_names(wanted)}; somebody else operates this coordinator"

@@ -12,6 +12,7 @@ from schemas.values import ClassName
 from simulator.datasets.digits import split_digits
 from simulator.demo.homes import make_agent, make_coordinator
 from simulator.demo.ledger_source import LedgerSource
+from simulator.demo.material import digits_material
 from simulator.demo.plan import make_plan
 from simulator.demo.run_folder import RunFolder
 from simulator.demo.settings import FLEET, DemoSettings
@@ -36,7 +37,7 @@ def broker(tmp_path: Path) -> MosquittoBroker:
 
 
 def test_the_coordinator_finds_its_broker_devices_and_backbone(settings, folder, broker):
-    make_coordinator(folder, broker, settings)
+    make_coordinator(folder, broker, settings, digits_material(settings.seed))
     read = load(folder.coordinator)
     assert (read.fleet, read.broker.host, read.broker.port) == (FLEET, "127.0.0.1", 18830)
     assert read_password(folder.coordinator, read) == broker.credentials("coordinator")[1]
@@ -53,7 +54,7 @@ def test_the_coordinator_finds_its_broker_devices_and_backbone(settings, folder,
 def test_an_agent_finds_its_broker_secret_and_images(settings, folder, broker):
     plan = make_plan(split_digits(settings.seed), settings)
     device = plan.devices[1]
-    make_agent(folder, broker, device, plan)
+    make_agent(folder, broker, device, plan, settings)
     home = AgentHome.open(folder.agent(device))
     assert home.settings.device == device
     assert home.password() == broker.credentials(device)[1]
@@ -65,6 +66,6 @@ def test_an_agent_finds_its_broker_secret_and_images(settings, folder, broker):
 
 
 def test_secrets_are_readable_by_their_owner_alone(settings, folder, broker):
-    make_coordinator(folder, broker, settings)
+    make_coordinator(folder, broker, settings, digits_material(settings.seed))
     mode = (folder.coordinator / "broker.password").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600

@@ -27,6 +27,7 @@ def facts() -> RunFacts:
         broker={"kind": "mosquitto", "description": "a broker"},
         ledger={"path": "ledger.db", "entries": 40, "verified": True},
         resident_mib={"coordinator": 80.0},
+        reports=[],
         problems=[],
         seconds=9.0,
     )

@@ -84,11 +84,15 @@ def test_a_short_demo_leaves_out_the_classes_beyond_its_last_stage():
         ({"agents": 0}, "agents"),
         ({"agents": 51}, "agents"),
         ({"stages": 0}, "stages"),
-        ({"stages": 6}, "stages"),
-        ({"classes_per_stage": 3}, "stages"),
         ({"seed": -1}, "seed"),
     ],
 )
 def test_settings_that_no_run_can_have_are_refused_by_name(wrong, named: str):
     with pytest.raises(DemoError, match=named):
         DemoSettings(OUT, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"stages": 6}, {"classes_per_stage": 3}])
+def test_stages_that_need_more_classes_than_there_are_are_refused(wrong):
+    with pytest.raises(DemoError, match="the 10 of the data set"):
+        make_plan(split_digits(seed=0), DemoSettings(OUT, **wrong))

@@ -95,7 +95,7 @@ def test_the_table_shows_every_stage_and_its_numbers_in_80_characters(
 
 
 def test_the_picture_is_a_png_of_readable_size(tmp_path: Path, results: list[StageResult]):
-    draw_accuracy(tmp_path / "accuracy.png", results, [0.99, 0.95], "two agents")
+    draw_accuracy(tmp_path / "accuracy.png", results, [0.99, 0.95], ("A fleet", "two agents"))
     with Image.open(tmp_path / "accuracy.png") as picture:
         assert picture.format == "PNG"
         assert picture.width >= 1000
