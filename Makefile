@@ -2,6 +2,7 @@
 #
 #   make demo      install into .venv (no torch) and let a fleet of five devices learn digits
 #   make test      install what the tests need, then lint, type check and test
+#   make test-torch  the tests that need torch and torchvision, in a .venv-torch of their own
 #   make lint      only the checks that run no test
 #   make format    bring the source into its one layout
 #   make schemas   write docs/protocol again from the models in schemas/
@@ -18,13 +19,17 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format schemas bench clean
+.PHONY: demo test test-torch lint format schemas bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/fleetledger demo $(DEMO_ARGS)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# torch is large, and a device needs none of it: these tests skip in `make test`.
+test-torch: $(VENV)-torch/.installed
+	$(VENV)-torch/bin/python -m pytest tests/export tests/coordinator/cli $(PYTEST_ARGS)
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
@@ -45,7 +50,7 @@ bench: $(VENV)/.test-installed
 		echo "== $$claim"; $(BIN)/python -m benchmarks.$$claim.run; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) $(VENV)-torch build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
 
 # Stamps: a re-run installs nothing unless pyproject.toml has changed.
@@ -56,6 +61,12 @@ $(VENV)/.demo-installed: pyproject.toml | $(BIN)/python
 $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -qq --editable '.[simulator,cpu,dev]'
 	touch $@ $(VENV)/.demo-installed
+
+$(VENV)-torch/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install -qq --upgrade pip
+	$(VENV)-torch/bin/python -m pip install -qq --editable '.[simulator,cpu,dev,train]'
+	touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fleetledger needs Python 3.10 or later: make PYTHON=python3.11 ...")'
