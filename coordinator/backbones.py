@@ -49,6 +49,7 @@ def prepare_backbone(
         method=settings.method.name,
         settings=assignment.model_dump(mode="json"),
         max_samples_per_part=assignment.settings.max_samples_per_part,
+        min_samples_per_class=assignment.settings.min_samples_per_class,
     )
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import cast
 
 from device_agent import evaluation
+from device_agent.chance import part_context
 from device_agent.core import inputs
 from device_agent.core.inputs import Input
 from device_agent.core.records import ActiveModel
@@ -42,7 +43,7 @@ from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
-from schemas.values import Digest
+from schemas.values import ClassName, Digest
 from transport.block_source import BlockSource
 from transport.meter import Counts
 
@@ -134,10 +135,17 @@ class Bench:
         if not extracted.labels:
             return inputs.PartEmpty(request.job, extracted.unusable)
         own = half.read_assignment(assignment.settings)
-        payload: bytes = half.finish(own, extracted.features, extracted.labels).payload
-        return self._finished(request, extracted, payload)
+        context = part_context(self._home.settings, request.job, self._home.state_folder)
+        made = half.finish(own, extracted.features, extracted.labels, context)
+        return self._finished(request, extracted, made.payload, made.samples)
 
-    def _finished(self, request: ComputePart, extracted: Extracted, payload: bytes) -> Input:
+    def _finished(
+        self,
+        request: ComputePart,
+        extracted: Extracted,
+        payload: bytes,
+        samples: dict[ClassName, int],
+    ) -> Input:
         """Put a large payload on the disk, so that it is there before anything speaks of it."""
         small = len(payload) <= INLINE_LIMIT
         offer = None if small else BlockSource(self._blobs.path(self._blobs.put(payload))).offer
@@ -147,6 +155,7 @@ class Bench:
             payload_bytes=len(payload),
             payload_kind=cast(PayloadKind, card(request.assignment.method).payload_kinds[0]),
             used=extracted.used,
+            samples=samples,
             unusable=extracted.unusable,
             attached=payload if small else None,
             offer=offer,

@@ -82,6 +82,9 @@ TEMPLATE = """\
 device = "{device}"
 # Name of the fleet, as the operator gave it: 1 to 63 of a-z, 0-9 and '-'.
 fleet = "{fleet}"
+# What this device sends, of the forms that the fleet allows. "estimated" is the smallest for few
+# images per class, and tells the least of single images. Left out, the operator decides.
+# contribution_form = "estimated"
 
 [broker]
 host = {host}

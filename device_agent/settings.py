@@ -68,6 +68,8 @@ class AgentSettings(Strict):
 
     device: DeviceId
     fleet: FleetId
+    contribution_form: str | None = Field(default=None, min_length=1, max_length=40)
+    """One of the forms that the fleet's method allows; left out, the fleet's own."""
     broker: BrokerSettings = BrokerSettings()
     data: DataSettings
     model: ModelSettings = ModelSettings()

@@ -5,8 +5,10 @@ Pictures are read and run a few at a time; what is kept of each is one row of fe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -42,16 +44,20 @@ def extract(
 ) -> Extracted:
     """Return the features of all images that can be read and are still what they were.
 
-    Raises `LoadError` where the frozen model does not run.
+    Classes of which too few are left for a part are left out. Raises `LoadError` where the frozen
+    model does not run.
     """
     rows = _Rows()
     for chunk in _batches(images, batch):
         _extract_batch(assignment, chunk, folder, frozen, rows)
     features = np.concatenate(rows.features) if rows.features else np.empty((0, 0), np.float32)
+    numbers = Counter(image.class_name for image in rows.images)
+    enough = [numbers[i.class_name] >= assignment.min_samples_per_class for i in rows.images]
+    kept = list(compress(rows.images, enough))
     return Extracted(
-        features,
-        tuple(image.class_name for image in rows.images),
-        frozenset(image.digest for image in rows.images),
+        features if all(enough) else features[enough],
+        tuple(image.class_name for image in kept),
+        frozenset(image.digest for image in kept),
         tuple(rows.unusable),
     )
 

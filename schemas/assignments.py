@@ -35,3 +35,5 @@ class Assignment(Message):
     stage_class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
     """Names that this stage added."""
     max_samples_per_part: int = Field(ge=1, le=1_000_000)
+    min_samples_per_class: int = Field(default=1, ge=1, le=1000)
+    """Images of a class wait on the device while a new part would have fewer of it."""

@@ -215,6 +215,7 @@ class Devices:
             class_names=state.classes.accepted_names,
             stage_class_names=state.stages[state.current_stage].class_names,
             max_samples_per_part=state.lineage.max_samples_per_part,
+            min_samples_per_class=state.lineage.min_samples_per_class,
         )
         return ask(SendToDevice(device, "assignment", body, retain=True))
 

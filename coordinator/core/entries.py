@@ -72,6 +72,8 @@ class BackboneImported(EntryBody):
     settings: dict[str, Any]
     """The method's assignment: what its device half is given."""
     max_samples_per_part: int = Field(default=10_000, ge=1)
+    min_samples_per_class: int = Field(default=1, ge=1)
+    """Fewest images of a class that a part may have."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

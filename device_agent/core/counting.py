@@ -28,10 +28,10 @@ from device_agent.core.telling import problem, tell
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.reports import Problem
-from schemas.values import ClassName, Digest
+from schemas.values import Digest
 
 FOREIGN = "made by an earlier installation of this device, which counts its images anew"
-RELABELLED = "its images were moved to folders of classes that are not known yet"
+RELABELLED = "its images were moved to classes that are not known yet or have too few images"
 
 
 def work_due(state: State, now: float) -> Decision:
@@ -137,8 +137,11 @@ def _lost_payloads(state: State, assignment: Assignment) -> dict[PartKey, int]:
 def _images_of(state: State, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
     """Images of a part that are still on the disk, under classes that are known."""
     counted = counted_images(state.records)
-    return _known_images(
-        state, assignment, (digest for digest, item in counted.items() if item.key == key)
+    return _enough(
+        _known_images(
+            state, assignment, (digest for digest, item in counted.items() if item.key == key)
+        ),
+        assignment,
     )
 
 
@@ -148,10 +151,12 @@ def _make_a_part(state: State, assignment: Assignment) -> Decision:
     images = _known_images(
         state, assignment, (digest for digest in state.scanning.images if digest not in counted)
     )
+    # Those left over by the first look, and those that the cut leaves too few of, wait.
+    images = _enough(_enough(images, assignment)[: assignment.max_samples_per_part], assignment)
     if not images:
         return NOTHING_TO_DO
     key = PartKey(stage=assignment.stage, part=state.records.free_part())
-    return _compute(state, assignment, key, 0, images[: assignment.max_samples_per_part])
+    return _compute(state, assignment, key, 0, images)
 
 
 def _known_images(
@@ -165,6 +170,13 @@ def _known_images(
         if digest in images and digest not in unusable and images[digest].class_name in known
     )
     return tuple(sorted(found, key=lambda image: image.path))
+
+
+def _enough(images: tuple[ImageToCount, ...], assignment: Assignment) -> tuple[ImageToCount, ...]:
+    """Leave out images of classes of which there are too few: their sum would tell single ones."""
+    numbers = Counter(image.class_name for image in images)
+    least = assignment.min_samples_per_class
+    return tuple(image for image in images if numbers[image.class_name] >= least)
 
 
 def _compute(
@@ -207,13 +219,13 @@ def part_computed(state: State, event: inputs.PartComputed, now: float) -> Decis
         for image in state.work.images
         if image.digest in event.used
     )
-    contribution = _contribution(event, Counter(name for _, name in images))
+    contribution = _contribution(event)
     if event.offer is not None:
         decision += change(replace(state.files, here=state.files.here | {event.payload}))
     return decision + change(PartWritten(contribution, images, event.attached))
 
 
-def _contribution(event: inputs.PartComputed, samples: dict[ClassName, int]) -> Contribution:
+def _contribution(event: inputs.PartComputed) -> Contribution:
     return Contribution(
         key=event.job.key,
         revision=event.job.revision,
@@ -223,7 +235,7 @@ def _contribution(event: inputs.PartComputed, samples: dict[ClassName, int]) -> 
         payload=event.payload,
         payload_bytes=event.payload_bytes,
         offer=event.offer,
-        samples=samples,
+        samples=event.samples,
     )
 
 

@@ -117,6 +117,8 @@ class PartComputed:
     payload_kind: PayloadKind
     used: frozenset[Digest]
     """Images that are in the payload."""
+    samples: dict[ClassName, int]
+    """Images per class, as the payload counts them: with noise, where the method adds it."""
     unusable: tuple[tuple[Digest, str], ...] = ()
     """Images that do not decode, with the reason; they are in no payload."""
     attached: bytes | None = None

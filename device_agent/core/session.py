@@ -17,7 +17,8 @@ The rules, in the order of their modules:
   that are still readable; images that are not may be counted again when they come back.
 - Images of classes that the assignment does not know wait; they are reported once per change.
 - Images that were not counted go into new parts of at most `max_samples_per_part`, under numbers
-  that this device never used. Without any for a new stage, the device says so once.
+  that this device never used; classes of which a part would have fewer than
+  `min_samples_per_class` wait. Without any for a new stage, the device says so once.
 - What the coordinator holds and this installation does not have is withdrawn before anything is
   contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and

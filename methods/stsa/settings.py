@@ -151,4 +151,9 @@ class StsaSettings(Strict):
                 "split: shuffled chunks can hold a class once; set group_minimum to 1 to accept "
                 "that single features travel, or use 'per_class'"
             )
+        if self.max_samples_per_part < self.min_samples_per_class:
+            raise ValueError(
+                f"max_samples_per_part: {self.max_samples_per_part}; a part must have room for "
+                f"{self.min_samples_per_class} samples, the group_minimum"
+            )
         return self

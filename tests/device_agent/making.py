@@ -31,7 +31,12 @@ def part_key(stage: int = 1, part: int = 0) -> PartKey:
 
 
 def assignment(
-    *names: str, action: int = 1, stage: int = 1, frozen: str = "frozen", per_part: int = 100
+    *names: str,
+    action: int = 1,
+    stage: int = 1,
+    frozen: str = "frozen",
+    per_part: int = 100,
+    least: int = 1,
 ) -> Assignment:
     return Assignment(
         action=action,
@@ -44,6 +49,7 @@ def assignment(
         class_names=tuple(ClassName(name) for name in names),
         stage_class_names=(),
         max_samples_per_part=per_part,
+        min_samples_per_class=least,
     )
 
 

@@ -11,6 +11,7 @@ from device_agent.core import inputs
 from device_agent.core.records import ActiveModel, ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from device_agent.errors import MissingError
+from device_agent.home import AgentHome
 from device_agent.images import ChangedError, Picture, read_picture
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder, file_digest
@@ -197,3 +198,71 @@ def test_a_file_of_absurd_size_is_refused_before_it_is_read(
         read_picture(Picture(path), GREY_8)
     with pytest.raises(ChangedError):
         read_picture(Picture(path.with_name("gone.png")), GREY_8)
+
+
+def settings_of(workshop: Workshop, **method: object) -> Assignment:
+    own = load_coordinator("stsa").assign({"map": "none", **method}, 64)
+    told = {
+        "settings": own.model_dump(mode="json"),
+        "min_samples_per_class": own.settings.min_samples_per_class,
+    }
+    return workshop.assignment.model_copy(update=told)
+
+
+def test_a_part_of_groups_is_the_same_whenever_it_is_computed(workshop: Workshop) -> None:
+    told = settings_of(workshop, form="estimated")
+    one, two = workshop.compute(told)[0], workshop.compute(told)[0]
+    assert one == two
+    assert one.samples == {"dark": 2, "light": 2}
+
+
+def test_noise_is_the_same_for_a_revision_and_another_one_for_the_next(workshop: Workshop) -> None:
+    told = settings_of(workshop, form="estimated", noise="sums", noise_deviation=5.0)
+    one, again = workshop.compute(told)[0], workshop.compute(told)[0]
+    assert one == again
+    request = ComputePart(Job(part_key(), 1, "stsa", told.lineage), told, workshop.images())
+    assert workshop.bench.answer(request)[0].payload != one.payload
+    secret = workshop.home.state_folder / "secret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    secret.write_bytes(bytes(32))
+    assert workshop.compute(told)[0].payload != one.payload
+
+
+def test_a_class_that_pictures_vanished_from_is_held_back_with_its_last_picture(
+    workshop: Workshop,
+) -> None:
+    told = settings_of(workshop, form="estimated")
+    images = workshop.images()
+    (workshop.home.data_folder / images[0].path).unlink()
+    (event,) = workshop.compute(told, images)
+    assert event.samples == {"light": 2}
+    assert event.used == {images[2].digest, images[3].digest}
+    (workshop.home.data_folder / images[2].path).unlink()
+    (event,) = workshop.compute(told, images)
+    assert isinstance(event, inputs.PartEmpty)
+
+
+def test_a_form_that_the_fleet_does_not_allow_fails_with_the_forms_there_are(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    path = workshop.home.folder / "agent.toml"
+    path.write_text('contribution_form = "estimated"\n' + path.read_text())
+    bench = Bench(
+        AgentHome.open(workshop.home.folder),
+        workshop.blobs,
+        Slots(workshop.home.state_folder / "slots"),
+        Counts,
+    )
+    job = Job(part_key(), 0, "stsa", workshop.assignment.lineage)
+    (event,) = bench.answer(ComputePart(job, workshop.assignment, workshop.images()))
+    assert event.reason == "form: 'estimated' is not allowed in this fleet; choose exact"
+    told = settings_of(workshop, form="exact", forms=["estimated"])
+    (event,) = bench.answer(ComputePart(job, told, workshop.images()))
+    own = load_coordinator("stsa").read_assignment(told.settings)
+    assert load_coordinator("stsa").check(own, event.attached).form == "estimated"
+
+
+def test_a_secret_of_the_wrong_length_is_named(workshop: Workshop) -> None:
+    (workshop.home.state_folder / "secret").write_bytes(b"short")
+    (event,) = workshop.compute()
+    assert "secret: 5 bytes; delete it" in event.reason

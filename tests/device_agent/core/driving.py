@@ -1,5 +1,6 @@
 """Drives the real rules over the real store, with a clock and a disk that tests set by hand."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -121,6 +122,11 @@ class Driven:
             payload_bytes=len(data),
             payload_kind="statistics",
             used=frozenset(digests - bad),
+            samples=dict(
+                Counter(
+                    image.class_name for image in self.state.work.images if image.digest not in bad
+                )
+            ),
             unusable=broken,
             attached=data,
         )

@@ -1,6 +1,6 @@
 """Rules of counting, through the real rules and the real store."""
 
-from device_agent.core import inputs
+from device_agent.core import counting, inputs
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.reports import Problem, WaitingClasses
 from tests.device_agent import making
@@ -278,3 +278,47 @@ def test_a_result_for_a_frozen_model_that_was_replaced_is_dropped(ready: Driven)
     )
     ready.compute()
     assert ready.state.records.parts == {}
+
+
+def test_images_of_a_class_of_which_there_are_too_few_wait_for_more(agent: Driven) -> None:
+    agent.put(a="cat/1", b="dog/2", c="dog/3")
+    agent.connect()
+    agent.assign("cat", "dog", least=2)
+    assert agent.contents_of_job() == {"dog/b": "dog", "dog/c": "dog"}
+    agent.compute("dogs")
+    assert agent.job() is None
+    agent.put(a="cat/1", b="dog/2", c="dog/3", d="cat/4", e="dog/5")
+    agent.scan()
+    assert agent.contents_of_job() == {"cat/a": "cat", "cat/d": "cat"}
+    agent.compute("cats")
+    assert agent.job() is None
+    assert agent.letters()[-1].samples == {"cat": 2}
+
+
+def test_no_part_ends_with_too_few_images_of_a_class(agent: Driven) -> None:
+    images = {f"a{n}": f"cat/{n}" for n in range(3)} | {f"b{n}": f"dog/1{n}" for n in range(3)}
+    agent.put(**images)
+    agent.connect()
+    agent.assign("cat", "dog", least=2, per_part=4)
+    agent.compute("cats")
+    agent.compute("dogs")
+    assert agent.job() is None
+    assert [body.samples for body in agent.letters()] == [{"cat": 3}, {"dog": 3}]
+
+
+def test_a_relabelling_that_leaves_too_few_of_a_class_lets_the_rest_wait(agent: Driven) -> None:
+    agent.put(a="cat/1", b="cat/2", c="dog/3", d="dog/4")
+    agent.connect()
+    agent.assign("cat", "dog", least=2)
+    agent.compute("first")
+    agent.put(a="cat/1", b="cat/2", c="dog/3", d="cat/4")
+    agent.scan()
+    assert agent.contents_of_job() == {"cat/a": "cat", "cat/b": "cat", "cat/d": "cat"}
+    agent.compute("second")
+    assert agent.job() is None
+    agent.put(a="cat/1", b="dog/2", c="dog/3", d="bird/4")
+    agent.scan()
+    assert agent.letters()[-1] == Withdrawal(
+        key=making.part_key(), revision=2, reason=counting.RELABELLED
+    )
+    assert agent.contents_of_job() == {"dog/b": "dog", "dog/c": "dog"}

@@ -34,6 +34,10 @@ def test_an_assignment_survives_the_wire(settings):
         ({"map_width": 10**6}, "settings.map_width: 1000000"),
         ({"map": "gaussian", "ridge": 1.0}, "set form to 'exact' or 'estimated'"),
         ({"map": "gaussian", "form": "exact"}, "ridge: the Gaussian map leaves"),
+        ({"noise": "sums"}, "noise: the compact form cannot carry it"),
+        ({"split": "shuffled"}, "split: shuffled chunks can hold a class once"),
+        ({"form": "estimated", "max_samples_per_part": 1}, "max_samples_per_part: 1; a part"),
+        ({"forms": ["small"]}, "settings.forms.0: 'small'"),
         ({"gaussian_steps": (0, -1)}, "gaussian_steps: 0, -1; give"),
         ({"gaussian_steps": (-20, -10)}, "gram: 4096 parts of up to 140737488355327 shifted by 10"),
     ],
@@ -81,3 +85,32 @@ def test_the_steps_hold_the_largest_row_an_honest_device_can_have():
     steps = told.row_steps
     assert steps.largest * 2.0**steps.coarsest >= np.sqrt(400) * 127
     assert steps.largest * 2.0 ** (steps.coarsest - 1) < np.sqrt(400) * 127 * 1.01
+
+
+def test_the_default_form_comes_first_and_each_form_once():
+    assert StsaSettings().allowed_forms == ("compact",)
+    both = StsaSettings(form="exact", forms=("estimated", "exact", "compact"))
+    assert both.allowed_forms == ("exact", "compact", "estimated")
+
+
+def test_few_images_are_held_back_where_groups_may_travel_or_where_that_is_set():
+    assert StsaSettings().min_samples_per_class == 1
+    assert StsaSettings(forms=("estimated",)).min_samples_per_class == 2
+    assert StsaSettings(hold_back=True, group_minimum=5).min_samples_per_class == 5
+    assert StsaSettings(form="estimated", hold_back=False).min_samples_per_class == 1
+
+
+def test_sums_are_proven_for_every_form_that_is_allowed():
+    fleet = {"form": "exact", "max_contributions": 1_000_000, "max_samples_per_part": 100_000}
+    assert assign({**fleet, "feature_bits": 8}, 16).gram_exponent == 0
+    mixed = {**fleet, "feature_bits": 8, "forms": ("compact",), "compact_finest": -8}
+    with pytest.raises(MethodError, match=r"gram: 1000000 parts .* shifted by 16 bits"):
+        assign(mixed, 16)
+    assert assign({**mixed, "max_contributions": 1000}, 16).gram_exponent == -16
+
+
+def test_the_defaults_are_proven_for_a_large_fleet_of_small_parts():
+    settings = assign({"forms": ("exact", "estimated")}, 1280).settings
+    assert (settings.max_samples_per_part, settings.contribution_limit) == (1000, 100_000)
+    gaussian = {"map": "gaussian", "form": "exact", "ridge": 1.0}
+    assert assign(gaussian, 16).settings.contribution_limit == 4096

@@ -1,0 +1,58 @@
+"""Where a part's chance comes from: its name for what may be known, a secret for what may not.
+
+The secret is made once per installation, readable by the agent's user alone, and never leaves the
+device. Both are functions of the part, so a part that is computed again is the same again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from device_agent.core.records import Job
+from device_agent.errors import StoreError
+from device_agent.settings import AgentSettings
+from device_agent.store.blobs import sync_folder
+from methods.part import PartContext
+
+SECRET_FILE = "secret"  # noqa: S105 - a file name
+SECRET_BYTES = 32
+
+
+def part_context(settings: AgentSettings, job: Job, state_folder: Path) -> PartContext:
+    """Return what the method's device half is told of a part; raise `StoreError`."""
+    name = f"{settings.device}/{job.lineage}/{job.key.stage}/{job.key.part}".encode()
+    secret = device_secret(state_folder)
+    return PartContext(
+        seed=name,
+        secret=hashlib.sha256(secret + b"/%d/" % job.revision + name).digest(),
+        form=settings.contribution_form,
+    )
+
+
+def device_secret(state_folder: Path) -> bytes:
+    """Return the installation's secret, made at the first call; raise `StoreError`."""
+    path = state_folder / SECRET_FILE
+    try:
+        if not path.exists():
+            _write(path, secrets.token_bytes(SECRET_BYTES))
+        secret = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read or written: {error.strerror}") from error
+    if len(secret) != SECRET_BYTES:
+        raise StoreError(f"{path}: {len(secret)} bytes; delete it, and a new one is made")
+    return secret
+
+
+def _write(path: Path, secret: bytes) -> None:
+    """Write a file that is whole under its name, and that others cannot read at any time."""
+    scratch = path.with_suffix(".new")
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+    sync_folder(path.parent)
