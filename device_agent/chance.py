@@ -1,7 +1,8 @@
 """Where a part's chance comes from: its name for what may be known, a secret for what may not.
 
 The secret is made once per installation, readable by the agent's user alone, and never leaves the
-device. Both are functions of the part, so a part that is computed again is the same again.
+device. Nothing else is drawn, so a part that is computed again is the same again; and since the
+part's number is left out of its name, the same images give the same groups after a reinstallation.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ SECRET_BYTES = 32
 
 def part_context(settings: AgentSettings, job: Job, state_folder: Path) -> PartContext:
     """Return what the method's device half is told of a part; raise `StoreError`."""
-    name = f"{settings.device}/{job.lineage}/{job.key.stage}/{job.key.part}".encode()
     secret = device_secret(state_folder)
+    revision = f"/{job.lineage}/{job.key.stage}/{job.key.part}/{job.revision}"
     return PartContext(
-        seed=name,
-        secret=hashlib.sha256(secret + b"/%d/" % job.revision + name).digest(),
+        seed=f"{settings.device}/{job.lineage}/{job.key.stage}".encode(),
+        secret=hashlib.sha256(secret + revision.encode()).digest(),
         form=settings.contribution_form,
     )
 

@@ -14,7 +14,7 @@ class PartContext:
     """
 
     seed: bytes = b""
-    """Names device, stage and part; not secret."""
+    """Names device, frozen model and stage; not secret."""
     secret: bytes = b""
     """Known to this device alone, another one for each revision of a part."""
     form: str | None = None

@@ -98,7 +98,7 @@ def test_more_than_noise_can_do_is_still_refused(form):
     given = assignment({**form, "feature_bits": 8})
     samples.features[:] = 255
     payload = finish(given, samples.features, samples.labels).payload
-    with pytest.raises(ContributionError, match="correlation: .* samples give"):
+    with pytest.raises(ContributionError, match=r"correlation: .* samples give"):
         check(told, payload)
 
 
