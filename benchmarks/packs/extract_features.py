@@ -1,11 +1,11 @@
-"""Features of a frozen MobileNetV2 for all images of some `.npz` files; uses a GPU if there is one.
+"""Features of a frozen torchvision network for the images of `.npz` files, on a GPU if it can.
 
     python -m benchmarks.packs.extract_features IMAGES.npz ... --weights FILE --out FEATURES.npz
 
 Each input holds `train_x`, `train_y`, `test_x`, `test_y` (either pair may be missing); images are
-uint8 (N, H, W, 3). The output holds `train_f`, `test_f` (float32, N x 1280) and the labels, in the
-order of the inputs. The network is torchvision's, in evaluation mode; images are resized bilinearly
-to `--size` and normalised with ImageNet's mean and deviation.
+uint8 (N, H, W, 3). The output holds `train_f`, `test_f` (float32, N x d) and the labels, in the
+order of the inputs. The network is in inference mode, MobileNetV2 unless told otherwise; images
+are resized bilinearly to `--size` and normalised with ImageNet's mean and deviation.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
 
 
-def network(weights: Path, device: str) -> Any:  # noqa: ANN401 - a torch module
-    """Return the convolutional part with pooling: images (N, 3, S, S) to features (N, 1280)."""
-    import torch
-    import torchvision
-    from safetensors.torch import load_file
+def load_network(name: str, weights: Path, size: int, device: str) -> Any:  # noqa: ANN401
+    """Return a torch module from images (N, 3, size, size) to features, classifier cut off."""
+    from export.torchvision_network import build_network
+    from export.torchvision_weights import load_weights
 
-    model = torchvision.models.mobilenet_v2()
-    model.load_state_dict(load_file(weights), strict=True)
-    pooled = torch.nn.Sequential(model.features, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(1))
-    return pooled.eval().to(device)
+    network = build_network(name, size)
+    load_weights(network, weights)
+    return network.module.to(device)
 
 
 def extract(
@@ -40,7 +38,7 @@ def extract(
     device: str,
     batch: int = 512,
 ) -> npt.NDArray[np.float32]:
-    """Return features (N, 1280) of images (N, H, W, 3)."""
+    """Return features (N, d) of images (N, H, W, 3)."""
     import torch
 
     mean = torch.tensor(MEAN, device=device)[:, None, None]
@@ -63,6 +61,7 @@ def main() -> None:
     parser.add_argument("images", type=Path, nargs="+")
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--network", default="mobilenet_v2")
     parser.add_argument("--size", type=int, default=224)
     options = parser.parse_args()
     import torch
@@ -70,7 +69,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
-    model = network(options.weights, device)
+    model = load_network(options.network, options.weights, options.size, device)
     found: dict[str, list[npt.NDArray[Any]]] = {}
     for path in options.images:
         with np.load(path) as file:
