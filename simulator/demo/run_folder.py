@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 from simulator.datasets import LabelledImages
 from simulator.errors import DemoError
 
@@ -87,17 +87,25 @@ class RunFolder:
 def write_images(folder: Path, images: LabelledImages, prefix: str) -> None:
     """Write `images` as PNG files into `folder/<class name>/<prefix>-<number>.png`.
 
-    Every class arrives whole: its folder is filled beside `folder` and then moved in, so that a
-    program that watches `folder` never meets half a file or half a class. Raises `DemoError` if a
-    class is there already.
+    All classes arrive whole and together: their folders are filled beside `folder` and then moved
+    in, so that a program that watches `folder` never meets half a file or half a class. Raises
+    `DemoError` if a class is there already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, number in images.counts().items():
+    for name in images.counts():
         if (folder / name).exists():
             raise DemoError(f"{folder / name}: is there already; each class comes in one stage")
-        staging = folder.parent / f".{folder.name}-{name}"
-        staging.mkdir(parents=True)
-        members = images.take(images.of_classes((images.class_names.index(name),)))
-        for i, pixels in enumerate(members.images):
-            Image.fromarray(pixels).save(staging / f"{prefix}-{i:0{len(str(number))}}.png")
-        staging.rename(folder / name)
+    filled = {name: _fill_beside(folder, images, name, prefix) for name in images.counts()}
+    for name, beside in filled.items():
+        beside.rename(folder / name)
+
+
+def _fill_beside(folder: Path, images: LabelledImages, name: ClassName, prefix: str) -> Path:
+    """Write the images of one class into a hidden folder beside `folder`; return it."""
+    beside = folder.parent / f".{folder.name}-{name}"
+    beside.mkdir(parents=True)
+    members = images.take(images.of_classes((images.class_names.index(name),)))
+    digits = len(str(len(members)))
+    for i, pixels in enumerate(members.images):
+        Image.fromarray(pixels).save(beside / f"{prefix}-{i:0{digits}}.png")
+    return beside
