@@ -109,6 +109,7 @@ class ModelMaker:
             method=request.lineage.method,
             fingerprint=platform_fingerprint(),
             seconds=time.perf_counter() - began,
+            remarks=head.remarks,
         )
         return solved, weights
 

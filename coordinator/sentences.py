@@ -102,7 +102,7 @@ def _model_solved(body: entries.ModelSolved, _: Entry) -> str:
     return (
         f"Model {body.version} for {_names(body.class_names)} was solved with {body.method} from "
         f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
-        f"{body.aggregate.short}."
+        f"{body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 
 

@@ -208,6 +208,8 @@ class ModelSolved(EntryBody):
     fingerprint: dict[str, str]
     """Platform that solved it: the head's digest is promised for the same fingerprint only."""
     seconds: float
+    remarks: tuple[str, ...] = ()
+    """What the method wants an operator to know of the head."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

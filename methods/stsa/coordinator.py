@@ -42,6 +42,9 @@ __all__ = [
     "solve",
 ]
 
+MAX_REMARKS = 10
+"""More classes than this are only counted in a head's remarks."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -128,7 +131,9 @@ def _solve(aggregate: Aggregate, names: Sequence[ClassName], settings: StsaSetti
 
 def _remarks(aggregate: Aggregate) -> tuple[str, ...]:
     """Name the classes whose covariance could not be estimated from their own sums."""
-    return tuple(
+    lone = aggregate.groups.lone_holders()
+    told = [
         f"class {name!r} of stage {stage} has one group: its covariance is not its own"
-        for stage, name in aggregate.groups.lone_holders()
-    )
+        for stage, name in lone[:MAX_REMARKS]
+    ]
+    return (*told, f"and {len(lone) - MAX_REMARKS} more") if len(lone) > MAX_REMARKS else (*told,)

@@ -14,6 +14,7 @@ from coordinator.core.entries import (
     ModelSolved,
 )
 from coordinator.ledger.verify import verify
+from coordinator.sentences import SENTENCES
 from methods.registry import load_coordinator
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
@@ -99,3 +100,17 @@ def test_a_picture_without_a_second_of_its_class_waits_for_one(fleet: MemoryFlee
     assert fleet.counted_samples() == {"vertical": 10, "horizontal": 10}
     put_pictures(two.data, "vertical", range(51, 53))
     fleet.until(lambda: fleet.counted_samples() == {"vertical": 13, "horizontal": 10})
+
+
+def test_a_class_that_one_group_holds_is_noted_in_the_ledger(fleet: MemoryFleet) -> None:
+    two = fleet.devices["two"]
+    put_pictures(two.data, "vertical", range(20))
+    put_pictures(two.data, "horizontal", range(2))
+    fleet.begin("vertical", "horizontal")
+    fleet.until(lambda: newest(fleet))
+    found = newest(fleet)
+    assert found is not None
+    (remark,) = found.remarks
+    assert "'horizontal' of stage 1 has one group" in remark
+    *_, entry = fleet.coordinator.engine.ledger.entries(kind=ModelSolved.kind)
+    assert f"Note: {remark}." in SENTENCES[ModelSolved.kind](entry)

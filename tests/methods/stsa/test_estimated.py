@@ -297,3 +297,12 @@ def test_one_group_takes_less_than_half_of_the_published_size():
     told = assign({"form": "estimated", "groups": 1}, 64)
     samples = make_samples(told, 130, classes=10)
     assert len(part_of(told, samples)) < 10 * 1250 * 4 / 2
+
+
+def test_of_many_lone_holders_some_are_named_and_the_others_counted():
+    told = assignment({**ESTIMATED, "groups": 1})
+    samples = make_samples(told, 30, classes=15)
+    names = tuple(sorted(ClassName(name) for name in set(samples.labels)))
+    head = solve(summed(told, [part_of(told, samples)]), told.settings, names)
+    assert len(head.remarks) == 11
+    assert head.remarks[-1] == f"and {len(names) - 10} more"
