@@ -25,7 +25,8 @@ from schemas.values import BootId, DeviceId
 
 _CHANGES_ASSIGNMENT = (
     entries.BackboneImported,
-    entries.ClassNamed,
+    # Not ClassNamed: the stage that it is named for follows in the same decision, and a device
+    # that heard of the name first would count its images for the stage before.
     entries.ClassRenamed,
     entries.ClassMerged,
     entries.StageOpened,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.core import commands
+from coordinator.core import commands, inputs
 from coordinator.core.rules import Rules, StageRules
 from schemas.assignments import Assignment
 from schemas.contributions import Nothing
@@ -42,6 +42,14 @@ def test_opening_a_stage_names_new_classes_once_and_tells_every_device() -> None
     assert assignment.stage == 2
     assert assignment.stage_class_names == names("dog", "eel")
     assert assignment.lineage == BACKBONE.frozen.digest
+
+
+def test_a_new_class_is_told_with_its_stage_and_not_before() -> None:
+    bench = Bench()
+    bench.begin("dev-1")
+    opening = commands.OpenStage(class_names=names("eel", "fox"))
+    assignments = sent(bench.handle(inputs.OperatorCommand("ticket", opening)), Assignment)
+    assert [body.stage for body in assignments if isinstance(body, Assignment)] == [2]
 
 
 def test_a_later_assignment_has_a_higher_action_number() -> None:
