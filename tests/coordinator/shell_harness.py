@@ -47,7 +47,7 @@ COORDINATOR = DeviceId("coordinator")
 PREPROCESSING = Preprocessing(
     mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image"
 )
-PATIENCE = 20.0
+PATIENCE = 60.0
 Found = TypeVar("Found", bound=Message)
 
 
