@@ -1,0 +1,1 @@
+"""A fleet of real processes with a trained backbone, whose second stage opens by itself."""
