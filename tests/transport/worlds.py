@@ -14,7 +14,7 @@ from transport.memory import InMemoryBroker
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a test gives up waiting."""
 QUIET = 0.3
 """Seconds without news that count as nothing coming."""
