@@ -73,6 +73,8 @@ class KeptPart:
     def renamed(self, names: Mapping[ClassName, ClassName]) -> KeptPart:
         """Return the part with classes renamed by `names`; those left out keep theirs."""
         rows = tuple(names.get(name, name) for name in self.class_names)
+        if rows == self.class_names:
+            return self  # with the digests that were taken before
         return KeptPart(self.stage, self.groups, rows, self.counts, self.values, self.exponent)
 
 

@@ -1,0 +1,1 @@
+"""Which ridge a search on held-out samples would take, beside the default."""

@@ -1,0 +1,1 @@
+"""What each form of STSA costs in bytes, and what it gives in accuracy."""
