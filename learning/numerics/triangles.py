@@ -60,8 +60,9 @@ def symmetric(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar
 
 def diagonal_index(columns: int) -> npt.NDArray[np.int64]:
     """Return where the diagonal lies in the vector of an upper triangle (`columns`,)."""
-    row = np.arange(columns)
-    return row * columns - row * (row - 1) // 2
+    row = np.arange(columns, dtype=np.int64)
+    index: npt.NDArray[np.int64] = row * columns - row * (row - 1) // 2
+    return index
 
 
 def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:

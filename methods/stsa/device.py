@@ -197,7 +197,7 @@ def _gram(
     if assignment.integer:
         exact = gram_triangle(H.astype(np.float32, copy=False), assignment.settings.largest)
         return _with(ScaledIntegers(exact), added)
-    triangle = pack_upper(H.T @ H)
+    triangle: Floats = pack_upper(H.T @ H).astype(np.float64, copy=False)
     return _rounded(assignment, triangle if added is None else triangle + added)
 
 
