@@ -62,8 +62,9 @@ def make_features(told: StsaAssignment, samples: int) -> Features:
 
 def sides(case: Case) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
     """Return what each side runs, and the bytes of each payload."""
-    exact = assign({"map_width": case.columns, "form": "exact"}, FEATURE_WIDTH)
-    compact = assign({"map_width": case.columns, "form": "compact"}, FEATURE_WIDTH)
+    common = {"map_width": case.columns, "max_samples_per_part": 10_000}
+    exact = assign({**common, "form": "exact"}, FEATURE_WIDTH)
+    compact = assign({**common, "form": "compact"}, FEATURE_WIDTH)
     H = make_features(exact, case.samples)
     classes = np.arange(case.samples) % CLASSES
     labels = [f"class {index}" for index in classes]
