@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from coordinator.engine import Engine
+from coordinator.file_server import FileServer
 from coordinator.intake_desk import IntakeDesk
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.library import Library
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
@@ -64,9 +64,9 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     stack.callback(workshop.stop)
     store = BlobStore(settings.blobs or blob_folder(home))
     desk = IntakeDesk(exchange, workshop, store, home / "incoming", check_payload)
-    library = Library(exchange, lambda: Blobs(engine.ledger, store))
+    files = FileServer(exchange, lambda: Blobs(engine.ledger, store))
     maker = ModelMaker(home, store)
-    return Shell(Parts(topics, sender, control, engine, inbox, workshop, desk, maker, library))
+    return Shell(Parts(topics, sender, control, engine, inbox, workshop, desk, maker, files))
 
 
 def _connection(

@@ -24,8 +24,8 @@ from coordinator.core.requests import (
 )
 from coordinator.engine import Engine, answer_operator
 from coordinator.errors import LedgerError
+from coordinator.file_server import FileServer
 from coordinator.intake_desk import IntakeDesk
-from coordinator.library import Library
 from coordinator.model_maker import ModelMaker
 from coordinator.operator import OperatorInbox
 from coordinator.workshop import Workshop
@@ -58,7 +58,7 @@ class Parts:
     workshop: Workshop
     desk: IntakeDesk
     maker: ModelMaker
-    library: Library
+    files: FileServer
 
 
 @dataclass
@@ -205,7 +205,7 @@ class Shell:
                 log.info("operator: %s%s", "" if done else "refused: ", text)
 
     def _send(self, request: SendToDevice) -> None:
-        self._parts.library.offer_files_of(request.body)
+        self._parts.files.offer_files_of(request.body)
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
             request.body, sent_ms=time.time_ns() // 1_000_000, refers_to=request.refers_to

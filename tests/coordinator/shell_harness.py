@@ -17,9 +17,9 @@ from coordinator.backbones import prepare_backbone
 from coordinator.core import commands
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.engine import Engine
+from coordinator.file_server import FileServer
 from coordinator.intake_desk import IntakeDesk
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.library import Library
 from coordinator.model_maker import ModelMaker, check_payload, offer_of
 from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
@@ -94,7 +94,7 @@ class MemoryCoordinator:
                     self._exchange, self._workshop, store, home / "incoming", check_payload
                 ),
                 maker=ModelMaker(home, store),
-                library=Library(self._exchange, lambda: self.blobs),
+                files=FileServer(self._exchange, lambda: self.blobs),
             )
         )
         self.shell.start()

@@ -21,7 +21,7 @@ class Server(Protocol):
         """Answer requests for the data from now on."""
 
 
-class Library:
+class FileServer:
     """Registers files with the block exchange when they are first offered."""
 
     def __init__(self, server: Server, blobs: Callable[[], Blobs]) -> None:
