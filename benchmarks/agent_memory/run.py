@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.agent_memory.fleet import Case, fleet, until
+from benchmarks.machine import describe_machine
 from coordinator.ledger.reader import LedgerReader
 from device_agent.status import read_status
 
+PACKAGES = ("numpy", "onnxruntime", "paho-mqtt", "pydantic")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "agent_memory.json"
 LIMIT_MB = 120.0
 """The promise: resident, in millions of bytes, without torch."""
@@ -76,22 +76,6 @@ def loaded_libraries(process: int) -> set[str]:
     return {Path(line.split()[-1]).name for line in lines if "/" in line}
 
 
-def machine() -> dict[str, str]:
-    """Return the hardware and versions that the numbers belong to."""
-    processors = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "processor": f"{processors[0] if processors else 'unknown'}, {len(processors)} cores",
-        "kernel": platform.release(),
-        "libc": " ".join(platform.libc_ver()),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "onnxruntime", "paho-mqtt", "pydantic")},
-    }
-
-
 def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -114,7 +98,12 @@ def main() -> None:
         middle["resident_mb"] = round(statistics.median(resident), 1)
         cases.append(middle)
         print(json.dumps(middle))
-    result = {"claim": "agent_memory", "limit_mb": LIMIT_MB, "machine": machine(), "cases": cases}
+    result = {
+        "claim": "agent_memory",
+        "limit_mb": LIMIT_MB,
+        "machine": describe_machine(*PACKAGES),
+        "cases": cases,
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     worst = cases[0]["resident_mb"]

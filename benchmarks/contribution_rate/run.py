@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import statistics
 import sys
@@ -25,7 +24,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -34,6 +32,7 @@ from benchmarks.contribution_rate.fleet import PATIENCE_SECONDS, Fleet, Task
 from benchmarks.contribution_rate.floor import Seat, bare_subscriber
 from benchmarks.contribution_rate.load import FLEET, Plan, make_answer, make_home, make_messages
 from benchmarks.contribution_rate.serving import serving
+from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
@@ -154,7 +153,7 @@ def measure(plan: Plan) -> dict[str, object]:
             rounds.append({side: SIDES[side](bench) for side in names[first:] + names[:first]})
             print({side: round(rounds[-1][side].per_second) for side in names}, file=sys.stderr)
         sizes = [len(message) for device in bench.messages for message in device]
-        machine = describe_machine() | {"mosquitto": bench.broker.version}
+        machine = describe_machine("paho-mqtt", "pydantic") | {"mosquitto": bench.broker.version}
         answer_bytes = len(bench.answer)
     size = statistics.mean(sizes)
     return {
@@ -182,20 +181,6 @@ def summary(
             )
             for side in ("answering", "bare")
         },
-    }
-
-
-def describe_machine() -> dict[str, str | int]:
-    """Name the machine and the versions that the numbers belong to."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(models),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "paho-mqtt": version("paho-mqtt"),
-        "pydantic": version("pydantic"),
     }
 
 

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.machine import describe_machine
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.gram import class_sums, gram_triangle
 from learning.numerics.integer_features import project_integer, quantise_features
@@ -126,22 +125,6 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
-def machine() -> dict[str, str]:
-    """Return the hardware and versions that the numbers belong to."""
-    names = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "processor": f"{names[0] if names else 'unknown'}, {len(names)} cores",
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "zstandard": version("zstandard"),
-        **platform_fingerprint(),
-    }
-
-
 def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -151,7 +134,11 @@ def main() -> None:
     for case in CASES:
         cases.append(measure(case))
         print(json.dumps(cases[-1]))
-    result = {"claim": "device_statistics", "machine": machine(), "cases": cases}
+    result = {
+        "claim": "device_statistics",
+        "machine": {**describe_machine("zstandard"), **platform_fingerprint()},
+        "cases": cases,
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

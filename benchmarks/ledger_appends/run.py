@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sqlite3
 import statistics
 import sys
@@ -20,10 +19,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import describe_machine
 from coordinator.ledger.entries import Entry, EntryDraft
 from coordinator.ledger.store import Ledger
 from schemas.values import DeviceId, Digest
@@ -120,20 +119,6 @@ def one_round(folder: Path, plan: Plan, number: int) -> dict[str, float]:
     return {side: plan.groups * size / value for side, value in seconds.items()}
 
 
-def machine() -> dict[str, str | int]:
-    """Name the machine and the versions that the numbers belong to."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(models),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "sqlite_utils": version("sqlite-utils"),
-    }
-
-
 def spread(values: Sequence[float], digits: int) -> dict[str, float]:
     """Return median and range."""
     numbers = {"median": statistics.median(values), "min": min(values), "max": max(values)}
@@ -155,7 +140,7 @@ def main() -> None:
     rounds = [one_round(arguments.folder, plan, number) for number in range(plan.rounds)]
     results = {
         "command": f"python -m benchmarks.ledger_appends.run {' '.join(sys.argv[1:])}".strip(),
-        "machine": machine(),
+        "machine": {**describe_machine("sqlite-utils"), "sqlite": sqlite3.sqlite_version},
         "plan": asdict(plan) | {"body_bytes": len(json.dumps(body(1), separators=(",", ":")))},
         "entries_per_second": {
             side: spread([speeds[side] for speeds in rounds], 0) for side in rounds[0]
