@@ -63,6 +63,23 @@ class DetectionSettings(Strict):
     """For `code`: the rise over the batch before."""
 
 
+class TrainingSettings(Strict):
+    """How this device trains, where the fleet's method does."""
+
+    exemplars: Literal["images", "features"] = "images"
+    """What is kept of old classes on a frozen backbone: that an image of the folder is one, or its
+    features, which stay on the device when the image is gone."""
+    feature_cache_megabytes: int = Field(default=256, ge=1, le=1_000_000)
+    """Most that features of a frozen backbone take on the disk; the oldest go first."""
+
+
+class PolicySettings(Strict):
+    """What may leave this device, beyond sums, counts and weights."""
+
+    publish_features: bool = False
+    """Features of single images, or moments of a class's features."""
+
+
 class AgentSettings(Strict):
     """Everything in `agent.toml`."""
 
@@ -74,3 +91,5 @@ class AgentSettings(Strict):
     data: DataSettings
     model: ModelSettings = ModelSettings()
     detection: DetectionSettings = DetectionSettings()
+    training: TrainingSettings = TrainingSettings()
+    policy: PolicySettings = PolicySettings()

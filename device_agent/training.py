@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
@@ -54,6 +54,11 @@ class Session:
     half: TrainingDeviceHalf
     assignment: TrainingAssignment
     begun: Begun
+
+    def after(self, trained: Any) -> Session | None:  # noqa: ANN401 - learning.training.work.Trained
+        """Return what is trained next, or None where `trained` is the last."""
+        following = self.begun.following
+        return None if following is None else replace(self, begun=following(trained))
 
     def answer(self, trained: Any) -> Answer:  # noqa: ANN401 - learning.training.work.Trained
         """Return the answer; `trained` is None where the phase only measures."""
@@ -137,9 +142,14 @@ def train(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
     from learning.training.settings import EngineSettings  # noqa: PLC0415
 
-    begun = session.begun
-    answer = session.answer(train_alone(begun.work, EngineSettings()) if begun.trains else None)
-    return TrainingDone(answer, time.perf_counter() - began)
+    trained = None
+    following: Session | None = session
+    while following is not None:
+        session = following
+        if session.begun.trains:
+            trained = train_alone(session.begun.work, EngineSettings())
+        following = session.after(trained)
+    return TrainingDone(session.answer(trained), time.perf_counter() - began)
 
 
 def answered(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,23 @@ class Order:
     """The device's name, of which its chance depends."""
 
 
+Exemplars = Literal["images", "features"]
+
+
 @dataclass(frozen=True, eq=False)
 class LocalData:
-    """A device's pictures: uint8 (N, c, h, w) at the network's size, with class and digest each."""
+    """What a device trains on, with the class and the image's digest of each row.
 
-    pictures: npt.NDArray[np.uint8]
+    Pictures, uint8 (N, c, h, w) at the network's size; or, where the network is trained on the
+    features of a frozen backbone, these, float32 (N, d).
+    """
+
+    inputs: npt.NDArray[np.uint8] | npt.NDArray[np.float32]
     class_names: tuple[ClassName, ...]
     digests: tuple[Digest, ...]
+    exemplars_as: Exemplars = "images"
+    """What the device lets a method remember of a sample: that its image lies in the folder, or
+    its features, which stay when the image is gone."""
 
     def __len__(self) -> int:
         return len(self.class_names)
@@ -56,6 +66,8 @@ class Begun:
     """False where the phase only measures, so that no engine is needed."""
     kept: Any = None
     """The method's own."""
+    following: Callable[[Any], Begun] | None = None
+    """Given what was trained, says what is trained after it; `finish` gets the last of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +146,13 @@ class TrainingCoordinatorHalf(Protocol):
     """`methods/<name>/coordinator.py` of a method that trains; needs no torch."""
 
     def assign(
-        self, settings: Mapping[str, Any], input_shape: tuple[int, int, int]
+        self, settings: Mapping[str, Any], input_shape: tuple[int, ...]
     ) -> TrainingAssignment:
-        """Return the assignment of a lineage for pictures (c, h, w); raise `MethodError`."""
+        """Return the assignment of a lineage; raise `MethodError`.
+
+        `input_shape` is that of one sample: a picture (c, h, w), or (d,) where the network is
+        trained on the features of a frozen backbone.
+        """
 
     def read_assignment(self, body: Mapping[str, Any]) -> TrainingAssignment:
         """Return a dumped assignment; raise `MethodError`."""
@@ -171,9 +187,12 @@ class TrainingDeviceHalf(Protocol):
         order: Order,
         data: LocalData,
         memory: bytes | None,
-        pictures: Any,  # noqa: ANN401 - learning.networks.pictures.Pictures
+        pictures: Any,  # noqa: ANN401 - learning.networks.pictures.Pictures, or None
     ) -> Begun | None:
-        """Return what is to be trained, or None where there is nothing; raise `MethodError`."""
+        """Return what is to be trained, or None where there is nothing; raise `MethodError`.
+
+        `pictures` says how uint8 pictures become inputs; None where the data are features.
+        """
 
     def finish(self, assignment: Any, begun: Begun, trained: Any) -> Answer:  # noqa: ANN401
         """Return the answer; raise `MethodError` where training left the numbers."""

@@ -30,7 +30,9 @@ class Assignment(Message):
     lineage: Digest
     """Digest of the frozen model whose features are wanted, or of a network's first weights."""
     frozen: Offer | None = None
-    """The frozen model; None where whole networks are trained."""
+    """The frozen model whose features are wanted; None where networks are trained."""
+    backbone: Offer | None = None
+    """A frozen model on whose features a network is trained; None where it sees the pictures."""
     preprocessing: Preprocessing
     class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
     """Names that the registry knows; images of other classes wait on the device."""
@@ -45,7 +47,7 @@ class Assignment(Message):
     @property
     def offers(self) -> tuple[Offer, ...]:
         """Every file that the work of this assignment needs."""
-        files = () if self.frozen is None else (self.frozen,)
+        files = tuple(offer for offer in (self.frozen, self.backbone) if offer is not None)
         if self.round is None:
             return files
         return (*files, self.round.weights, *self.round.extras.values())

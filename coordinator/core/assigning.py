@@ -18,10 +18,12 @@ def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     stage, lineage = state.current_stage, state.lineage
     if stage is None or lineage is None:
         return None
-    frozen, most, least = None, _ANY_SAMPLES, 1
+    frozen, backbone, most, least = None, None, _ANY_SAMPLES, 1
     if isinstance(lineage, BackboneImported):
         frozen = lineage.frozen
         most, least = lineage.max_samples_per_part, lineage.min_samples_per_class
+    elif lineage.backbone is not None:
+        backbone = lineage.backbone.frozen
     return Assignment(
         action=state.action_for(device),
         stage=stage,
@@ -29,6 +31,7 @@ def assignment_for(state: State, device: DeviceId) -> Assignment | None:
         settings=lineage.settings,
         lineage=lineage.digest,
         frozen=frozen,
+        backbone=backbone,
         preprocessing=lineage.preprocessing,
         class_names=state.classes.accepted_names,
         stage_class_names=state.stages[stage].class_names,

@@ -85,8 +85,16 @@ class Successor(Strict):
     """The operator's settings of that method."""
 
 
+class FrozenBackbone(Strict):
+    """A frozen model on whose features a network is trained."""
+
+    name: str
+    frozen: Offer
+    feature_width: int = Field(ge=1)
+
+
 class NetworkImported(EntryBody):
-    """A network was imported that the fleet trains whole; it begins a lineage."""
+    """A network was imported that the fleet trains in rounds; it begins a lineage."""
 
     kind: ClassVar[str] = "network.imported"
     name: str
@@ -103,11 +111,14 @@ class NetworkImported(EntryBody):
     closing_phases: tuple[PhaseName, ...] = ()
     """What devices do once after a stage's rounds."""
     successor: Successor | None = None
+    backbone: FrozenBackbone | None = None
+    """Where the network sees features; None where it sees the pictures themselves."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
-        """The first weights and the golden batch."""
-        return (self.weights.digest, self.golden.digest)
+        """The first weights, the golden batch and the backbone, where there is one."""
+        own = (self.weights.digest, self.golden.digest)
+        return own if self.backbone is None else (*own, self.backbone.frozen.digest)
 
     @property
     def digest(self) -> Digest:

@@ -54,11 +54,12 @@ def begin(
     order: Order,
     data: LocalData,
     memory: bytes | None,
-    pictures: Pictures,
+    pictures: Pictures | None,
 ) -> Begun | None:
     """Return what is to be trained, or None where this device has nothing for the round.
 
-    `pictures` says how bytes become inputs; the settings add what is done to them by chance.
+    `pictures` says how bytes become inputs; the settings add what is done to them by chance. It is
+    None where the network is trained on features.
     Raises `MethodError` for files that do not fit together.
     """
     settings, network = assignment.settings, assignment.network
@@ -71,11 +72,11 @@ def begin(
     labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
     parameters, buffers = to_tensors(sent)
     measures = order.round.phase == FISHER
-    chance = replace(pictures, pad=settings.pad, flip=settings.flip)
+    shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
     work = Work(
         parameters=parameters,
         buffers=buffers,
-        data=Data(torch.from_numpy(data.pictures[rows]), torch.from_numpy(labels)),
+        data=Data(torch.from_numpy(data.inputs[rows]), torch.from_numpy(labels)),
         loss=plain_loss(assignment) if measures else loss_of(assignment, order, remembered),
         optimiser=Sgd(_rates(assignment, order), settings.momentum, settings.weight_decay),
         batching=Batching(min(settings.batch, max(2, len(rows)))),
@@ -83,7 +84,7 @@ def begin(
             order.round.seed, order.device, order.stage, order.round.number, order.round.phase
         ),
         frozen=frozen_parts(assignment, order, remembered, parameters),
-        pictures=pictures if measures else chance,
+        pictures=pictures if measures else shaken,
     )
     samples = Counter(data.class_names[row] for row in rows)
     return Begun(work, dict(samples), not measures, _Kept(order, remembered, sent))
@@ -135,7 +136,7 @@ def _entered(
     data: LocalData,
     memory: Memory,
     sent: Arrays,
-    pictures: Pictures,
+    pictures: Pictures | None,
 ) -> Memory:
     """Return the memory as it is in the order's stage.
 
@@ -153,7 +154,11 @@ def _entered(
 
 
 def _with_exemplars(
-    assignment: RoundsAssignment, data: LocalData, memory: Memory, sent: Arrays, pictures: Pictures
+    assignment: RoundsAssignment,
+    data: LocalData,
+    memory: Memory,
+    sent: Arrays,
+    pictures: Pictures | None,
 ) -> Memory:
     """Return the memory with exemplars of its task; m = |M| over all its classes."""
     classes = {*memory.exemplars, *memory.task}
@@ -164,7 +169,7 @@ def _with_exemplars(
     for name in memory.task:
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
-            inputs = torch.from_numpy(data.pictures[rows])
+            inputs = torch.from_numpy(data.inputs[rows])
             features = infer(assignment.network, parameters, buffers, inputs).features
             chosen = herd(features.numpy(), per_class)
             lists[name] = tuple(data.digests[rows[index]] for index in chosen)

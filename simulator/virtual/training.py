@@ -109,16 +109,27 @@ class TrainingHall:
         clock = time.perf_counter
         began = clock()
         sessions = {trainee: _begin(trainee) for trainee in trainees}
-        trained = self._engine(
+        ended = self._carried_out(
             {one: session for one, session in sessions.items() if session is not None}
         )
         shares = (clock() - began) / max(1, len(trainees))
         answers = {}
-        for trainee, session in sessions.items():
+        for trainee in trainees:
             finishing = clock()
-            answer = self._answer(trainee, session, trained.get(trainee))
+            session, trained = ended.get(trainee, (None, None))
+            answer = self._answer(trainee, session, trained)
             answers[trainee] = (answer, shares + clock() - finishing)
         return answers
+
+    def _carried_out(self, sessions: dict[Trainee, Session]) -> dict[Trainee, tuple[Session, Any]]:
+        """Return the last session of each, with what it trained; works that follow go together."""
+        ended: dict[Trainee, tuple[Session, Any]] = {}
+        while sessions:
+            trained = self._engine(sessions)
+            ended |= {one: (session, trained.get(one)) for one, session in sessions.items()}
+            after = {one: session.after(trained.get(one)) for one, session in sessions.items()}
+            sessions = {one: session for one, session in after.items() if session is not None}
+        return ended
 
     def _engine(self, sessions: dict[Trainee, Session]) -> dict[Trainee, Any]:
         from learning.training.engine import train  # noqa: PLC0415 - needs torch

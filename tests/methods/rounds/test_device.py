@@ -123,7 +123,7 @@ def test_exemplars_of_the_stage_before_come_with_the_next() -> None:
     asks = order(of, CAT, DOG, OWL, stage=2, task=(OWL,))
     more = images(12, OWL, seed=1)
     both = LocalData(
-        np.concatenate([data.pictures, more.pictures]),
+        np.concatenate([data.inputs, more.inputs]),
         data.class_names + more.class_names,
         data.digests + more.digests,
     )
@@ -196,7 +196,7 @@ def kept_accuracy(of: RoundsAssignment) -> float:
     )
     work = begun(of, asks, images(60, OWL, seed=2), first.memory)
     trained = train_alone(work.work, EngineSettings())
-    inputs = PICTURES.normalise(torch.from_numpy(old.pictures))
+    inputs = PICTURES.normalise(torch.from_numpy(old.inputs))
     outputs = forward(of.network, trained.parameters, trained.buffers, inputs, Mode())
     answers = outputs.logits[:, :2].argmax(dim=1).numpy()
     right = np.array([0 if name == CAT else 1 for name in old.class_names])
