@@ -24,6 +24,8 @@ class Card:
     needs: Mapping[str, frozenset[str]]
     trains: bool = False
     """Whether networks are trained in rounds, rather than statistics sent once."""
+    on_features: bool = False
+    """Whether its networks are trained on features of a frozen backbone and on nothing else."""
 
     def can_run(self, phase: str, features: frozenset[str]) -> bool:
         """Whether a device with these features can run the phase; unknown phases never run."""

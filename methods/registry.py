@@ -22,6 +22,7 @@ METHODS = (
     "fed3r",  # ridge regression on the backbone's own features
     "fedcof",  # the same with covariances estimated from class means
     "rounds",  # whole networks, averaged round by round
+    "fedhaf",  # an adapter and a head on frozen features, averaged round by round
 )
 """Names of the methods: each is a folder of this package."""
 
