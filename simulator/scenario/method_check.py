@@ -8,16 +8,16 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
-from methods.registry import load_coordinator, load_training_coordinator, trains
+from methods.registry import card, load_coordinator, load_training_coordinator, trains
 from simulator.errors import ScenarioError
 from simulator.scenario.faults import tell
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import JOINT, trainer_of
+from simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 
 FIELD, FIRST = "method.settings", "method.first_stage.settings"
 _ANY_WIDTH = 1
 """The backbone is not known yet; its width is checked when the fleet starts."""
-_ANY_PICTURE = (3, 32, 32)
+_ANY_PICTURE, _ANY_FEATURES = (3, 32, 32), (64,)
 """Of a size that every network takes; that of the data set is checked when the fleet starts."""
 
 Settings = Mapping[str, Any]
@@ -30,9 +30,12 @@ def check_method(source: str, scenario: Scenario) -> None:
         trainer = trainer_of(scenario)
         if first is not None:
             _check_order(source, scenario)
-            _check_settings(source, FIRST, _training(first.name), first.settings)
+            _check_settings(source, FIRST, _training(first.name, _ANY_PICTURE), first.settings)
         if trainer is not None and first is None:
-            settings = _check_settings(source, FIELD, _training(trainer.method), method.settings)
+            _check_sight(source, scenario, trainer.method)
+            shape = _ANY_FEATURES if trains_on_features(scenario) else _ANY_PICTURE
+            training = _training(trainer.method, shape)
+            settings = _check_settings(source, FIELD, training, method.settings)
         else:
             settings = _check_settings(source, FIELD, _statistics(method.name), method.settings)
     except MethodError as error:
@@ -41,6 +44,11 @@ def check_method(source: str, scenario: Scenario) -> None:
         raise ScenarioError(
             f"{source}: evaluation.pooled_reference: {method.name!r} solves no ridge regression "
             "that could be repeated in one place; leave it out"
+        )
+    if scenario.method.on_features is not None and (trainer is None or first is not None):
+        raise ScenarioError(
+            f"{source}: method.on_features: {str(scenario.method.on_features).lower()} goes with a "
+            f"method that trains in every stage, and not with {method.name!r} here; leave it out"
         )
     if trainer is not None:
         _check_training(source, scenario)
@@ -66,9 +74,18 @@ def _statistics(name: str) -> Callable[[Settings], Any]:
     return lambda settings: half.assign(settings, _ANY_WIDTH)
 
 
-def _training(name: str) -> Callable[[Settings], Any]:
+def _training(name: str, shape: tuple[int, ...]) -> Callable[[Settings], Any]:
     half = load_training_coordinator(name)
-    return lambda settings: half.assign(settings, _ANY_PICTURE)
+    return lambda settings: half.assign(settings, shape)
+
+
+def _check_sight(source: str, scenario: Scenario, method: str) -> None:
+    """Raise `ScenarioError` for pictures where a method trains on features alone."""
+    if scenario.method.on_features is False and card(method).on_features:
+        raise ScenarioError(
+            f"{source}: method.on_features: false, but {method!r} trains on features of a frozen "
+            "network alone; leave it out, and name that network in [backbone]"
+        )
 
 
 def _check_order(source: str, scenario: Scenario) -> None:
@@ -84,17 +101,14 @@ def _check_order(source: str, scenario: Scenario) -> None:
 
 def _check_training(source: str, scenario: Scenario) -> None:
     """Raise `ScenarioError` for what does not go with a network that the fleet trains."""
-    if scenario.backbone.network != "pixels":
+    if scenario.backbone.network != "pixels" and not trains_on_features(scenario):
         raise ScenarioError(
             f"{source}: backbone.network: {scenario.backbone.network!r}, but the fleet trains its "
-            "network from the first weights on; leave the section out (backbone.size may stay)"
+            "network from the first weights on; leave the section out (backbone.size may stay), or "
+            "let a network be trained on its features: method.on_features = true"
         )
     if scenario.detection.mode != "off" and scenario.method.first_stage is None:
         raise ScenarioError(
             f"{source}: detection.mode: {scenario.detection.mode!r} looks at features of a frozen "
             "network, and the fleet trains its own; set it to off"
-        )
-    if scenario.engine.kind == "mqtt":
-        raise ScenarioError(
-            f"{source}: engine.kind: 'mqtt' runs methods of statistics; set it to inprocess"
         )

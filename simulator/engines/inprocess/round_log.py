@@ -15,7 +15,7 @@ from pathlib import Path
 
 from coordinator.core import entries
 from coordinator.core.entries import EntryBody, read_entry
-from coordinator.ledger.store import Ledger
+from coordinator.ledger.reader import LedgerReader
 from schemas.message import Strict
 from schemas.rounds import TRAIN, RoundAnswer
 from simulator.records import RoundRecord
@@ -46,7 +46,7 @@ class _Open:
 class RoundLog:
     """Follows a ledger; `look` takes in what is new."""
 
-    def __init__(self, ledger: Ledger, path: Path, every: int) -> None:
+    def __init__(self, ledger: LedgerReader, path: Path, every: int) -> None:
         self.done = (0, 0)
         """Rounds of the newest stage that are over, and how many it has."""
         self._ledger = ledger

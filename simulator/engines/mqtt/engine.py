@@ -12,6 +12,8 @@ The rules of a stage, in their order:
   for, the operator closes it when all others have answered.
 - It is done when the desired model was solved from exactly what is counted, and runs on every
   device that is there.
+- Where the fleet trains a network, the coordinator leads the stage's rounds and closes it by
+  itself; whoever is away is in no cohort.
 
 Processes are started by the thread that makes the engine and calls `learn`; let it be the main one.
 """
@@ -29,7 +31,7 @@ from coordinator.errors import CommandError
 from coordinator.operator import send
 from schemas.values import DeviceId
 from simulator.engines.inprocess.presence import asked, delivered
-from simulator.engines.inprocess.stages import reached_names
+from simulator.engines.inprocess.stages import ledger_stages, reached_names
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.mqtt.deliveries import Deliveries
 from simulator.engines.mqtt.folder import FleetFolder
@@ -38,13 +40,16 @@ from simulator.engines.mqtt.meter import Meter
 from simulator.engines.mqtt.model_folder import write_model
 from simulator.engines.mqtt.programs import Programs
 from simulator.engines.mqtt.record import Measured, Recorder
+from simulator.engines.mqtt.round_watch import RoundWatch
 from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
 from simulator.engines.mqtt.stage_questions import Goal, StageQuestions
 from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
 from simulator.engines.mqtt.waiting import Question
+from simulator.engines.rounds import rounds_seconds
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
+from simulator.scenario.trainer import learns_in_rounds
 
 MAX_AGENTS = 50
 EXTRA_SECONDS = 600.0
@@ -68,6 +73,7 @@ class MqttEngine:
         self._meter = Meter(self._programs)
         self._deliveries = Deliveries(prepared, self._folder)
         self._recorder = Recorder(prepared.plan, prepared.split.train)
+        self._rounds = RoundWatch(prepared, self._folder, watch)
 
     def learn(self, stage: StagePlan) -> StageRecord:
         """Let the fleet learn a stage to its end; see `Engine`.
@@ -82,7 +88,7 @@ class MqttEngine:
         self._watch.phase("images reach the devices")
         arrived_ns = self._deliveries.of_stage(stage, there)
         self._open(stage, there, questions)
-        self._wait(questions.counting_awaited, "devices compute")
+        self._wait(self._rounds.looking(stage, questions.learning_awaited), "devices compute")
         self._close_for_the_absent(there)
         self._wait(questions.stage_awaited, "the model is made and goes round")
         measured = Measured(
@@ -91,6 +97,9 @@ class MqttEngine:
             seconds=time.monotonic() - began,
             peak_memory_mib=sum(child.peak_mib() for child in self._programs.children.running),
             notes=tuple(self._notes(stage, gone_on_with=gone_on_with)),
+            rounds=self._rounds.records(
+                ledger_stages(self._follower.view.state, self._prepared.plan, stage)
+            ),
         )
         return self._recorder.record(self._follower.view, stage, measured)
 
@@ -102,21 +111,23 @@ class MqttEngine:
 
     def close(self) -> None:
         """Stop all programs; the folder stays."""
+        self._rounds.close()
         self._programs.close()
 
     def _wait(self, question: Question, label: str) -> None:
         self._watch.phase(label)
-        seconds = self._prepared.scenario.engine.deadline_seconds + EXTRA_SECONDS
+        scenario = self._prepared.scenario
+        seconds = scenario.engine.deadline_seconds + rounds_seconds(scenario) + EXTRA_SECONDS
         self._follower.wait(question, seconds, label)
 
     def _there(self, stage: StagePlan) -> tuple[DeviceId, ...]:
         """Return the devices that are there in a stage, and are asked."""
-        plan, participation = self._prepared.plan, self._prepared.scenario.rounds.participation
-        return tuple(
-            device
-            for device in asked(stage, participation, plan.seed)
-            if stage.devices[device].online
-        )
+        scenario, plan = self._prepared.scenario, self._prepared.plan
+        if learns_in_rounds(scenario, stage.number):  # each round draws a cohort of its own
+            wanted = tuple(stage.devices)
+        else:
+            wanted = asked(stage, scenario.rounds.participation, plan.seed)
+        return tuple(device for device in wanted if stage.devices[device].online)
 
     def _goal(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> Goal:
         """Return what the stage comes to; what nobody can report is not opened by reports."""
@@ -177,6 +188,8 @@ class MqttEngine:
     def _close_for_the_absent(self, there: tuple[DeviceId, ...]) -> None:
         """Close the stage where the coordinator would wait for devices that are switched off."""
         state = self._follower.view.state
+        if state.network is not None:
+            return  # rounds wait for those alone who are connected
         if state.open_stage is not None and state.devices.keys() - set(there):
             with suppress(CommandError):  # it has closed meanwhile
                 self._command(CloseStage())

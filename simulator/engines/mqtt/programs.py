@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import ExitStack
 
+from coordinator.core.commands import ImportNetwork
 from coordinator.engine import carry_out_waiting
 from coordinator.settings import CoordinatorSettings
 from device_agent.home import AgentHome
@@ -15,12 +16,19 @@ from device_agent.status import Status, read_status
 from schemas.values import DeviceId
 from simulator.engines.interface import Prepared
 from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.mqtt.homes import import_backbone, write_agent, write_coordinator
+from simulator.engines.mqtt.homes import (
+    carry_out,
+    import_backbone,
+    write_agent,
+    write_coordinator,
+)
 from simulator.engines.mqtt.ledger_source import LedgerSource
 from simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from simulator.engines.mqtt.settings import agent_settings, coordinator_settings
 from simulator.engines.mqtt.waiting import Follower
+from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
+from simulator.scenario.trainer import trainer_of
 from transport.brokers import start_child_broker
 
 COORDINATOR = "coordinator"
@@ -40,18 +48,15 @@ class Programs:
             self._broker = self.children.adopt(
                 start_child_broker(folder.broker, prepared.plan.devices)
             )
-            self._set_up_coordinator(coordinator_settings(prepared.scenario, self._broker))
+            self._set_up_coordinator(
+                coordinator_settings(prepared.scenario, prepared.plan.seed, self._broker)
+            )
             source = LedgerSource(folder.coordinator)
             stack.callback(source.close)
             self.follower = Follower(source, self.children, show=lambda _text: None)
             self.follower.catch_up()
             if self.follower.view.state.lineage is None:
-                import_backbone(
-                    folder.coordinator,
-                    prepared.backbone_name,
-                    prepared.backbone,
-                    prepared.preprocessing,
-                )
+                self._begin_lineage()
             home = str(folder.coordinator)
             self.children.start(
                 COORDINATOR, fleetledger_command("coordinator", "serve", "--home", home)
@@ -91,6 +96,14 @@ class Programs:
         if status is None or status.process != self.agent(device).process.pid:
             return None
         return status
+
+    def _begin_lineage(self) -> None:
+        """Begin with the run's network, trained or frozen, before the coordinator serves."""
+        prepared, home = self._prepared, self._folder.coordinator
+        if trainer_of(prepared.scenario) is not None:
+            carry_out(home, ImportNetwork(network=network_of(home, prepared.preprocessing)))
+        else:
+            import_backbone(home, prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 
     def _set_up_coordinator(self, settings: CoordinatorSettings) -> None:
         """Write the settings, and carry out what a former run asked for and did not see done."""

@@ -12,7 +12,7 @@ from simulator.engines.inprocess.stages import ledger_stages
 from simulator.engines.mqtt.meter import Usage
 from simulator.engines.mqtt.view import FleetView
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import DeviceRecord, StageRecord, TransitionRecord
+from simulator.records import DeviceRecord, RoundRecord, StageRecord, TransitionRecord
 
 _NANOSECONDS = 1_000_000_000
 
@@ -29,6 +29,7 @@ class Measured:
     """That the stage took by the clock on the wall."""
     peak_memory_mib: float
     notes: tuple[str, ...]
+    rounds: tuple[RoundRecord, ...] = ()
 
 
 class Recorder:
@@ -61,7 +62,8 @@ class Recorder:
                 for name, planned in stage.devices.items()
             },
             transitions=tuple(self._transitions(view, stage, measured.arrived_ns)),
-            contributions=len(model.solved.inputs),
+            rounds=measured.rounds,
+            contributions=view.contributions(model),
             notes=(*stage.notes, *measured.notes),
         )
 
@@ -103,12 +105,18 @@ def _device(
         compute_seconds=used.seconds,
         arrived_samples=arrived,
         counted_samples=_counted(view, stages, name),
+        stored_samples=view.stored_samples.get(name, 0),
         answered_seconds=_seconds(opened_ns, max(words)) if words else None,
     )
 
 
 def _counted(view: FleetView, stages: tuple[int, ...], device: DeviceId) -> int:
-    """Return the samples of a device in the parts of some stages that are held."""
+    """Return the samples of a device in the parts of some stages that are held.
+
+    Where a network is trained, those of its last answer.
+    """
+    if view.state.network is not None:
+        return view.trained_samples.get(device, 0)
     return sum(
         sum(part.samples.values())
         for part in view.state.counted.values()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.settings import CoordinatorSettings, MethodSettings
+from coordinator.settings import CoordinatorSettings
 from device_agent.settings import AgentSettings, DataSettings, ModelSettings
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
+from simulator.engines.rounds import method_settings, round_rules, rounds_seconds
 from simulator.scenario.model import Scenario
 from transport.brokers import Broker
 
@@ -25,16 +26,17 @@ SELDOM_SECONDS = 3600.0
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
-def coordinator_settings(scenario: Scenario, broker: Broker) -> CoordinatorSettings:
-    """Return the coordinator's settings."""
+def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> CoordinatorSettings:
+    """Return the coordinator's settings; `seed` is that of the run."""
     return CoordinatorSettings(
         fleet=FLEET,
         broker=coordinator_broker(broker),
-        method=MethodSettings(name=scenario.method.name, settings=scenario.method.settings),
+        **method_settings(scenario, seed),
+        rounds=round_rules(scenario, seed),
         stages=StageRules(
             quorum=scenario.engine.quorum,
             quiet_seconds=QUIET_SECONDS,
-            deadline_seconds=scenario.engine.deadline_seconds,
+            deadline_seconds=scenario.engine.deadline_seconds + rounds_seconds(scenario),
             open="reports" if keeps_looking(scenario) else "operator",
             reports_quorum=1,
             settle_seconds=REPORTS_SETTLE_SECONDS,

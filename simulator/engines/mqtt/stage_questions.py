@@ -44,14 +44,14 @@ class StageQuestions:
         self._goal = goal
         self._programs = programs
         self._watch = watch
-        self._done = -1
+        self._done = (-1, -1)
 
     def rest_awaited(self, view: FleetView, devices: Collection[DeviceId]) -> str | None:
         """Return which devices have something left to do for the newest stage.
 
-        Before the first stage that is to greet the coordinator.
+        Before the first stage, and where a network is trained, that is to greet the coordinator.
         """
-        stage = view.state.current_stage
+        stage = view.state.current_stage if view.state.network is None else None
         waiting = {name for name in devices if not self._rests(name, stage)}
         return f"{listed(waiting)} to be ready" if waiting else None
 
@@ -60,34 +60,54 @@ class StageQuestions:
         missing = {name for name in self._goal.names if not view.state.classes.knows(name)}
         return f"the opening of a stage with {listed(missing)}" if missing else None
 
-    def counting_awaited(self, view: FleetView) -> str | None:
-        """Return which devices have something left to count or to send."""
+    def learning_awaited(self, view: FleetView) -> str | None:
+        """Return what devices have left to do: rounds of training, or something to count."""
         raise_what_failed(view)
+        if view.state.network is None:
+            return self._counting_awaited(view)
+        numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
+        current = view.state.current_round
+        if current is None or is_closed(view.state, numbers):
+            return self._closing_awaited(view)
+        opened = current.opened
+        answered = len(current.answers.keys() | current.nothing)
+        self._show(answered, len(opened.cohort))
+        return f"round {opened.round_of_stage} of {opened.rounds_of_stage}"
+
+    def _counting_awaited(self, view: FleetView) -> str | None:
         there, stage = self._goal.there, view.state.current_stage
         waiting = {name for name in there if not self._rests(name, stage)}
-        self._show(len(there) - len(waiting))
+        self._show(len(there) - len(waiting), len(there))
         return f"the statistics of {listed(waiting)}" if waiting else None
 
     def stage_awaited(self, view: FleetView) -> str | None:
         """Return what is missing until the stage is done."""
-        return self.counting_awaited(view) or self._closing_awaited(view) or self._model(view)
+        return self.learning_awaited(view) or self._closing_awaited(view) or self._model(view)
 
     def _closing_awaited(self, view: FleetView) -> str | None:
         numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
-        return None if is_closed(view.state, numbers) else "the stage's quiet time"
+        return None if is_closed(view.state, numbers) else "the end of the stage"
 
     def _model(self, view: FleetView) -> str | None:
         """Return whether a model of everything has to be made, and who does not run it yet."""
-        if not view.state.inputs():
+        if view.state.network is None and not view.state.inputs():
             raise EngineError(
                 f"stage {self._goal.stage.number}: no device that is there has images of it, so "
                 "there is no model; let one of them be online"
             )
         return (
-            model_awaited(view)
+            self._making_awaited(view)
             or activation_awaited(view, self._goal.there)
             or self._word_awaited(view)
         )
+
+    def _making_awaited(self, view: FleetView) -> str | None:
+        """Return whether the stage's model is still to be made and desired."""
+        if view.state.network is None:
+            return model_awaited(view)
+        numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
+        model, opened = view.desired_model, view.state.stages[numbers[0]].opened_index
+        return None if model is not None and model.solved_index > opened else "the stage's model"
 
     def _word_awaited(self, view: FleetView) -> str | None:
         """Return whose status does not count the bytes of the new model yet."""
@@ -102,10 +122,10 @@ class StageQuestions:
         status = self._programs.status(device)
         return status is not None and _is_at_rest(status, stage)
 
-    def _show(self, done: int) -> None:
-        if done != self._done:
-            self._watch.agents(done, len(self._goal.there))
-            self._done = done
+    def _show(self, done: int, total: int) -> None:
+        if (done, total) != self._done:
+            self._watch.agents(done, total)
+            self._done = (done, total)
 
 
 def _is_at_rest(status: Status, stage: int | None) -> bool:

@@ -36,6 +36,12 @@ class FleetView:
     """When each device last said something about a stage that was accepted."""
     exported_ns: dict[int, int] = field(default_factory=dict)
     """When each model's files were made, by version."""
+    trained_samples: dict[DeviceId, int] = field(default_factory=dict)
+    """Of each device's last answer to a round."""
+    stored_samples: dict[DeviceId, int] = field(default_factory=dict)
+    """Exemplars that each device said it keeps, in its last answer to a round."""
+    averaged: dict[int, int] = field(default_factory=dict)
+    """Number of answers in a round's mean, by ledger index of the mean."""
     reports: list[Report] = field(default_factory=list)
     """What devices reported as new."""
     problems: list[tuple[DeviceId | None, entries.DeviceProblem]] = field(default_factory=list)
@@ -48,6 +54,8 @@ class FleetView:
             self.opened[body.stage] = body.reason
         elif isinstance(body, entries.ModelExported):
             self.exported_ns[body.version] = time_ns
+        elif isinstance(body, entries.WeightsAveraged):
+            self.averaged[self.state.size] = len(body.inputs)
         elif isinstance(body, entries.DeviceProblem):
             self.problems.append((device, body))
         apply(self.state, body, device, time_ns)
@@ -59,12 +67,25 @@ class FleetView:
             case entries.ContributionAccepted():
                 self.payload_bytes[self.state.size] = body.payload_bytes
                 self.answered_ns[device, body.key.stage] = time_ns
+                self._take_answer(body, device)
             case entries.ContributionWithdrawn():
                 self.answered_ns[device, body.key.stage] = time_ns
             case entries.NothingReported():
                 self.answered_ns[device, body.stage] = time_ns
             case entries.TransitionReported():
                 self.reports.append(Report(device, body, time_ns))
+
+    def _take_answer(self, body: entries.ContributionAccepted, device: DeviceId) -> None:
+        if body.answer is not None:
+            self.trained_samples[device] = body.answer.samples
+            self.stored_samples[device] = body.answer.stored_samples
+
+    def contributions(self, model: Model) -> int:
+        """Count what is in a model; of a network, the answers of its last round."""
+        if isinstance(model.lineage, entries.NetworkImported):
+            (index,) = model.solved.inputs
+            return self.averaged[index]
+        return len(model.solved.inputs)
 
     @property
     def desired(self) -> int | None:

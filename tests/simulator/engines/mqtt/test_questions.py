@@ -147,8 +147,8 @@ def test_each_step_of_a_stage_is_awaited_in_turn(ledger, agents):
     assert asked.stage_awaited(view) == "the statistics of device-2"
     contribute(ledger, 1, SECOND, {NAMES[0]: 1})
     agents.say(SECOND, stage=1, settled=True)
-    assert asked.counting_awaited(view) is None
-    assert asked.stage_awaited(view) == "the stage's quiet time"
+    assert asked.learning_awaited(view) is None
+    assert asked.stage_awaited(view) == "the end of the stage"
     ledger.close(1)
     assert asked.stage_awaited(view) == "a model solved from all contributions"
     ledger.solve(1)
@@ -165,10 +165,10 @@ def test_each_step_of_a_stage_is_awaited_in_turn(ledger, agents):
 def test_what_an_agent_said_of_an_earlier_stage_does_not_count(ledger, agents):
     open_stage(ledger, 1, NAMES[0])
     agents.say(FIRST, stage=1, settled=True)
-    assert questions(PLAN.stages[0], agents, FIRST).counting_awaited(ledger.view) is None
+    assert questions(PLAN.stages[0], agents, FIRST).learning_awaited(ledger.view) is None
     open_stage(ledger, 2, NAMES[1], NAMES[2])
     asked = questions(PLAN.stages[1], agents, FIRST)
-    assert asked.counting_awaited(ledger.view) == "the statistics of device-1"
+    assert asked.learning_awaited(ledger.view) == "the statistics of device-1"
 
 
 def test_a_contribution_after_the_model_makes_a_newer_one_awaited(ledger, agents):

@@ -1,0 +1,74 @@
+"""Rounds of training in the engine `mqtt`: a broker, a coordinator and agents as processes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.interface import Engine, Prepared
+from simulator.engines.mqtt.engine import MqttEngine
+from simulator.plan.fleet_plan import StagePlan
+from simulator.records import StageRecord
+from tests.simulator.engines.mqtt.small import processes_of
+from tests.simulator.rounds.small import Watching, prepared, small
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.broker
+
+
+def learn_all(engine: Engine, stages: tuple[StagePlan, ...]) -> list[StageRecord]:
+    with closing(engine):
+        return [engine.learn(stage) for stage in stages]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A fleet that has learned everything and was stopped."""
+
+    prepared: Prepared
+    folder: Path
+    records: list[StageRecord]
+    rounds: list[int]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder, rounds = tmp_path_factory.mktemp("rounds") / "seed-1", []
+    fleet = prepared(small())
+    records = learn_all(MqttEngine(fleet, folder, Watching(rounds.append)), fleet.plan.stages)
+    return Ended(fleet, folder, records, rounds)
+
+
+def test_programs_train_to_the_same_weights_as_a_fleet_in_memory(ended: Ended, tmp_path: Path):
+    inprocess = learn_all(
+        InProcessEngine(ended.prepared, tmp_path, Watching()), ended.prepared.plan.stages
+    )
+    assert [record.head for record in ended.records] == [record.head for record in inprocess]
+    assert [record.aggregate for record in ended.records] == [
+        record.aggregate for record in inprocess
+    ]
+
+
+def test_each_round_is_recorded_with_what_it_gave(ended: Ended):
+    assert ended.rounds == [1, 2, 3, 1, 2, 3]
+    for record in ended.records:
+        assert [item.number for item in record.rounds] == [1, 2, 3]
+        assert all(item.counted == item.asked == 3 for item in record.rounds)
+        assert record.rounds[-1].accuracy is not None
+        assert record.rounds[-1].loss is not None
+        assert record.contributions == 3
+
+
+def test_bytes_and_samples_of_each_device_are_told(ended: Ended):
+    for device in ended.records[-1].devices.values():
+        assert device.counted_samples > 0
+        assert device.bytes_up > 3 * 4 * 1000
+        assert device.bytes_down > 0
+
+
+def test_nothing_is_left_of_the_programs(ended: Ended):
+    assert processes_of(ended.folder) == []
