@@ -5,6 +5,7 @@ nodes instead of numbers: nothing is traced, and no torch is needed. The head of
 neither bias nor cosine, so the trunk takes their part:
 
     linear head   features (f, 1), rows (w_c, b_c):        z_c = w_c . f + b_c
+    hidden head   the same of what its hidden layer makes of f
     cosine head   features f / |f|, rows eta w_c / |w_c|:  z_c = eta cos(w_c, f)
 """
 
@@ -22,7 +23,7 @@ from export.errors import ModelFileError
 from export.graph import BATCH
 from export.onnx_layers import OnnxLayers, Value
 from learning.errors import LearningError
-from learning.networks.head import BIAS, SCALE, WEIGHT
+from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
 from schemas.models import FEATURES, Preprocessing
 
@@ -50,12 +51,8 @@ def export_network(
     or misshapen, or the layout is not NCHW.
     """
     _check(network, arrays, preprocessing)
-    if SCALE in arrays:
-        rows = arrays[SCALE] * _unit_rows(arrays[WEIGHT])
-    else:
-        rows = np.concatenate([arrays[WEIGHT], arrays[BIAS][:, np.newaxis]], axis=1)
     trunk = _trunk(network, {**(base or {}), **arrays}, preprocessing)
-    return NetworkFiles(trunk, np.ascontiguousarray(rows, np.float32))
+    return NetworkFiles(trunk, head_rows(arrays))
 
 
 def export_body(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> bytes:
@@ -73,12 +70,18 @@ def export_body(network: Network, arrays: Arrays, preprocessing: Preprocessing) 
     )
 
 
-def _check(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> None:
+def check_network(network: Network, arrays: Arrays) -> int:
+    """Return the number of classes; raise `ModelFileError` where tensors are not the network's."""
     classes = len(arrays[WEIGHT]) if WEIGHT in arrays else 0
     try:
         network.check(arrays, classes)
     except LearningError as error:
         raise ModelFileError(f"network: {error}") from error
+    return classes
+
+
+def _check(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> None:
+    check_network(network, arrays)
     if preprocessing.layout != "NCHW":
         raise ModelFileError(
             f"preprocessing.layout: {preprocessing.layout!r}; networks take 'NCHW'"
@@ -87,23 +90,37 @@ def _check(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> No
 
 def _trunk(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> bytes:
     graph = GraphBuilder("network/")
-    layers = OnnxLayers(graph, arrays)
     source = Value(preprocessing.input_name, len(preprocessing.shape) + 1)
-    features = network.body.features(layers, source).name
-    if network.head == "cosine":
-        width = network.width
-        length = graph.add("ReduceL2", features, axes=[1], keepdims=1)
-        least = graph.constant("least_length", [_NORM_EPSILON], np.float32)
-        graph.add("Div", features, graph.add("Max", length, least), output=FEATURES)
-    else:
-        width = network.width + 1
-        pads = graph.constant("one_more", [0, 0, 0, 1], np.int64)
-        one = graph.constant("one", 1, np.float32)
-        graph.add("Pad", features, pads, one, output=FEATURES)
+    width = add_trunk(graph, network, arrays, source, FEATURES)
     return graph.model(
         [float_value(preprocessing.input_name, BATCH, *preprocessing.shape)],
         [float_value(FEATURES, BATCH, width)],
     )
+
+
+def add_trunk(
+    graph: GraphBuilder, network: Network, arrays: Arrays, source: Value, output: str
+) -> int:
+    """Add the nodes from `source` to what `head_rows` are multiplied with; return its width."""
+    features = network.body.features(OnnxLayers(graph, arrays), source).name
+    if network.head == "cosine":
+        length = graph.add("ReduceL2", features, axes=[1], keepdims=1)
+        least = graph.constant("least_length", [_NORM_EPSILON], np.float32)
+        graph.add("Div", features, graph.add("Max", length, least), output=output)
+        return network.width
+    pads = graph.constant("one_more", [0, 0, 0, 1], np.int64)
+    one = graph.constant("one", 1, np.float32)
+    graph.add("Pad", features, pads, one, output=output)
+    return network.width + 1
+
+
+def head_rows(arrays: Arrays) -> npt.NDArray[np.float32]:
+    """Return the rows (C, M) of a network's head, as the module says."""
+    if SCALE in arrays:
+        rows = arrays[SCALE] * _unit_rows(arrays[WEIGHT])
+    else:
+        rows = np.concatenate([arrays[WEIGHT], arrays[BIAS][:, np.newaxis]], axis=1)
+    return np.ascontiguousarray(rows, np.float32)
 
 
 def _unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

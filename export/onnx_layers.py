@@ -54,6 +54,11 @@ class OnnxLayers:
             inputs.append(self._tensor(f"{name}.bias"))
         return Value(self._graph.add("Gemm", *inputs, transB=1), 2)
 
+    def project(self, values: Value, matrix: npt.NDArray[np.float32]) -> Value:
+        """Return M x of rows."""
+        fixed = self._constant("projection", matrix, np.float32)
+        return Value(self._graph.add("Gemm", values.name, fixed, transB=1), 2)
+
     def convolution(self, name: str, values: Value, stride: int = 1) -> Value:
         """Return the convolution, padded by half the kernel's side."""
         padding = self._arrays[f"{name}.weight"].shape[-1] // 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from learning.networks.head import grow_head
+from learning.networks.head import ROWS, grow_head
 from learning.networks.network import Network
 from methods.errors import ContributionError
 from schemas.errors import SchemaError
@@ -57,7 +57,4 @@ def grown(
     added = [name for name in new if name not in old]
     every = grow_head(arrays, added, seed)
     rows = [(*old, *added).index(name) for name in new]
-    return {
-        name: array[rows] if name.startswith("head.") and array.ndim else array
-        for name, array in every.items()
-    }
+    return {name: array[rows] if name in ROWS else array for name, array in every.items()}

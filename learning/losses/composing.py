@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ from torch import Tensor
 from learning.networks.network import Network
 from learning.networks.torch_layers import Outputs, Tensors, forward
 from learning.training.work import Batch, Tree
+
+Training = Literal["all", "body", "head", "none"]
 
 FIXED = "fixed"
 """Name of the frozen part with the network's tensors that this work does not train."""
@@ -85,8 +87,9 @@ class ComposedLoss:
 
     network: Network
     terms: tuple[Weighted, ...]
-    training: bool = True
-    """False: no dropout, and normalisation by the running statistics (DCID's distillation)."""
+    training: Training = "all"
+    """The part that is in training; the other, or with `none` the whole network (DCID's
+    distillation), is in use: no dropout, normalised by running statistics, which stay."""
 
     @property
     def stackable(self) -> bool:
@@ -103,7 +106,8 @@ class ComposedLoss:
             {**fixed, **parameters},
             buffers,
             batch.inputs,
-            batch.mode(training=self.training),
+            batch.mode(training=self.training in ("all", "body")),
+            batch.mode(training=self.training in ("all", "head")),
         )
         step = Step(self.network, parameters, frozen, extras, batch, _in_full(outputs))
         values = [part.factor * part.term(step) for part in self.terms]

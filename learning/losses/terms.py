@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from learning.losses.balance import feature_balance
 from learning.losses.composing import Step
 from learning.losses.cross_entropy import cross_entropy
 from learning.losses.distillation import Direction, distillation, divergence
@@ -102,6 +103,26 @@ class FeatureAngle:
         """Return its value (...)."""
         old = step.teacher(self.teacher).features
         return feature_angle(step.outputs.features, old, counted(step, self.rows))
+
+
+@dataclass(frozen=True)
+class FeatureBalance:
+    """The difference between the lengths of new and old classes' features, as FedHAF.
+
+    `new` names the mask of the classes that are new.
+    """
+
+    new: str
+    rows: str | None = None
+
+    def __call__(self, step: Step) -> Tensor:
+        """Return its value (...)."""
+        return feature_balance(
+            step.outputs.features,
+            step.batch.targets,
+            counted(step, self.rows),
+            step.frozen[self.new],
+        )
 
 
 @dataclass(frozen=True)

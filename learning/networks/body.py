@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from learning.networks.plan import TensorPlan
 
 V = TypeVar("V")
@@ -24,6 +27,10 @@ class Layers(Protocol[V]):
 
     def linear(self, name: str, values: V) -> V:
         """Return x W^T + b of values (..., n, in)."""
+        ...
+
+    def project(self, values: V, matrix: npt.NDArray[np.float32]) -> V:
+        """Return M x of values (..., n, in) by a matrix (out, in) that nobody trains."""
         ...
 
     def convolution(self, name: str, values: V, stride: int = 1) -> V:

@@ -6,6 +6,7 @@ gets the same rows, whatever came before. Rows begin as torch begins a linear la
 
     linear   z_c = w_c . f + b_c
     cosine   z_c = eta <w_c / |w_c|, f / |f|>,  eta learnable (LUCIR: Hou et al., CVPR 2019)
+    hidden   z_c = w_c . g + b_c,  g = dropout(relu(norm(hidden f))), 128 numbers (FedHAF)
 """
 
 from __future__ import annotations
@@ -18,25 +19,67 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import NetworkError
-from learning.networks.plan import Arrays, uniform
+from learning.networks.body import Layers, V
+from learning.networks.plan import (
+    Arrays,
+    TensorPlan,
+    initial_arrays,
+    linear_plan,
+    normalisation_plan,
+    uniform,
+)
 from learning.networks.seeding import stream_key
 
-HeadKind = Literal["linear", "cosine"]
+HeadKind = Literal["linear", "cosine", "hidden"]
 
 WEIGHT = "head.weight"
 BIAS = "head.bias"
 SCALE = "head.scale"
 
+ROWS = (WEIGHT, BIAS)
+"""The tensors with one row for each class; the head's others do not grow."""
+HIDDEN_WIDTH = 128
+"""Of the hidden head's one hidden layer."""
+
+_HIDDEN, _NORM = "head.hidden", "head.norm"
+_DROPOUT_LAYER = 1 << 16
+"""The number of the head's dropout, which no body reaches with its own."""
+
+
+def head_plan(kind: HeadKind, width: int) -> list[TensorPlan]:
+    """Return the tensors of a head on `width` features that do not grow with the classes."""
+    if kind == "cosine":
+        return [TensorPlan(SCALE, (), centre=1.0)]
+    if kind == "linear":
+        return []
+    layer = linear_plan(_HIDDEN, width, HIDDEN_WIDTH)
+    return [*layer, *normalisation_plan(_NORM, HIDDEN_WIDTH)]
+
+
+def row_shapes(kind: HeadKind, width: int, classes: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors with a row for each class."""
+    weight = (classes, row_width(kind, width))
+    return {WEIGHT: weight} if kind == "cosine" else {WEIGHT: weight, BIAS: (classes,)}
+
+
+def row_width(kind: HeadKind, width: int) -> int:
+    """Return the length of a row of a head on `width` features."""
+    return HIDDEN_WIDTH if kind == "hidden" else width
+
+
+def row_inputs(kind: HeadKind, layers: Layers[V], features: V, rate: float) -> V:
+    """Return what the rows see (..., n, row width); `rate` is the hidden layer's dropout."""
+    if kind != "hidden":
+        return features
+    values = layers.batch_norm(_NORM, layers.linear(_HIDDEN, features))
+    return layers.dropout(layers.relu(values), rate, _DROPOUT_LAYER)
+
 
 def initial_head(kind: HeadKind, width: int, names: Sequence[str], seed: int) -> Arrays:
-    """Return a head with one row per class name, in that order."""
-    weight = np.zeros((0, width), np.float32)
-    head: Arrays = {WEIGHT: weight}
-    if kind == "linear":
-        head[BIAS] = np.zeros(0, np.float32)
-    else:
-        head[SCALE] = np.ones((), np.float32)
-    return grow_head(head, names, seed)
+    """Return a head on `width` features with one row per class name, in that order."""
+    shapes = row_shapes(kind, width, classes=0)
+    head: Arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    return grow_head(head | initial_arrays(head_plan(kind, width), seed), names, seed)
 
 
 def grow_head(

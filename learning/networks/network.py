@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from learning.errors import NetworkError
 from learning.networks.body import Body
-from learning.networks.head import BIAS, SCALE, WEIGHT, HeadKind, initial_head
+from learning.networks.head import HeadKind, head_plan, initial_head, row_shapes, row_width
 from learning.networks.plan import Arrays, initial_arrays
 
 Shape = tuple[int, ...]
@@ -23,11 +23,18 @@ class Network:
 
     body: Body
     head: HeadKind = "linear"
+    head_dropout: float = 0.1
+    """The rate behind the hidden layer of a hidden head; the other heads have none."""
 
     @property
     def width(self) -> int:
         """Number of features d, the input of the head."""
         return self.body.width
+
+    @property
+    def row_width(self) -> int:
+        """Length of a class's row in the head."""
+        return row_width(self.head, self.width)
 
     @property
     def stackable(self) -> bool:
@@ -41,11 +48,9 @@ class Network:
 
     def shapes(self, classes: int) -> dict[str, Shape]:
         """Return the shape of every tensor of the network with that many classes."""
-        shapes = {plan.name: plan.shape for plan in self.body.plan()}
-        shapes[WEIGHT] = (classes, self.width)
-        if self.head == "linear":
-            return shapes | {BIAS: (classes,)}
-        return shapes | {SCALE: ()}
+        plans = (*self.body.plan(), *head_plan(self.head, self.width))
+        shapes = {plan.name: plan.shape for plan in plans}
+        return shapes | row_shapes(self.head, self.width, classes)
 
     def check(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
         """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""

@@ -8,6 +8,8 @@ from math import prod
 from learning.errors import NetworkError
 from learning.networks.body import Body
 from learning.networks.convnet import ConvNet
+from learning.networks.feature_adjustment import FeatureAdjustment
+from learning.networks.fixed_features import FixedProjection, Identity
 from learning.networks.head import HeadKind
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network, Shape
@@ -42,6 +44,18 @@ def _vit_b_16(shape: Shape) -> Body:
     return VisionTransformer(side=height)
 
 
+def _fam(shape: Shape) -> Body:
+    return FeatureAdjustment(_features(shape))
+
+
+def _fixed_projection(shape: Shape) -> Body:
+    return FixedProjection(_features(shape))
+
+
+def _identity(shape: Shape) -> Body:
+    return Identity(_features(shape))
+
+
 BODIES: Mapping[str, Callable[[Shape], Body]] = {
     "mlp": _mlp,
     "convnet": _convnet,
@@ -49,8 +63,14 @@ BODIES: Mapping[str, Callable[[Shape], Body]] = {
     "resnet18": _resnet18,
     "resnet32": _resnet32,
     "vit_b_16": _vit_b_16,
+    "fam": _fam,
+    "fixed_projection": _fixed_projection,
+    "identity": _identity,
 }
 """Bodies by name; each is made for one shape of inputs, such as (features,) or (c, h, w)."""
+
+OF_FEATURES = ("fam", "fixed_projection", "identity")
+"""Those that take a frozen backbone's features and nothing else."""
 
 
 def build_network(name: str, shape: Shape, head: HeadKind = "linear") -> Network:
@@ -67,3 +87,9 @@ def _picture(shape: Shape) -> Shape:
     if len(shape) != 3:
         raise NetworkError(f"inputs: {shape} are no pictures; give (channels, height, width)")
     return shape
+
+
+def _features(shape: Shape) -> int:
+    if len(shape) != 1:
+        raise NetworkError(f"inputs: {shape} are no features; give (numbers,)")
+    return shape[0]

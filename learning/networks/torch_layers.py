@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from learning.errors import TrainingError
-from learning.networks.head import BIAS, SCALE, WEIGHT
+from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
 from learning.networks.torch_tokens import (
     attended,
@@ -56,19 +58,28 @@ class Outputs:
 
 
 def forward(
-    network: Network, parameters: Tensors, buffers: Tensors, inputs: Tensor, mode: Mode
+    network: Network,
+    parameters: Tensors,
+    buffers: Tensors,
+    inputs: Tensor,
+    mode: Mode,
+    head_mode: Mode | None = None,
 ) -> Outputs:
     """Return what the network makes of `inputs`; pure.
 
-    The number of classes follows from the head's rows, so an older model is used as it is.
+    `head_mode` says how values pass the head, None that they do as in the body. The number of
+    classes follows from the head's rows, so an older model is used as it is.
     """
-    layers = TorchLayers(parameters, buffers, mode)
-    features = network.body.features(layers, inputs)
-    return Outputs(features, head_logits(parameters, features), {**buffers, **layers.changed})
+    body = TorchLayers(parameters, buffers, mode)
+    features = network.body.features(body, inputs)
+    head = TorchLayers(parameters, buffers, head_mode or mode)
+    seen = row_inputs(network.head, head, features, network.head_dropout)
+    changed = {**buffers, **body.changed, **head.changed}
+    return Outputs(features, head_logits(parameters, seen), changed)
 
 
 def head_logits(parameters: Tensors, features: Tensor) -> Tensor:
-    """Return the head's scores (..., n, C): linear, or cosine where it has a scale."""
+    """Return the rows' scores (..., n, C): linear, or cosine where the head has a scale."""
     weight = parameters[WEIGHT]
     if SCALE not in parameters:
         return linear(features, weight, parameters[BIAS])
@@ -105,6 +116,11 @@ class TorchLayers:
         return linear(
             values, self.parameters[f"{name}.weight"], self.parameters.get(f"{name}.bias")
         )
+
+    def project(self, values: Tensor, matrix: npt.NDArray[np.float32]) -> Tensor:
+        """Return M x of values (..., n, in) by a matrix (out, in) that nobody trains."""
+        fixed = torch.as_tensor(matrix, dtype=values.dtype, device=values.device)
+        return functional.linear(values, fixed)
 
     def convolution(self, name: str, values: Tensor, stride: int = 1) -> Tensor:
         """Return the convolution of values (n, c, h, w), padded by half the kernel's side."""

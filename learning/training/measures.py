@@ -20,7 +20,7 @@ def fisher_diagonal(
 
     The mean over the batches of one epoch of the squared gradient of the work's loss, its entries
     capped (Fed-EWC: cross-entropy over the task's slice, 1e-4). Of no batch, zeros. Give a loss
-    that does not train (`ComposedLoss(..., training=False)`) to measure the model in use.
+    that does not train (`ComposedLoss(..., training="none")`) to measure the model in use.
     """
     work = moved(work, settings.device)
     leaves = Trainable.copied(work.parameters, momentum=0.0).leaves()

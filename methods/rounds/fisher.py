@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from learning.networks.head import ROWS
 from learning.networks.plan import is_buffer
 from methods.errors import ContributionError
 from schemas.errors import SchemaError
@@ -50,7 +51,7 @@ def consolidated(
     before = [known.index(item) for item in kept]
     after = [list(class_names).index(item) for item in kept]
     for name, array in earlier.items():
-        if _is_head(name, array.shape):
+        if name in ROWS:
             merged[name][after] = alpha * array[before] + (1 - alpha) * merged[name][after]
         else:
             merged[name] = alpha * array + (1 - alpha) * merged[name]
@@ -73,7 +74,7 @@ def decode_fisher(
     def expected(metadata: dict[str, Any]) -> dict[str, Expected]:
         rows = len(metadata.get(_CLASSES, ()))
         return {
-            name: Expected("float32", (rows, *shape[1:]) if _is_head(name, shape) else shape)
+            name: Expected("float32", (rows, *shape[1:]) if name in ROWS else shape)
             for name, shape in shapes.items()
         }
 
@@ -82,7 +83,3 @@ def decode_fisher(
         return file.tensors, tuple(ClassName(name) for name in file.metadata.get(_CLASSES, ()))
     except SchemaError as error:
         raise ContributionError(f"fisher: {error}") from error
-
-
-def _is_head(name: str, shape: tuple[int, ...]) -> bool:
-    return name.startswith("head.") and bool(shape)

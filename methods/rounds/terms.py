@@ -22,6 +22,7 @@ from torch import Tensor
 
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, FedMax, Proximal
+from learning.networks.head import ROWS
 from learning.networks.plan import is_buffer
 from methods.network_weights import Arrays, decode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
@@ -62,7 +63,7 @@ def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:
     """Return the cross-entropy of the network in use, by which importance is measured."""
     scope = TASK if assignment.settings.scope == "task" else None
     terms = (Weighted(1.0, CrossEntropy(scope)),)
-    return ComposedLoss(assignment.network, terms, training=False)
+    return ComposedLoss(assignment.network, terms, training="none")
 
 
 def frozen_parts(
@@ -110,10 +111,7 @@ def _in_order(
     A head only grows, so these are its first rows; a class that was merged away has none.
     """
     rows = [list(old).index(name) for name in now if name in old]
-    return {
-        name: array[rows] if name.startswith("head.") and array.ndim else array
-        for name, array in arrays.items()
-    }
+    return {name: array[rows] if name in ROWS else array for name, array in arrays.items()}
 
 
 def _mask(names: Sequence[ClassName], chosen: set[ClassName]) -> Tensor:

@@ -18,7 +18,7 @@ from export.runtime import LoadedModel
 from learning.networks.head import HeadKind
 from learning.networks.network import Network
 from learning.networks.plan import initial_arrays
-from learning.networks.registry import BODIES, build_network
+from learning.networks.registry import BODIES, OF_FEATURES, build_network
 from learning.networks.vision_transformer import VisionTransformer
 from schemas.models import FEATURES, Preprocessing
 from schemas.values import ClassName
@@ -61,8 +61,8 @@ def own_scores(
     return np.asarray(outputs.logits.numpy())
 
 
-@pytest.mark.parametrize("head", ["linear", "cosine"])
-@pytest.mark.parametrize("name", [*sorted(set(BODIES) - {"vit_b_16"}), "tiny vit"])
+@pytest.mark.parametrize("head", ["linear", "cosine", "hidden"])
+@pytest.mark.parametrize("name", [*sorted(set(BODIES) - {"vit_b_16", *OF_FEATURES}), "tiny vit"])
 def test_the_pair_gives_the_scores_of_the_network(name: str, head: HeadKind) -> None:
     network = (
         Network(TINY_VIT, head) if name == "tiny vit" else build_network(name, COLOUR.shape, head)

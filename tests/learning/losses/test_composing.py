@@ -83,7 +83,7 @@ def test_terms_are_added_with_their_factors():
 def test_equal_losses_are_equal_values():
     one, two = (ComposedLoss(NETWORK, (Weighted(1.0, FedMax()),)) for _ in range(2))
     assert one == two
-    assert one != replace(one, training=False)
+    assert one != replace(one, training="none")
 
 
 def test_without_training_nothing_is_measured():

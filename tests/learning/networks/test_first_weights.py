@@ -10,11 +10,12 @@ from learning.networks.head import grow_head, initial_head
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from learning.networks.plan import TensorPlan, is_buffer, linear_plan, uniform
-from learning.networks.registry import BODIES, build_network
+from learning.networks.registry import BODIES, OF_FEATURES, build_network
 from learning.networks.seeding import stream_key
 from learning.numerics.counter_generator import random_words
 
 NETWORK = Network(Mlp(5, (7, 3)))
+WITHOUT_BUFFERS = ("vit_b_16", "fixed_projection", "identity")
 
 
 def digest(arrays):
@@ -70,7 +71,7 @@ def test_a_row_of_the_head_depends_on_its_name_alone():
     assert np.abs(head["head.weight"]).max() < 1 / np.sqrt(8)
 
 
-@pytest.mark.parametrize("kind", ["linear", "cosine"])
+@pytest.mark.parametrize("kind", ["linear", "cosine", "hidden"])
 def test_growing_keeps_old_rows_and_all_other_tensors(kind):
     network = Network(Mlp(5, (7, 3)), kind)
     before = network.initial(1, ["cat", "dog"])
@@ -100,14 +101,14 @@ def test_growing_needs_a_head_and_distinct_names():
 
 @pytest.mark.parametrize("name", BODIES)
 def test_every_network_names_its_tensors_once_and_tells_their_shapes(name):
-    network = build_network(name, (3, 32, 32))
+    network = build_network(name, (40,) if name in OF_FEATURES else (3, 32, 32))
     plans = network.body.plan()
     assert len({plan.name for plan in plans}) == len(plans)
     arrays = network.initial(0, ["a", "b"])
     assert network.shapes(2) == {key: array.shape for key, array in arrays.items()}
     assert network.shapes(2)["head.weight"] == (2, network.width)
     normalised = any(name.endswith("running_var") for name in arrays)
-    assert normalised == any(map(is_buffer, arrays)) == (name != "vit_b_16")
+    assert normalised == any(map(is_buffer, arrays)) == (name not in WITHOUT_BUFFERS)
 
 
 def test_the_widths_of_features_are_those_of_the_papers():
@@ -116,7 +117,9 @@ def test_the_widths_of_features_are_those_of_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("convnet", (64,)), ("vit_b_16", (1, 32, 32)), ("vit_b_16", (3, 30, 30))]
+    ("name", "shape"),
+    [("convnet", (64,)), ("vit_b_16", (1, 32, 32)), ("vit_b_16", (3, 30, 30))]
+    + [(name, (3, 32, 32)) for name in OF_FEATURES],
 )
 def test_inputs_that_a_network_cannot_take_are_refused(name, shape):
     with pytest.raises(NetworkError, match="inputs: "):

@@ -7,11 +7,11 @@ from pathlib import Path
 PROGRAM = """
 import sys
 sys.modules["torch"] = None
-from learning.networks.registry import BODIES, build_network
+from learning.networks.registry import BODIES, OF_FEATURES, build_network
 from learning.networks.head import grow_head
 for name in BODIES:
     if name != "vit_b_16":
-        network = build_network(name, (3, 8, 8))
+        network = build_network(name, (9,) if name in OF_FEATURES else (3, 8, 8), "hidden")
         network.check(grow_head(network.initial(0, ["a"]), ["b"], 0), 2)
 """
 

@@ -18,7 +18,7 @@ from tests.learning.training.agents import (  # noqa: E402
     make_works,
 )
 
-IN_USE = ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), training=False)
+IN_USE = ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), training="none")
 
 
 def test_importance_is_the_mean_squared_gradient_of_batches():

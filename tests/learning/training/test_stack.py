@@ -102,7 +102,8 @@ def test_shared_and_own_frozen_parts_reach_every_agent():
 
 
 def test_a_part_of_a_network_can_train_on_a_frozen_rest():
-    works = make_works(SIZES, loss=ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), False))
+    loss = ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), "none")
+    works = make_works(SIZES, loss=loss)
     head = {n: v for n, v in works[0].parameters.items() if n.startswith("head")}
     rest = {n: v for n, v in works[0].parameters.items() if n not in head}
     assert_same_as_alone([replace(work, parameters=head, frozen={FIXED: rest}) for work in works])
