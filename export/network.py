@@ -102,16 +102,18 @@ def add_trunk(
     graph: GraphBuilder, network: Network, arrays: Arrays, source: Value, output: str
 ) -> int:
     """Add the nodes from `source` to what `head_rows` are multiplied with; return its width."""
-    features = network.body.features(OnnxLayers(graph, arrays), source).name
+    layers = OnnxLayers(graph, arrays)
+    body = network.body.features(layers, source)
+    features = row_inputs(network.head, layers, body, network.head_dropout).name
     if network.head == "cosine":
         length = graph.add("ReduceL2", features, axes=[1], keepdims=1)
         least = graph.constant("least_length", [_NORM_EPSILON], np.float32)
         graph.add("Div", features, graph.add("Max", length, least), output=output)
-        return network.width
+        return network.row_width
     pads = graph.constant("one_more", [0, 0, 0, 1], np.int64)
     one = graph.constant("one", 1, np.float32)
     graph.add("Pad", features, pads, one, output=output)
-    return network.width + 1
+    return network.row_width + 1
 
 
 def head_rows(arrays: Arrays) -> npt.NDArray[np.float32]:
