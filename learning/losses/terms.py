@@ -19,16 +19,18 @@ from learning.losses.proximal import proximal
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy over the classes of the mask `scope`, or over all."""
+    """Cross-entropy over the classes of the mask `scope`, or over all.
+
+    `rows` names samples' extras (0 or 1) that say on which samples.
+    """
 
     scope: str | None = None
+    rows: str | None = None
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        batch = step.batch
-        return cross_entropy(
-            step.outputs.logits, batch.targets, batch.weight, step.mask(self.scope)
-        )
+        weight = counted(step, self.rows)
+        return cross_entropy(step.outputs.logits, step.batch.targets, weight, step.mask(self.scope))
 
 
 @dataclass(frozen=True)

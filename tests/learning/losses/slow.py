@@ -78,3 +78,13 @@ def binary(logits, labels, factor):
 
 def cosine(one, two):
     return float(one @ two / np.linalg.norm(one) / np.linalg.norm(two))
+
+
+def feature_balance(features, targets, new):
+    """|mean over new classes of their mean length - the same over old ones|, 0 without either."""
+    lengths = {}
+    for row, target in zip(features, targets, strict=True):
+        lengths.setdefault(int(target), []).append(sum(float(x) ** 2 for x in row) ** 0.5)
+    of_new = [mean(lengths[c]) for c in lengths if c in new]
+    of_old = [mean(lengths[c]) for c in lengths if c not in new]
+    return abs(mean(of_new) - mean(of_old)) if of_new and of_old else 0.0

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from dataclasses import replace  # noqa: E402
 
 from learning.losses import composing  # noqa: E402
+from learning.losses.balance import feature_balance  # noqa: E402
 from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
 from learning.losses.cross_entropy import cross_entropy  # noqa: E402
 from learning.losses.distillation import distillation, divergence  # noqa: E402
@@ -20,6 +21,7 @@ from learning.losses.terms import (  # noqa: E402
     Divergence,
     EwcPenalty,
     FeatureAngle,
+    FeatureBalance,
     FeatureDistance,
     FedMax,
     Proximal,
@@ -50,10 +52,13 @@ ALL = torch.ones(9).double()
 WANTED = {
     CrossEntropy(): cross_entropy(OUT.logits, DATA.targets, ALL),
     CrossEntropy("mask"): cross_entropy(OUT.logits, DATA.targets, ALL, MASK),
+    CrossEntropy(rows="is_old"): cross_entropy(OUT.logits, DATA.targets, ROWS),
     Distillation("teacher", 3.0): distillation(OUT.logits, TAUGHT.logits, ALL, 3.0),
     Distillation("teacher", rows="is_old"): distillation(OUT.logits, TAUGHT.logits, ROWS),
     Divergence("teacher", 5.0, "mask"): divergence(OUT.logits, TAUGHT.logits, ALL, 5.0, MASK),
     FeatureDistance("teacher", "is_old"): feature_distance(OUT.features, TAUGHT.features, ROWS),
+    FeatureBalance("mask"): feature_balance(OUT.features, DATA.targets, ALL, MASK),
+    FeatureBalance("mask", "is_old"): feature_balance(OUT.features, DATA.targets, ROWS, MASK),
     FeatureAngle("teacher"): feature_angle(OUT.features, TAUGHT.features, ALL),
     FedMax(): fedmax(OUT.features, ALL),
     Proximal("anchor"): proximal(PARAMETERS, OLD),
@@ -87,7 +92,7 @@ def test_equal_losses_are_equal_values():
 
 
 def test_without_training_nothing_is_measured():
-    value, buffers = compute(ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), False))
+    value, buffers = compute(ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), "none"))
     used = forward(NETWORK, PARAMETERS, BUFFERS, DATA.inputs, Mode())
     assert float(value) == pytest.approx(float(cross_entropy(used.logits, DATA.targets, ALL)))
     assert buffers == BUFFERS

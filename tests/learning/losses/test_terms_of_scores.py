@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from learning.losses.balance import feature_balance  # noqa: E402
 from learning.losses.binary import binary_cross_entropy, one_hot_with_old  # noqa: E402
 from learning.losses.cross_entropy import cross_entropy  # noqa: E402
 from learning.losses.distillation import distillation, divergence  # noqa: E402
@@ -90,6 +91,18 @@ FORMS = {
     "feature angle": (
         lambda take, w: feature_angle(take(LOGITS), take(LABELS), w),
         lambda k, n: slow.mean(1 - slow.cosine(LOGITS[k, i], LABELS[k, i]) for i in range(n)),
+    ),
+    "divergence, student first, on known classes": (
+        lambda take, w: divergence(
+            take(LOGITS), take(TEACHER), w, 1.0, take(MASKS), direction="student_first"
+        ),
+        lambda k, n: slow.divergence(LOGITS[k, :n], TEACHER[k, :n], 1.0, members(MASKS[k])),
+    ),
+    "feature balance": (
+        lambda take, w: feature_balance(
+            take(LOGITS), take(TARGETS), w, take(np.stack([scope(k) for k in range(AGENTS)]))
+        ),
+        lambda k, n: slow.feature_balance(LOGITS[k, :n], TARGETS[k, :n], members(scope(k))),
     ),
     "binary cross-entropy": (
         lambda take, w: binary_cross_entropy(take(LOGITS), take(LABELS), w, take(FACTOR)),
