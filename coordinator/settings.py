@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,12 +128,13 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
     }
 
 
-def _toml_value(value: bool | int | float | str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{value}"'
-    return repr(value)
+def _toml_value(value: Any) -> str:  # noqa: ANN401 - whatever a method's settings hold
+    """Return TOML, which writes texts, numbers, truths and lists of them as JSON does."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_toml_value(v)}" for name, v in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 _TEMPLATE = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from simulator.metrics.headline import METRICS
@@ -39,7 +40,7 @@ def summary_table(results: RunResults) -> Table:
     table.add_column("", no_wrap=True)
     table.add_column("this run", justify="right", no_wrap=True)
     for curve in results.scenario.published:
-        table.add_column(curve.label, justify="right")
+        table.add_column(escape(curve.label), justify="right")
     for name in SHOWN:
         if name in results.summary:
             printed = [_published(curve, name) for curve in results.scenario.published]

@@ -30,6 +30,12 @@ def test_what_init_writes_is_what_is_read(tmp_path: Path) -> None:
     assert load(tmp_path) == SETTINGS
 
 
+def test_lists_quotes_and_tables_in_a_methods_settings_are_read_back(tmp_path: Path) -> None:
+    values = {"milestones": (10, 15), "note": 'a "quoted" word', "nested": {"on": True, "k": 0.5}}
+    write_new(tmp_path, SETTINGS.model_copy(update={"method": MethodSettings(settings=values)}))
+    assert load(tmp_path).method.settings == {**values, "milestones": [10, 15]}
+
+
 @pytest.mark.parametrize(("text", "quorum"), [("1", 1), ("1.0", 1.0), ("3", 3), ("0.25", 0.25)])
 def test_a_quorum_of_reports_is_a_number_or_a_share(
     tmp_path: Path, text: str, quorum: float

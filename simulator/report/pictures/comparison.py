@@ -72,5 +72,5 @@ def _draw_against_bytes(axes: Axes, contenders: Sequence[Contender]) -> None:
         logarithmic(axes, "x")
         unit += ", logarithmic"
     dress(axes, "Accuracy against bytes, a mark per stage")
-    axes.set_xlabel(f"payload of the fleet since the beginning, {unit}")
+    axes.set_xlabel(f"payload of the fleet so far, {unit}")
     percent_axis(axes, [value for _, accuracy in curves for value in accuracy])

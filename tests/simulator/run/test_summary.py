@@ -45,3 +45,8 @@ def test_published_numbers_stand_beside_those_that_they_are_compared_with():
 
 def test_every_number_that_is_shown_exists():
     assert set(SHOWN) <= set(METRICS)
+
+
+def test_a_label_with_brackets_is_shown_as_it_is():
+    paper = PublishedCurve(label="FedHAF [20 %]", average=49.39)
+    assert any("FedHAF [20 %]" in row for row in rows(results((paper,))))
