@@ -68,6 +68,18 @@ def build_frozen(
     return _joined(model, tail, width if matrix is None else matrix.shape[1], domains)
 
 
+def plain_frozen(backbone: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> bytes:
+    """Return an imported backbone whose output is named `features`, and nothing after it.
+
+    For networks that are trained on its features: equal backbones give equal bytes.
+    """
+    model = clean(read_model(backbone, domains))
+    width = output_width(model)
+    tail = GraphBuilder("map/")
+    tail.add("Identity", model.graph.output[0].name, output=FEATURES)
+    return _joined(model, tail, width, domains)
+
+
 class _Tail(GraphBuilder):
     """The nodes after the backbone."""
 

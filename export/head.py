@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,41 @@ DEFAULT_LOGIT_SCALE = 10.0
 """Ridge scores are nearly flat under a plain softmax; ten spreads them."""
 
 
+class Head(Protocol):
+    """What makes scores of features: as an ONNX file, and by a computation that shares no code."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of scores and of features, (C, M)."""
+
+    def file(self, logit_scale: float) -> bytes:
+        """Return `head.onnx`: input `features`, outputs `scores` and `probabilities`."""
+
+    def expected(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the scores (N, C) of features (N, M), computed in float64 with NumPy."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsHead:
+    """A row of weights for each class: scores = h W^T."""
+
+    weights: npt.NDArray[Any]
+    """W (C, M), as solved."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return self.weights.shape
+
+    def file(self, logit_scale: float) -> bytes:
+        """Return `build_head` of the weights."""
+        return build_head(self.weights, logit_scale)
+
+    def expected(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return h W^T in float64."""
+        return np.asarray(features.astype(np.float64) @ self.weights.astype(np.float64).T)
+
+
 def build_head(weights: npt.NDArray[Any], logit_scale: float = DEFAULT_LOGIT_SCALE) -> bytes:
     """Return the ONNX model of a linear head; equal weights give equal bytes.
 
@@ -26,14 +62,22 @@ def build_head(weights: npt.NDArray[Any], logit_scale: float = DEFAULT_LOGIT_SCA
     Raises `ModelFileError` for a wrong shape, NaN, infinity or a scale that is not positive.
     """
     stored = _checked(weights)
-    if not (math.isfinite(logit_scale) and logit_scale > 0):
-        raise ModelFileError(f"logit_scale: {logit_scale!r} is not allowed; give a number above 0")
-    classes, width = stored.shape
     builder = GraphBuilder()
     matrix = builder.constant("weights", stored, np.float32)
-    scores = builder.add("Gemm", FEATURES, matrix, output=SCORES, transB=1)
+    builder.add("Gemm", FEATURES, matrix, output=SCORES, transB=1)
+    classes, width = stored.shape
+    return finish_head(builder, classes, width, logit_scale)
+
+
+def finish_head(builder: GraphBuilder, classes: int, width: int, logit_scale: float) -> bytes:
+    """Return the head's file of a graph that makes `scores` (N, C) of `features` (N, width).
+
+    Adds `probabilities`; raises `ModelFileError` for a scale that is not positive.
+    """
+    if not (math.isfinite(logit_scale) and logit_scale > 0):
+        raise ModelFileError(f"logit_scale: {logit_scale!r} is not allowed; give a number above 0")
     scale = builder.constant("logit_scale", [logit_scale], np.float32)
-    builder.add("Softmax", builder.add("Mul", scores, scale), output=PROBABILITIES, axis=1)
+    builder.add("Softmax", builder.add("Mul", SCORES, scale), output=PROBABILITIES, axis=1)
     return builder.model(
         [float_value(FEATURES, BATCH, width)],
         [float_value(SCORES, BATCH, classes), float_value(PROBABILITIES, BATCH, classes)],

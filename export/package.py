@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ import numpy.typing as npt
 from export.errors import ModelFileError, ParityError
 from export.golden import Golden, frozen_features, read_golden, write_golden_scores
 from export.graph import output_width
-from export.head import DEFAULT_LOGIT_SCALE, build_head, head_scores
+from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import FileReference, Manifest, Parity, Preprocessing
+from schemas.models import FileReference, Manifest, Preprocessing
 from schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
@@ -34,6 +34,19 @@ class Lineage:
 
 
 @dataclass(frozen=True)
+class ModelFacts:
+    """What a manifest says of a version, and where it stands in the ledger."""
+
+    version: int
+    method: str
+    class_names: tuple[ClassName, ...]
+    """In the order of the scores."""
+    ledger_index: int
+    created_ns: int
+    logit_scale: float = DEFAULT_LOGIT_SCALE
+
+
+@dataclass(frozen=True)
 class SolvedHead:
     """A solved head: weights (C, M), one row per class name, and where it stands in the ledger."""
 
@@ -45,6 +58,18 @@ class SolvedHead:
     created_ns: int
     logit_scale: float = DEFAULT_LOGIT_SCALE
 
+    @property
+    def facts(self) -> ModelFacts:
+        """Everything but the weights."""
+        return ModelFacts(
+            version=self.version,
+            method=self.method,
+            class_names=self.class_names,
+            ledger_index=self.ledger_index,
+            created_ns=self.created_ns,
+            logit_scale=self.logit_scale,
+        )
+
 
 @dataclass(frozen=True)
 class ExportRules:
@@ -52,6 +77,20 @@ class ExportRules:
 
     parity_tolerance: float = DEFAULT_TOLERANCE
     device_tolerance: float = DEFAULT_DEVICE_TOLERANCE
+    relative: bool = False
+    """Whether they grow with the largest golden score, where that is above 1: a network's scores
+    have no scale of their own."""
+
+    def for_scores(self, scores: npt.NDArray[np.float32]) -> ExportRules:
+        """Return the limits of a model with these golden scores."""
+        if not self.relative:
+            return self
+        largest = max(1.0, float(np.abs(scores).max()))
+        return replace(
+            self,
+            parity_tolerance=self.parity_tolerance * largest,
+            device_tolerance=self.device_tolerance * largest,
+        )
 
 
 DEFAULT_RULES = ExportRules()
@@ -71,35 +110,66 @@ def export_model(
     rules: ExportRules = DEFAULT_RULES,
     extra_features: npt.NDArray[np.float32] | None = None,
 ) -> ExportedModel:
+    """Return the model of a solved head; `pack_model` says the rest."""
+    return pack_model(lineage, solved.facts, RowsHead(solved.weights), rules, extra_features)
+
+
+def pack_model(
+    lineage: Lineage,
+    facts: ModelFacts,
+    head: Head,
+    rules: ExportRules = DEFAULT_RULES,
+    extra_features: npt.NDArray[np.float32] | None = None,
+) -> ExportedModel:
     """Return the exported model; equal arguments give equal bytes on the same runtime.
 
     Parity is measured on the golden batch, through the frozen model, and on `extra_features`
     (N, M) where given. Raises `ModelFileError` if head, names and frozen model do not fit together
     and `ParityError` if the pair strays from the coordinator's prediction.
     """
-    _check_fit(lineage, solved)
+    width = _check_fit(lineage, facts, head)
     golden = read_golden(lineage.golden)
-    head = build_head(solved.weights, solved.logit_scale)
+    file = head.file(facts.logit_scale)
     features = _features(lineage, golden)
-    scores = head_scores(head, golden.features)
-    _self_test(head_scores(head, features), scores, rules.device_tolerance)
+    scores = head_scores(file, golden.features)
+    limits = rules.for_scores(scores)
+    _self_test(head_scores(file, features), scores, limits.device_tolerance)
     if extra_features is not None:
         features = np.concatenate([features, extra_features])
-    parity = measure_parity(head, solved.weights, features)
-    require_parity(parity, rules.parity_tolerance)
-    files = (lineage.frozen, head, lineage.golden, write_golden_scores(scores))
-    manifest = _manifest(lineage, solved, files, parity, rules)
+    parity = measure_parity(file, head, features)
+    require_parity(parity, limits.parity_tolerance)
+    files = (lineage.frozen, file, lineage.golden, write_golden_scores(scores))
+    frozen, scored, batch, answers = (FileReference.of(data) for data in files)
+    manifest = Manifest(
+        version=facts.version,
+        method=facts.method,
+        lineage=frozen.digest,
+        frozen=frozen,
+        head=scored,
+        golden=batch,
+        golden_scores=answers,
+        class_names=facts.class_names,
+        feature_width=width,
+        logit_scale=facts.logit_scale,
+        preprocessing=lineage.preprocessing,
+        parity=parity,
+        tolerance=limits.device_tolerance,
+        ledger_index=facts.ledger_index,
+        created_ns=facts.created_ns,
+    )
     return ExportedModel(manifest, {Digest.of(data): data for data in files})
 
 
-def _check_fit(lineage: Lineage, solved: SolvedHead) -> None:
+def _check_fit(lineage: Lineage, facts: ModelFacts, head: Head) -> int:
+    """Return the number of features; raise `ModelFileError` if the head takes others."""
     width = output_width(check(lineage.frozen, lineage.domains))
-    expected = (len(solved.class_names), width)
-    if solved.weights.shape != expected:
+    expected = (len(facts.class_names), width)
+    if head.shape != expected:
         raise ModelFileError(
-            f"weights: shape {solved.weights.shape} for {expected[0]} class names and {width} "
+            f"weights: shape {head.shape} for {expected[0]} class names and {width} "
             f"features of the frozen model; give {expected}"
         )
+    return width
 
 
 def _features(lineage: Lineage, golden: Golden) -> npt.NDArray[np.float32]:
@@ -117,30 +187,3 @@ def _self_test(
             f"golden scores: the pair strays by {difference:.3g} from them, more than "
             f"{tolerance:.3g}; make the golden batch again from this frozen model"
         )
-
-
-def _manifest(
-    lineage: Lineage,
-    solved: SolvedHead,
-    files: tuple[bytes, bytes, bytes, bytes],
-    parity: Parity,
-    rules: ExportRules,
-) -> Manifest:
-    frozen, head, golden, scores = (FileReference.of(data) for data in files)
-    return Manifest(
-        version=solved.version,
-        method=solved.method,
-        lineage=frozen.digest,
-        frozen=frozen,
-        head=head,
-        golden=golden,
-        golden_scores=scores,
-        class_names=solved.class_names,
-        feature_width=solved.weights.shape[1],
-        logit_scale=solved.logit_scale,
-        preprocessing=lineage.preprocessing,
-        parity=parity,
-        tolerance=rules.device_tolerance,
-        ledger_index=solved.ledger_index,
-        created_ns=solved.created_ns,
-    )

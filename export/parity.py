@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from export.errors import ParityError
-from export.head import head_scores
+from export.head import Head, head_scores
 from export.runtime import describe_runtime
 from schemas.models import Parity
 
@@ -16,15 +14,13 @@ DEFAULT_TOLERANCE = 1e-3
 """Ridge scores lie around 0 to 1; float32 sums of 5,000 terms differ by some 1e-5."""
 
 
-def measure_parity(
-    head: bytes, weights: npt.NDArray[Any], features: npt.NDArray[np.float32]
-) -> Parity:
-    """Compare the head's scores with h W^T in float64 on `features` (N, M), N at least 1.
+def measure_parity(file: bytes, head: Head, features: npt.NDArray[np.float32]) -> Parity:
+    """Compare the scores of a head's file with those that the head expects, in float64.
 
-    `weights` (C, M) are the coordinator's own, as solved.
+    `features` are (N, M), N at least 1.
     """
-    scores = head_scores(head, features)
-    expected = features.astype(np.float64) @ weights.astype(np.float64).T
+    scores = head_scores(file, features)
+    expected = head.expected(features)
     same = scores.argmax(axis=1) == expected.argmax(axis=1)
     return Parity(
         max_absolute_difference=float(np.abs(scores - expected).max()),

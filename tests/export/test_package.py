@@ -14,7 +14,7 @@ from export.backbone import import_backbone
 from export.errors import ModelFileError, ParityError
 from export.frozen import build_frozen
 from export.golden import build_golden, read_golden
-from export.head import build_head
+from export.head import RowsHead, build_head
 from export.package import ExportRules, Lineage, SolvedHead, export_model
 from export.parity import measure_parity, require_parity
 from export.scaling_backbone import scaling_backbone
@@ -93,7 +93,7 @@ def test_parity_is_the_largest_difference_and_the_share_of_equal_winners() -> No
     weights = np.array([[1.0, 0.0], [0.0, 1.0]])
     swapped = build_head(np.array([[1.0, 0.0], [0.0, 3.0]]))
     features = np.array([[4, 1], [3, 2], [1, 4], [5, 0]], np.float32)
-    parity = measure_parity(swapped, weights, features)
+    parity = measure_parity(swapped, RowsHead(weights), features)
     assert parity.max_absolute_difference == 8.0
     assert parity.agreement == 0.75
     assert parity.samples == 4
