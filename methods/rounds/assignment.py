@@ -24,19 +24,27 @@ extra file with what came of it."""
 
 
 class RoundsAssignment(Message):
-    """Settings, and the shape of the pictures; the same for all devices."""
+    """Settings, and the shape of one sample; the same for all devices."""
 
     kind: ClassVar[str] = "rounds-assignment"
     settings: RoundsSettings
-    input_shape: tuple[int, int, int] = Field(min_length=3, max_length=3)
-    """Channels, height and width of a picture."""
+    input_shape: tuple[int, ...] = Field(min_length=1, max_length=3)
+    """Channels, height and width of a picture; or the number of a frozen backbone's features."""
 
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
+        settings, shape = self.settings, self.input_shape
         try:
-            build_network(self.settings.network, self.input_shape, self.settings.head)
+            build_network(settings.network, shape, settings.head)
         except LearningError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(
+                f"settings.network: {settings.network!r} cannot take {_seen(shape)}: {error}"
+            ) from error
+        if len(shape) == 1 and (settings.pad or settings.flip):
+            raise ValueError(
+                f"settings: pad and flip change pictures, and this network sees {_seen(shape)}; "
+                "leave them out"
+            )
         return self
 
     @property
@@ -58,6 +66,12 @@ class RoundsAssignment(Message):
     def closing_phases(self) -> tuple[str, ...]:
         """Phases after a stage's rounds."""
         return (FISHER,) if self.settings.ewc > 0 else ()
+
+
+def _seen(shape: tuple[int, ...]) -> str:
+    if len(shape) == 1:
+        return f"the {shape[0]} features of a frozen backbone"
+    return f"pictures of shape {shape}"
 
 
 def read_assignment(body: Mapping[str, Any]) -> RoundsAssignment:

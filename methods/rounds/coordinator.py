@@ -24,7 +24,7 @@ from schemas.values import ClassName
 __all__ = ["assign", "check", "combine", "first_weights", "network_of", "read_assignment"]
 
 
-def assign(settings: Mapping[str, Any], input_shape: tuple[int, int, int]) -> RoundsAssignment:
+def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> RoundsAssignment:
     """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong."""
     return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
 

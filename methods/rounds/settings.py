@@ -76,7 +76,7 @@ class RoundsSettings(LossSettings):
     preset: Preset = "fedavg"
     network: str = "mlp"
     """A name of `learning.networks`."""
-    head: Literal["linear", "cosine"] = "linear"
+    head: Literal["linear", "cosine", "hidden"] = "linear"
     seed: int = Field(default=1, ge=0, lt=2**31)
     """Of the first weights and of new rows of the head."""
 

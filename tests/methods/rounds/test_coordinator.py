@@ -219,3 +219,19 @@ def test_what_is_given_beside_a_preset_wins() -> None:
     assert assignment(preset="fedprox", proximal=3.0).settings.proximal == 3.0
     again = coordinator.read_assignment(assignment(preset="icarl").model_dump(mode="json"))
     assert again == assignment(preset="icarl")
+
+
+def test_a_network_is_made_for_features_too() -> None:
+    of = coordinator.assign({"network": "fam", "head": "hidden"}, (20,))
+    arrays, _ = decode_weights(coordinator.first_weights(of), of.network)
+    assert arrays["linear0.weight"].shape == (512, 20)
+    assert coordinator.read_assignment(of.model_dump(mode="json")) == of
+
+
+def test_settings_of_pictures_are_refused_for_features_and_the_other_way_round() -> None:
+    with pytest.raises(MethodError, match="'resnet18' cannot take the 20 features of a frozen"):
+        coordinator.assign({"network": "resnet18"}, (20,))
+    with pytest.raises(MethodError, match="'fam' cannot take pictures of shape"):
+        coordinator.assign({"network": "fam"}, (1, 8, 8))
+    with pytest.raises(MethodError, match="pad and flip change pictures"):
+        coordinator.assign({"network": "mlp", "flip": True}, (20,))
