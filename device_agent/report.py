@@ -28,6 +28,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
     if status.training:
         yield f"training     {status.training}"
+    if status.policy:
+        yield f"policy       {status.policy}"
     yield f"detection    {status.detection}"
     if status.waiting_classes:
         yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"

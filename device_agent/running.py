@@ -100,6 +100,7 @@ def rules_of(home: AgentHome) -> Rules:
         scan_seconds=home.settings.data.scan_seconds,
         evaluates=home.evaluation_folder is not None,
         detection=detection_of(home.settings.detection),
+        publish_features=home.settings.policy.publish_features,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from device_agent.core.policy import refusal
 from device_agent.core.state import State
 from methods.registry import can_learn
 from schemas.message import Strict
@@ -47,6 +48,8 @@ class Status(Strict):
     training: str = ""
     """What is trained, what was answered last, or what keeps this device from it; empty in a fleet
     that trains no network."""
+    policy: str = ""
+    """Why this device gives nothing for what the fleet asks; empty where it does."""
     detection: str = "off"
     """The last batch of new images that was measured, and what it was compared with."""
     problems: tuple[str, ...] = Field(max_length=REMEMBERED)
@@ -112,6 +115,12 @@ def describe_training(state: State) -> str:
     if training.retry.count:
         return f"failed {training.retry.count} times, will be tried again; {before}"
     return f"waits for a round; {before}"
+
+
+def describe_policy(state: State) -> str:
+    """Say what the owner's policy refuses the fleet; empty where that is nothing."""
+    assignment = state.records.assignment
+    return refusal(state.rules, assignment.method) if assignment is not None else ""
 
 
 def describe_detection(state: State) -> str:

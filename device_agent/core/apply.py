@@ -77,7 +77,7 @@ def _part_withdrawn(state: Records, change: changes.PartWithdrawn) -> None:
 def _nothing_written(state: Records, change: changes.NothingWritten) -> None:
     state.nothing.add(change.stage)
     letter = LetterKey("nothing", PartKey(stage=change.stage, part=0))
-    _post(state, letter, Letter(0, Nothing(stage=change.stage)))
+    _post(state, letter, Letter(0, Nothing(stage=change.stage, reason=change.reason)))
 
 
 def _answer_written(state: Records, change: changes.AnswerWritten) -> None:

@@ -84,9 +84,11 @@ class PartWithdrawn:
 
 @dataclass(frozen=True)
 class NothingWritten:
-    """The device has no data for a stage."""
+    """The device has no data for a stage, or its policy lets nothing leave."""
 
     stage: int
+    reason: str = ""
+    """What the policy says; empty where there is no data."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from device_agent.core.changes import (
     PartWritten,
 )
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.policy import refusal
 from device_agent.core.records import ImageToCount, Job, LetterKey, Scanning, Work
 from device_agent.core.requests import ComputePart
 from device_agent.core.scanning import counted_images
@@ -43,7 +44,12 @@ def work_due(state: State, now: float) -> Decision:
     if foreign:
         return foreign
     assignment = state.records.assignment
-    if assignment is None or not _can_count(state, assignment):
+    if assignment is None:
+        return NOTHING_TO_DO
+    refused = refusal(state.rules, assignment.method)
+    if refused:
+        return _refuse(state, assignment, refused) or change(replace(work, settled=True))
+    if not _can_count(state, assignment):
         return NOTHING_TO_DO
     return (
         _repeat_a_part(state, assignment)
@@ -51,6 +57,13 @@ def work_due(state: State, now: float) -> Decision:
         or _say_nothing(state, assignment)
         or change(replace(work, settled=True))
     )
+
+
+def _refuse(state: State, assignment: Assignment, reason: str) -> Decision:
+    """Say once for a stage that its method asks for what may not leave this device."""
+    if assignment.frozen is None or assignment.stage in state.records.nothing:
+        return NOTHING_TO_DO
+    return change(NothingWritten(assignment.stage, reason))
 
 
 def _can_count(state: State, assignment: Assignment) -> bool:

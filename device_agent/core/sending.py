@@ -9,6 +9,7 @@ from itertools import islice
 from device_agent.core import inputs
 from device_agent.core.changes import LetterAccepted, LetterRefused
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, change, tried
+from device_agent.core.policy import may_send
 from device_agent.core.presence import merge_held
 from device_agent.core.records import Letter, LetterKey, Presence, Sending, Try
 from device_agent.core.requests import SendLetter
@@ -101,11 +102,11 @@ def _sendable(state: State) -> Iterator[tuple[LetterKey, Letter]]:
     if withdrawals:
         yield from withdrawals
         return
-    yield from ((key, item) for key, item in outbox.items() if _is_expected(state, item))
+    yield from ((key, item) for key, item in outbox.items() if _may_go(state, item))
 
 
-def _is_expected(state: State, letter: Letter) -> bool:
-    """Whether the coordinator can take a letter now.
+def _may_go(state: State, letter: Letter) -> bool:
+    """Whether the coordinator can take a letter now, and this device's policy lets it go.
 
     What belongs to another frozen model, or to a stage that a restored ledger has not opened yet,
     would be refused for good; it waits.
@@ -115,7 +116,9 @@ def _is_expected(state: State, letter: Letter) -> bool:
         return False
     if isinstance(letter.body, Contribution):
         return (
-            letter.body.lineage == assignment.lineage and letter.body.key.stage <= assignment.stage
+            letter.body.lineage == assignment.lineage
+            and letter.body.key.stage <= assignment.stage
+            and may_send(state.rules, letter.body)
         )
     return True
 

@@ -23,6 +23,8 @@ The rules, in the order of their modules:
   contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
   their letters wait in case it returns.
+- **Policy** (`policy`). What the owner does not let leave this device is neither computed nor
+  sent; the device says once per stage, or round, that it gives nothing, and why.
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
 - **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are

@@ -53,6 +53,8 @@ class Rules:
     """None where new images are not measured."""
     measured_at_once: int = 200
     """Of more new images than these a sample is measured."""
+    publish_features: bool = False
+    """Whether features of single images may leave this device."""
 
 
 @dataclass(frozen=True)

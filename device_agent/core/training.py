@@ -13,6 +13,7 @@ from dataclasses import replace
 from device_agent.core import inputs
 from device_agent.core.changes import AnswerLost, AnswerWritten, ImagesUnusable, RoundDeclined
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.policy import refusal
 from device_agent.core.records import ImageToCount, Training, TrainingJob
 from device_agent.core.requests import Train
 from device_agent.core.state import State
@@ -35,10 +36,15 @@ def training_due(state: State, now: float) -> Decision:
     if lost is not None:
         return change(AnswerLost(lost))
     order = assignment.round
-    if order is None or order.number in state.records.answered or not _is_ready(state, assignment):
+    if order is None or order.number in state.records.answered:
+        return NOTHING_TO_DO
+    refused = refusal(state.rules, assignment.method)
+    if refused:
+        return change(RoundDeclined(assignment.stage, order.number, refused))
+    if not _is_ready(state, assignment):
         return NOTHING_TO_DO
     images = _images(state, order)
-    if not images:
+    if not images and not _remembers_features(state, assignment):
         return change(RoundDeclined(assignment.stage, order.number))
     job = _job(assignment, order)
     begun = Training(job, training.retry)
@@ -96,6 +102,11 @@ def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> D
     if event.hopeless or retry.count >= MOST_TRIES:
         return change(Training(), told, RoundDeclined(key.stage, key.part, event.reason[:500]))
     return change(Training(retry=retry), told)
+
+
+def _remembers_features(state: State, assignment: Assignment) -> bool:
+    """Whether the method may have something to train on, though no image is here."""
+    return assignment.backbone is not None and state.records.memory is not None
 
 
 def _is_ready(state: State, assignment: Assignment) -> bool:

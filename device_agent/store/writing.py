@@ -100,7 +100,7 @@ def _part_withdrawn(db: Database, change: changes.PartWithdrawn) -> None:
 def _nothing_written(db: Database, change: changes.NothingWritten) -> None:
     db.execute("INSERT OR REPLACE INTO empty_stage (stage) VALUES (?)", [change.stage])
     letter = LetterKey("nothing", PartKey(stage=change.stage, part=0))
-    _post(db, letter, 0, Nothing(stage=change.stage), None)
+    _post(db, letter, 0, Nothing(stage=change.stage, reason=change.reason), None)
 
 
 def _answer_written(db: Database, change: changes.AnswerWritten) -> None:

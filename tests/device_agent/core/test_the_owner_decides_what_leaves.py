@@ -1,0 +1,144 @@
+"""A method that has features sent gets none from a device whose owner forbids it, and no wait."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from device_agent.core import inputs, policy, requests
+from device_agent.core.policy import may_send, refusal
+from device_agent.core.state import Rules
+from device_agent.status import describe_policy, is_settled
+from methods.registry import card
+from schemas.contributions import Contribution, Nothing
+from tests.device_agent import making
+from tests.device_agent.core.driving import Driven
+
+FORBIDDEN, ALLOWED = Rules(), Rules(publish_features=True)
+
+
+@pytest.fixture(autouse=True)
+def methods_send_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the methods of the assignments be such that features of single images are sent."""
+    of_features = replace(card("stsa"), payload_kinds=("features",))
+    monkeypatch.setattr(policy, "card", lambda name: of_features)
+
+
+@pytest.fixture
+def ready(agent: Driven) -> Driven:
+    """An agent that is connected and assigned, with two images, and forbids features."""
+    agent.put(one="cat/1", two="dog/2")
+    agent.connect()
+    agent.assign("cat", "dog")
+    return agent
+
+
+def allow(agent: Driven, *, publish: bool) -> None:
+    """Change the owner's mind, and start the agent again."""
+    agent.rules = Rules(publish_features=publish)
+    agent.kill()
+    agent.connect()
+    agent.give(inputs.FetchFinished(making.digest("frozen")))
+    agent.scan()
+
+
+def compute(agent: Driven) -> None:
+    job = agent.job()
+    assert job is not None
+    agent.give(
+        inputs.PartComputed(
+            job=job,
+            payload=making.digest("payload"),
+            payload_bytes=7,
+            payload_kind="features",
+            used=frozenset(image.digest for image in agent.state.work.images),
+            samples={image.class_name: 1 for image in agent.state.work.images},
+            attached=b"payload",
+        )
+    )
+
+
+def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> None:
+    (said,) = ready.letters()
+    assert isinstance(said, Nothing)
+    assert said.stage == 1
+    assert said.reason.startswith(
+        "policy.publish_features = false: this device does not publish features; "
+    )
+    assert "'stsa'" in said.reason
+    ready.receipt_for_nothing()
+    ready.scan()
+    ready.wait(100.0)
+    assert ready.letters() == []
+    assert ready.take(requests.ComputePart) == []
+    assert is_settled(ready.state)
+    assert describe_policy(ready.state) == said.reason
+
+
+def test_it_is_said_before_the_folder_was_looked_at_or_a_file_came(agent: Driven) -> None:
+    agent.connect()
+    agent.give(inputs.Assigned(making.COORDINATOR, making.assignment("cat")))
+    (said,) = agent.letters()
+    assert isinstance(said, Nothing)
+
+
+def test_the_next_stage_is_told_again(ready: Driven) -> None:
+    ready.letters()
+    ready.assign("cat", "dog", "owl", action=2, stage=2)
+    assert [body.stage for body in ready.letters() if isinstance(body, Nothing)] == [2]
+
+
+def test_a_device_whose_owner_allows_it_and_starts_it_again_takes_part(ready: Driven) -> None:
+    ready.letters()
+    ready.receipt_for_nothing()
+    allow(ready, publish=True)
+    assert describe_policy(ready.state) == ""
+    compute(ready)
+    (sent,) = ready.letters()
+    assert isinstance(sent, Contribution)
+
+
+def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) -> None:
+    agent = Driven(tmp_path / "agent.db", publish_features=True)
+    agent.put(one="cat/1")
+    agent.connect()
+    agent.assign("cat")
+    compute(agent)
+    agent.letters()
+    allow(agent, publish=False)
+    agent.wait(100.0)
+    assert {type(body) for body in agent.letters()} == {Nothing}
+    allow(agent, publish=True)
+    assert Contribution in {type(body) for body in agent.letters()}
+
+
+def test_an_order_of_a_round_is_declined_with_the_reason(agent: Driven) -> None:
+    agent.connect()
+    agent.put(one="cat/1", two="dog/2")
+    agent.order(3)
+    (said,) = agent.letters()
+    assert isinstance(said, Nothing)
+    assert (said.round, said.reason) == (3, refusal(FORBIDDEN, "rounds"))
+    assert agent.take(requests.Train) == []
+
+
+def test_other_payloads_are_nobodys_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for method in ("stsa", "rounds", "a method that is not known here"):
+        assert refusal(FORBIDDEN, method) == ""
+
+
+def test_only_features_are_held_back() -> None:
+    body = Contribution(
+        key=making.part_key(),
+        revision=0,
+        payload_kind="features",
+        method="stsa",
+        lineage=making.digest("frozen"),
+        payload=making.digest("payload"),
+        payload_bytes=7,
+        samples={"cat": 1},
+    )
+    assert not may_send(FORBIDDEN, body)
+    assert may_send(ALLOWED, body)
+    assert may_send(FORBIDDEN, body.model_copy(update={"payload_kind": "statistics"}))
