@@ -9,7 +9,7 @@ import numpy as np
 
 from methods.registry import load_training_coordinator
 from simulator.engines.interface import Prepared
-from simulator.virtual.pictures import SizedPictures
+from simulator.engines.sight import sight_of
 from simulator.virtual.training import torch_device
 
 _BATCH = 512
@@ -20,7 +20,7 @@ class NetworkMeter:
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
-        self._pictures = SizedPictures(prepared.split.test, prepared.preprocessing)
+        self._sight = sight_of(prepared)
 
     def accuracy(
         self, method: str, settings: Mapping[str, Any], weights: bytes, seen: tuple[int, ...]
@@ -30,20 +30,19 @@ class NetworkMeter:
 
         from learning.networks.conversion import to_tensors  # noqa: PLC0415
         from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
-        from learning.networks.pictures import Pictures  # noqa: PLC0415
 
-        prepared, spec = self._prepared, self._prepared.preprocessing
+        prepared = self._prepared
         half = load_training_coordinator(method)
         network, arrays, names = half.network_of(half.read_assignment(settings), weights)
         device, labels = torch_device(prepared.scenario.engine.device), prepared.split.test.labels
         asked = np.flatnonzero(np.isin(labels, seen)).astype(np.int64)
-        infer = Inference(_BATCH, Pictures(spec.mean, spec.deviation))
+        infer = Inference(_BATCH, self._sight.pictures())
         parameters, buffers = to_tensors(arrays, device)
         right = 0
         label_of_row = np.array([prepared.plan.class_names.index(name) for name in names])
         for start in range(0, len(asked), _BATCH):
             chunk = asked[start : start + _BATCH]
-            inputs = torch.from_numpy(self._pictures(chunk)).to(device)
+            inputs = torch.from_numpy(self._sight.test(chunk)).to(device)
             rows = infer(network, parameters, buffers, inputs).logits.argmax(dim=1).cpu().numpy()
             right += int((label_of_row[rows] == labels[chunk]).sum())
         return right / len(asked)

@@ -11,8 +11,10 @@ from coordinator.core.rules import RoundRules
 from coordinator.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
 from schemas.models import Preprocessing
+from simulator.backbones.backbone import Backbone
+from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of
+from simulator.scenario.trainer import trainer_of, trains_on_features
 
 _PHASES = 2
 """The most that a round has."""
@@ -56,7 +58,16 @@ def rounds_seconds(scenario: Scenario) -> float:
     return most * (rules.deadline_seconds + _PAUSE_SECONDS)
 
 
-def network_of(home: Path, preprocessing: Preprocessing) -> NetworkImported:
+def backbone_of(prepared: Prepared) -> Backbone | None:
+    """Return the frozen network that the fleet's one is trained on; None where it sees pictures."""
+    if not trains_on_features(prepared.scenario):
+        return None
+    return Backbone(prepared.backbone_name, prepared.backbone, prepared.preprocessing)
+
+
+def network_of(
+    home: Path, preprocessing: Preprocessing, backbone: Backbone | None = None
+) -> NetworkImported:
     """Make the first weights and store them; the command that imports them is still to be given.
 
     Raises what `prepare_network` raises.
@@ -64,4 +75,8 @@ def network_of(home: Path, preprocessing: Preprocessing) -> NetworkImported:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "network.json")
         file.write_text(preprocessing.model_dump_json(), encoding="utf-8")
-        return prepare_network(home, file)
+        if backbone is None:
+            return prepare_network(home, file)
+        frozen = Path(scratch, f"{backbone.name}.onnx")
+        frozen.write_bytes(backbone.data)
+        return prepare_network(home, file, frozen)

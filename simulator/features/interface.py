@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,16 @@ class FrozenModel:
 
     data: bytes
     """`frozen.onnx`: preprocessed images in, features h out."""
-    kind: MapKind
+    kind: MapKind | Literal["backbone"]
+    """What follows the backbone; `backbone`: nothing, h are its features f as they are."""
     matrix: NDArray[Any] | None
     """R (d x M), as `export.frozen.build_frozen` takes it."""
     feature_bits: int
+
+
+def own_features(data: bytes) -> FrozenModel:
+    """Return the frozen model of a network that is trained on a backbone's own features."""
+    return FrozenModel(data, "backbone", None, 0)
 
 
 class FrozenFeatures(Protocol):

@@ -24,6 +24,7 @@ class Projection:
 
     def __init__(self, model: FrozenModel) -> None:
         self._integer, self._gaussian = None, None
+        self._quantises = model.kind == "none"
         if model.kind == "integer" and model.matrix is not None:
             self._integer = IntegerProjection(model.matrix, model.feature_bits)
         if model.kind == "gaussian" and model.matrix is not None:
@@ -41,7 +42,7 @@ class Projection:
             return self._integer(quantise_features(features))
         if self._gaussian is not None:
             return self._gaussian(features)
-        return quantise_features(features)
+        return quantise_features(features) if self._quantises else features
 
 
 class GaussianProjection:

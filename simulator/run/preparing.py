@@ -18,7 +18,7 @@ from simulator.plan.fleet_plan import FleetPlan
 from simulator.plan.making import make_plan
 from simulator.run.facts import Material
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of
+from simulator.scenario.trainer import trainer_of, trains_on_pictures
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ class Seed:
     def _bank(self, watch: Watch) -> FeatureBank:
         cache, device = cache_folder("features"), self.scenario.engine.device
         classes = self.plan.seen(len(self.plan.stages))
-        if trainer_of(self.scenario) is None:
+        if not trains_on_pictures(self.scenario):
             return open_bank(self.split, self.backbone, cache, device, watch, classes=classes)
         looks = Looks(self.backbone.preprocessing, device, cache, watch, classes)
         return NetworkBank(self.split, looks)
 
 
 def _network(scenario: Scenario, split: Split) -> Backbone:
-    """Return the frozen network; of one that the fleet trains, only how it sees pictures."""
+    """Return the frozen network; of one that is trained on pictures, only how it sees them."""
     trainer = trainer_of(scenario)
-    if trainer is None:
+    if trainer is None or not trains_on_pictures(scenario):
         return load_backbone(scenario.backbone, split)
     seen = pixels_backbone(split, scenario.backbone.size)
     name = str(trainer.settings.get("network", trainer.method))

@@ -14,7 +14,13 @@ from export.backbone import import_backbone
 from methods.registry import load_coordinator
 from simulator.engines.interface import Engine, Prepared
 from simulator.errors import RunError
-from simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
+from simulator.features.interface import (
+    Floats,
+    FrozenFeatures,
+    FrozenModel,
+    Indices,
+    own_features,
+)
 from simulator.metrics.answers import NO_ANSWER, Answers
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.records import StageRecord
@@ -23,7 +29,7 @@ from simulator.run.folder import SeedFolder
 from simulator.run.model_copy import copy_model
 from simulator.run.pooled import PooledReference
 from simulator.run.progress import Screen
-from simulator.scenario.trainer import trainer_of
+from simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
 RIDGE = "ridge_value"
 """What the settings of methods that solve a ridge regression have."""
@@ -88,7 +94,7 @@ class _Evaluation:
         A frozen model stays the same over all stages, and its features are known.
         """
         scenario = self._prepared.scenario
-        if trainer_of(scenario) is not None and scenario.method.first_stage is None:
+        if trains_on_pictures(scenario) and scenario.method.first_stage is None:
             return ExportedFeatures(model_folder, self._prepared)
         if self._features is None:
             self._open(model_folder)
@@ -98,13 +104,16 @@ class _Evaluation:
     def _open(self, model_folder: Path) -> None:
         """Find the features behind the frozen model that all models of the seed begin with."""
         method, prepared = self._prepared.scenario.method, self._prepared
+        data = (model_folder / read_manifest(model_folder).frozen.digest).read_bytes()
+        if trains_on_features(prepared.scenario):
+            self._features = prepared.features.frozen(own_features(data))
+            return
         width = _ANY_WIDTH
         if prepared.backbone:
             width = import_backbone(prepared.backbone, prepared.preprocessing).feature_width
         half = load_coordinator(method.name)
         assignment = half.assign(method.settings, width)
         tail = half.feature_map(assignment)
-        data = (model_folder / read_manifest(model_folder).frozen.digest).read_bytes()
         model = FrozenModel(data, tail.kind, tail.matrix, tail.feature_bits)
         self._features = prepared.features.frozen(model)
         if prepared.scenario.evaluation.pooled_reference:

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import DetectionSettings
+from methods.training_half import Exemplars
 from schemas.message import Strict
 from schemas.values import ClassName
 from simulator.scenario.checks import (
@@ -154,6 +155,10 @@ class DeviceSettings(Strict):
     """Probability that a device answers late in a stage."""
     straggler_seconds: float = Field(default=600.0, gt=0)
     """Mean delay of a late answer, in seconds of the fleet's clock; delays are exponential."""
+    exemplars: Exemplars = "images"
+    """What devices keep of old classes where a network is trained on features: `images`, that the
+    image of a file is one; `features`, the features themselves (`training.exemplars` of an
+    agent)."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -202,6 +207,9 @@ class MethodSettings(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
     """The method's own settings, checked by the method. Of a network, `seed` is that of the run
     where it is left out."""
+    on_features: bool | None = None
+    """Of a method that trains: whether its network is trained on the features of `[backbone]`
+    instead of pictures; left out, as the method itself is made for."""
     first_stage: FirstStageSettings | None = None
     """For a method of statistics whose frozen network the fleet trains itself."""
 
@@ -209,7 +217,8 @@ class MethodSettings(Strict):
 class BackboneSettings(Strict):
     """`[backbone]`: the frozen network that every device sees its images with.
 
-    A fleet that trains its network has none; of this section it takes `size` alone.
+    A fleet that trains a network on pictures has none; of this section it takes `size` alone. One
+    that trains a network on features sees its images with this one.
     """
 
     network: Literal["pixels", "file", "torchvision"] = "pixels"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from methods.registry import trains
+from methods.registry import card, trains
 from simulator.scenario.model import Scenario
 
 JOINT = "joint"
@@ -45,3 +45,20 @@ def learns_in_rounds(scenario: Scenario, stage: int) -> bool:
     if scenario.method.first_stage is not None:
         return stage == 1
     return trainer_of(scenario) is not None
+
+
+def trains_on_features(scenario: Scenario) -> bool:
+    """Whether the scenario's network is trained on the features of its frozen `[backbone]`.
+
+    Raises `UnknownMethodError` for a method that is none.
+    """
+    trainer = trainer_of(scenario)
+    if trainer is None or scenario.method.first_stage is not None:
+        return False
+    asked = scenario.method.on_features
+    return card(trainer.method).on_features if asked is None else asked
+
+
+def trains_on_pictures(scenario: Scenario) -> bool:
+    """Whether the scenario has a network that is trained from pictures to scores."""
+    return trainer_of(scenario) is not None and not trains_on_features(scenario)

@@ -94,7 +94,7 @@ class DeviceBench:
     `equipment` is there while the agent is awake, which it is when it asks.
     """
 
-    __slots__ = ("compute_seconds", "deliver", "delivered", "equipment", "laboratory")
+    __slots__ = ("_seen", "compute_seconds", "deliver", "delivered", "equipment", "laboratory")
     provider = "CPUExecutionProvider"
 
     def __init__(self, laboratory: Laboratory) -> None:
@@ -105,6 +105,8 @@ class DeviceBench:
         self.deliver: Callable[[Input], None] = _to_nobody
         """Takes answers that come later than their request."""
         self.laboratory = laboratory
+        self._seen: set[Digest] = set()
+        """Images whose features the device has computed for training."""
 
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
@@ -188,17 +190,30 @@ class DeviceBench:
         return ()
 
     def _data(self, request: Train) -> LocalData:
-        images = request.images
+        images, backbone = request.images, request.assignment.backbone
         return LocalData(
-            self.laboratory.pictures([index_of(image.path) for image in images]),
+            self.laboratory.pictures([index_of(image.path) for image in images])
+            if backbone is None
+            else self._cached_features(backbone.digest, images),
             tuple(image.class_name for image in images),
             tuple(image.digest for image in images),
+            self._at_hand.home.settings.training.exemplars,
         )
 
-    def _features(self, frozen: Digest, images: Sequence[ImageToCount]) -> Floats:
-        """Return h of images, and charge the device for the time that they took."""
+    def _cached_features(self, backbone: Digest, images: Sequence[ImageToCount]) -> Floats:
+        """Return features to train on; a device computes those of an image once."""
+        new = [image for image in images if image.digest not in self._seen]
+        self._seen.update(image.digest for image in new)
+        return self._features(backbone, images, len(new))
+
+    def _features(
+        self, frozen: Digest, images: Sequence[ImageToCount], computed: int | None = None
+    ) -> Floats:
+        """Return h of images, and charge the device for the time of those that were computed."""
         source = self.laboratory.features(frozen)
-        self.compute_seconds += source.seconds_per_image * len(images)
+        self.compute_seconds += source.seconds_per_image * (
+            len(images) if computed is None else computed
+        )
         with self.laboratory.stopwatch.phase("features"):
             return source.train(np.array([index_of(image.path) for image in images], np.int64))
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.entries import BackboneImported
+from coordinator.core.entries import BackboneImported, NetworkImported
 from coordinator.ledger.blobs import Blobs
 from methods.registry import load_coordinator
 from schemas.values import Digest
 from simulator.errors import EngineError
-from simulator.features.interface import FeatureBank, FrozenFeatures, FrozenModel
+from simulator.features.interface import (
+    FeatureBank,
+    FrozenFeatures,
+    FrozenModel,
+    own_features,
+)
 
 
 class LineageFeatures:
@@ -31,8 +36,11 @@ class LineageFeatures:
 
     def _model(self, frozen: Digest) -> FrozenModel:
         lineage = self._lineage()
-        if not isinstance(lineage, BackboneImported) or lineage.frozen.digest != frozen:
-            raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")
-        half = load_coordinator(lineage.method)
-        after = half.feature_map(half.read_assignment(lineage.settings))
-        return FrozenModel(self._blobs.get(frozen), after.kind, after.matrix, after.feature_bits)
+        if isinstance(lineage, BackboneImported) and lineage.frozen.digest == frozen:
+            half = load_coordinator(lineage.method)
+            tail = half.feature_map(half.read_assignment(lineage.settings))
+            return FrozenModel(self._blobs.get(frozen), tail.kind, tail.matrix, tail.feature_bits)
+        backbone = lineage.backbone if isinstance(lineage, NetworkImported) else None
+        if backbone is not None and backbone.frozen.digest == frozen:
+            return own_features(self._blobs.get(frozen))
+        raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")

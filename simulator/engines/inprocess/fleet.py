@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, ImportNetwork
 from device_agent.core.state import Rules
 from device_agent.running import detection_of, find_capabilities
-from device_agent.settings import AgentSettings, DataSettings
+from device_agent.settings import AgentSettings, DataSettings, TrainingSettings
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store
 from schemas.topics import FleetTopics
@@ -24,7 +24,7 @@ from simulator.engines.inprocess.home import (
     prepared_backbone,
 )
 from simulator.engines.interface import Prepared
-from simulator.engines.rounds import network_of
+from simulator.engines.rounds import backbone_of, network_of
 from simulator.errors import EngineError
 from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
@@ -158,6 +158,7 @@ class Fleet:
                 fleet=FLEET,
                 data=DataSettings(folder=Path("data")),
                 detection=scenario.detection,
+                training=TrainingSettings(exemplars=scenario.devices.exemplars),
             ),
             era=era,
         )
@@ -166,7 +167,8 @@ class Fleet:
 def _lineage(home: Path, prepared: Prepared) -> Command:
     """Return the command that begins with the run's network, trained or frozen."""
     if trainer_of(prepared.scenario) is not None:
-        return ImportNetwork(network=network_of(home, prepared.preprocessing))
+        network = network_of(home, prepared.preprocessing, backbone_of(prepared))
+        return ImportNetwork(network=network)
     return ImportBackbone(backbone=prepared_backbone(home, prepared))
 
 

@@ -19,10 +19,10 @@ from simulator.engines.joint.checkpoints import Checkpoint, Checkpoints
 from simulator.engines.joint.training import JointTraining, RoundOfAll
 from simulator.engines.network_meter import NetworkMeter
 from simulator.engines.rounds import round_rules
+from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import DeviceRecord, RoundRecord, StageRecord
 from simulator.scenario.trainer import JOINT, trainer_of
-from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.training import HallSettings
 
 _MIB = 1024
@@ -42,9 +42,9 @@ class JointEngine:
         self._watch = watch
         self._rules = round_rules(scenario, prepared.plan.seed)
         self._trainer = trainer
-        self._training = JointTraining(trainer, prepared.preprocessing, prepared.plan.seed, hall)
+        self._sight = sight_of(prepared)
+        self._training = JointTraining(trainer, self._sight, prepared.plan.seed, hall)
         self._meter = NetworkMeter(prepared)
-        self._pictures = SizedPictures(prepared.split.train, prepared.preprocessing)
         self._kept = Checkpoints(folder / JOINT)
 
     def learn(self, stage: StagePlan) -> StageRecord:
@@ -80,7 +80,7 @@ class JointEngine:
         dealt = [device.indices for item in stages for device in item.devices.values()]
         indices: npt.NDArray[np.int64] = np.unique(np.concatenate(dealt))
         return LocalData(
-            self._pictures(indices),
+            self._sight.train(indices),
             tuple(train.class_names[label] for label in train.labels[indices]),
             tuple(train.digest(int(index)) for index in indices),
         )

@@ -14,9 +14,9 @@ from coordinator.offering import offer_of
 from learning.networks.network import Network
 from methods.registry import load_training_coordinator, load_training_device
 from methods.training_half import Answer, Asked, Combined, Given, LocalData, Order
-from schemas.models import Preprocessing
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId
+from simulator.engines.sight import Sight
 from simulator.errors import EngineError
 from simulator.scenario.trainer import JOINT, Trainer
 from simulator.virtual.training import HallSettings
@@ -41,15 +41,13 @@ class RoundOfAll:
 class JointTraining:
     """Trains one network; states are bytes, so a run can go on from any of them."""
 
-    def __init__(
-        self, trainer: Trainer, preprocessing: Preprocessing, seed: int, hall: HallSettings
-    ) -> None:
+    def __init__(self, trainer: Trainer, sight: Sight, seed: int, hall: HallSettings) -> None:
         self._seed = seed
         self._settings = hall.for_torch()
-        self._preprocessing = preprocessing
+        self._sight = sight
         self._coordinator = load_training_coordinator(trainer.method)
         self._device = load_training_device(trainer.method)
-        self.assignment: Any = self._coordinator.assign(trainer.seeded(seed), preprocessing.shape)
+        self.assignment: Any = self._coordinator.assign(trainer.seeded(seed), sight.shape)
         self._own: Any = self._device.read_assignment(self.assignment.model_dump(mode="json"))
 
     def first_weights(self) -> bytes:
@@ -82,13 +80,10 @@ class JointTraining:
         return self._coordinator.combine(self.assignment, asked, [given]), answer.loss
 
     def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> Answer:
-        from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
-        from learning.training.engine import train  # noqa: PLC0415
+        from learning.training.engine import train  # noqa: PLC0415 - needs torch
 
-        spec = self._preprocessing
         order = self._order(round_, weights)
-        pictures = Pictures(spec.mean, spec.deviation)
-        begun = self._device.begin(self._own, order, data, None, pictures)
+        begun = self._device.begin(self._own, order, data, None, self._sight.pictures())
         if begun is None:
             raise EngineError("joint: fewer than two images to train on; give the stage more")
         (trained,) = train([begun.work], self._settings)

@@ -58,7 +58,6 @@ def test_first_weights_are_drawn_by_the_runs_seed_unless_the_settings_say_so() -
         ),
         ('name = "rounds"\n[backbone]\nnetwork = "file"\nfile = "a.onnx"', "leave the section out"),
         ('name = "rounds"\n[detection]\nmode = "code"', "set it to off"),
-        ('name = "rounds"\n[engine]\nkind = "mqtt"', "set it to inprocess"),
         ('name = "rounds"\n[evaluation]\npooled_reference = true', "no ridge regression"),
     ],
 )

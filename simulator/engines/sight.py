@@ -1,0 +1,61 @@
+"""What a network that is trained sees of the samples of a split: pictures, or features of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from export.backbone import ImportedBackbone, import_backbone
+from export.frozen import plain_frozen
+from schemas.models import Preprocessing
+from simulator.engines.interface import Prepared
+from simulator.features.interface import Indices, own_features
+from simulator.scenario.trainer import trains_on_features
+from simulator.virtual.pictures import SizedPictures
+
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
+
+Inputs = Callable[[Indices], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Inputs of samples by index: uint8 pictures (n, c, h, w), or float32 features (n, d)."""
+
+    shape: tuple[int, ...]
+    """Of one input."""
+    train: Inputs
+    test: Inputs
+    preprocessing: Preprocessing | None
+    """How pictures become numbers; None for features, which are numbers."""
+
+    def pictures(self) -> Pictures | None:
+        """Return what turns uint8 pictures into inputs; imports torch."""
+        from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+
+        spec = self.preprocessing
+        return None if spec is None else Pictures(spec.mean, spec.deviation)
+
+
+def sight_of(prepared: Prepared) -> Sight:
+    """Return what the network of a scenario sees; raise `ModelFileError` for a bad backbone."""
+    split, preprocessing = prepared.split, prepared.preprocessing
+    if trains_on_features(prepared.scenario):
+        backbone = import_backbone(prepared.backbone, preprocessing)
+        features = prepared.features.frozen(own_features(frozen_backbone(backbone)))
+        return Sight((backbone.feature_width,), features.train, features.test, None)
+    return Sight(
+        preprocessing.shape,
+        SizedPictures(split.train, preprocessing),
+        SizedPictures(split.test, preprocessing),
+        preprocessing,
+    )
+
+
+def frozen_backbone(backbone: ImportedBackbone) -> bytes:
+    """Return the first file of a model whose network is trained on a backbone's features."""
+    return plain_frozen(backbone.model)
