@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from export.golden import build_golden
-from export.network import export_network
-from export.package import Lineage, SolvedHead, export_model
+from export.package import ModelFacts
 from methods.training_half import LocalData
 from schemas.values import Digest
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.joint.checkpoints import Checkpoint, Checkpoints
+from simulator.engines.joint.exporting import export_joint, write_model
 from simulator.engines.joint.training import JointTraining, RoundOfAll
 from simulator.engines.network_meter import NetworkMeter
 from simulator.engines.rounds import round_rules
@@ -157,23 +156,14 @@ class JointEngine:
 
     def _export(self, stage: StagePlan, point: Checkpoint) -> Digest:
         """Write the stage's model, and return the digest of its manifest."""
-        preprocessing = self._prepared.preprocessing
         network, arrays, names = self._training.network(point.weights)
-        files = export_network(network, arrays, preprocessing)
-        golden = build_golden(files.trunk, preprocessing)
-        solved = SolvedHead(
+        facts = ModelFacts(
             version=stage.number,
             method=self._trainer.method,
             class_names=names,
-            weights=files.head,
             ledger_index=stage.number,
             created_ns=0,
             logit_scale=self._training.assignment.logit_scale,
         )
-        model = export_model(Lineage(files.trunk, golden, preprocessing), solved)
-        folder = self._folder / f"exported-{stage.number}"
-        folder.mkdir(parents=True, exist_ok=True)
-        for digest, data in model.files.items():
-            (folder / digest).write_bytes(data)
-        (folder / "manifest.json").write_bytes(model.manifest.canonical_bytes())
-        return model.manifest.digest
+        model = export_joint(self._prepared, network, arrays, facts)
+        return write_model(self._folder / f"exported-{stage.number}", model)
