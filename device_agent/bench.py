@@ -36,7 +36,7 @@ from device_agent.memory import give_back
 from device_agent.samples import LocalSamples
 from device_agent.slots import Slots
 from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import FolderSource
+from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import answered, order_of, read_images, train
 from device_agent.work import Extracted, extract
@@ -45,6 +45,7 @@ from methods.registry import card, load_device
 from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
+from schemas.models import of_pictures
 from schemas.reports import Evaluation
 from schemas.values import ClassName, Digest
 from transport.block_source import BlockSource
@@ -90,7 +91,8 @@ class Bench:
     @cached_property
     def _source(self) -> FolderSource:
         cache = DigestCache(self._home.state_folder / "digests.db")
-        return FolderSource(self._home.data_folder, cache)
+        suffixes = SUFFIXES_OF[self._home.settings.data.samples]
+        return FolderSource(self._home.data_folder, cache, suffixes=suffixes)
 
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
@@ -177,7 +179,8 @@ class Bench:
         assignment = request.assignment
         order = order_of(assignment, self._blobs.read, self._home.settings.device)
         memory = self._memory(request.memory)
-        read = read_images(request.images, self._home.data_folder, assignment.preprocessing)
+        spec = of_pictures(assignment.preprocessing)
+        read = read_images(request.images, self._home.data_folder, spec)
         done = train(request, order, read.data, memory)
         return answered(request, done, read.unusable, self._blobs)
 

@@ -16,8 +16,8 @@ from device_agent.errors import MissingError
 from device_agent.home import AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.running import OPTIONAL_FEATURES, mqtt_connect
-from device_agent.settings import DEFAULT_PROVIDERS
-from device_agent.sources.folder import SUFFIXES
+from device_agent.settings import DEFAULT_PROVIDERS, Samples
+from device_agent.sources.folder import SUFFIXES_OF
 from device_agent.status import read_status
 from methods.registry import cards
 from schemas.settings_file import SettingsError
@@ -172,25 +172,28 @@ def _broker(home: AgentHome) -> Finding:
 
 
 def _folders(home: AgentHome) -> Iterator[Finding]:
-    yield _folder("data folder", home.data_folder)
+    samples = home.settings.data.samples
+    yield _folder("data folder", home.data_folder, samples)
     if home.evaluation_folder is None:
         way_out = "set [data] evaluation_folder to have the model measured here"
         yield Finding("evaluation folder", "note", "none: accuracy is not measured", way_out)
     else:
-        yield _folder("evaluation folder", home.evaluation_folder)
+        yield _folder("evaluation folder", home.evaluation_folder, samples)
 
 
-def _folder(about: str, folder: Path) -> Finding:
+def _folder(about: str, folder: Path, samples: Samples) -> Finding:
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return Finding(about, "missing", f"{folder}: cannot be read", f"mkdir -p {folder}")
     classes = [item for item in folder.iterdir() if item.is_dir() and item.name[:1] != "."]
-    images = sum(
-        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in SUFFIXES
+    suffixes = SUFFIXES_OF[samples]
+    number = sum(
+        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in suffixes
     )
-    text = f"{folder}: {images} images in {len(classes)} class folders"
-    if images:
+    what = "texts" if samples == "text" else "images"
+    text = f"{folder}: {number} {what} in {len(classes)} class folders"
+    if number:
         return Finding(about, "ok", text)
-    return Finding(about, "note", text, f"put images into {folder}/CLASS/")
+    return Finding(about, "note", text, f"put {what} into {folder}/CLASS/")
 
 
 def _space(home: AgentHome) -> Finding:

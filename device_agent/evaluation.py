@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from device_agent.images import Picture, read_pictures
 from device_agent.inference import Floats, Model
 from device_agent.measuring import head_of
-from device_agent.sources.folder import SUFFIXES
+from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
 from learning.numerics.calibration import add_losses, summed_losses
 from learning.numerics.detection import DetectionRules, uncertainty
 from schemas.reports import ClassResult
@@ -58,8 +59,10 @@ def evaluate(
     began = time.perf_counter()
     classes: dict[ClassName, _Seen] = {}
     unreadable = 0
+    text = model.manifest.preprocessing.mode == "text"
+    suffixes = TEXT_SUFFIXES if text else SUFFIXES
     for row, name in sorted(enumerate(model.manifest.class_names), key=lambda item: item[1]):
-        pictures = [Picture(path) for path in _image_files(folder / name)]
+        pictures = [Picture(path) for path in _sample_files(folder / name, suffixes)]
         seen = _Seen()
         for scores in _scores(model, pictures, batch):
             _take(seen, model, row, scores, detection)
@@ -94,12 +97,12 @@ def _scores(model: Model, pictures: Sequence[Picture], batch: int) -> Iterator[F
         yield model.scores(model.features(images))
 
 
-def _image_files(folder: Path) -> list[Path]:
+def _sample_files(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(
         Path(parent, name)
         for parent, _, files in os.walk(folder)
         for name in files
-        if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+        if not name.startswith(".") and Path(name).suffix.lower() in suffixes
     )

@@ -1,17 +1,18 @@
-"""Reading pictures from the disk into the model's input."""
+"""Reading pictures and texts from the disk into the model's input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from learning.errors import ImageError
+from learning.errors import ImageError, SampleError, TextError
 from learning.numerics.preprocessing import preprocess
-from schemas.models import Preprocessing
+from learning.numerics.tokens import MAX_TEXT_BYTES
+from schemas.models import AnyPreprocessing
 from schemas.values import Digest
 
 MAX_FILE_BYTES = 64 << 20
@@ -23,8 +24,10 @@ class ChangedError(Exception):
 
 
 Pixels = npt.NDArray[Any]
-Convert = Callable[[bytes, Preprocessing], Pixels]
-"""From a file's bytes to pixels: `preprocess`, or `sized_pixels` where a network is trained."""
+Spec = TypeVar("Spec", bound=AnyPreprocessing)
+Convert = Callable[[bytes, Spec], Pixels]
+"""From a file's bytes to pixels or token ids: `preprocess`, or `sized_pixels` where a network is
+trained on pictures."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one picture: its pixels, or why there are none."""
+    """What became of one picture or text: its pixels or token ids, or why there are none."""
 
     index: int
     pixels: Pixels | None = None
@@ -46,30 +49,35 @@ class Outcome:
 
 
 def read_pictures(
-    pictures: Sequence[Picture], spec: Preprocessing, convert: Convert = preprocess
+    pictures: Sequence[Picture], spec: Spec, convert: Convert[Spec] = preprocess
 ) -> Iterator[Outcome]:
     """Yield the outcome of each picture, in order; only one is in memory at a time."""
     for index, picture in enumerate(pictures):
         try:
             yield Outcome(index, pixels=read_picture(picture, spec, convert))
-        except ImageError as error:
+        except SampleError as error:
             yield Outcome(index, unusable=str(error))
         except ChangedError:
             yield Outcome(index)
 
 
-def read_picture(picture: Picture, spec: Preprocessing, convert: Convert = preprocess) -> Pixels:
+def read_picture(picture: Picture, spec: Spec, convert: Convert[Spec] = preprocess) -> Pixels:
     """Return the pixels of one file, as `convert` makes them.
 
-    Raises `ImageError` if it does not decode, `ChangedError` if it is not the file it was.
+    Raises `SampleError` if it does not decode, `ChangedError` if it is not the file it was.
     """
     try:
-        size = picture.path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ImageError(f"image: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")
+        _check_size(picture.path.stat().st_size, spec)
         data = picture.path.read_bytes()
     except OSError as error:
         raise ChangedError(f"{picture.path}: cannot be read: {error.strerror}") from error
     if picture.digest is not None and Digest.of(data) != picture.digest:
         raise ChangedError(f"{picture.path}: has changed since it was found")
     return convert(data, spec)
+
+
+def _check_size(size: int, spec: AnyPreprocessing) -> None:
+    if spec.mode == "text" and size > MAX_TEXT_BYTES:
+        raise TextError(f"text: {size} bytes exceed {MAX_TEXT_BYTES}; cut it into several")
+    if size > MAX_FILE_BYTES:
+        raise ImageError(f"image: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")

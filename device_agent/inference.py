@@ -17,6 +17,8 @@ from device_agent.errors import LoadError, MissingError
 from schemas.models import FEATURES, SCORES, Manifest
 
 Floats = npt.NDArray[np.float32]
+Inputs = npt.NDArray[Any]
+"""What preprocessing makes: float32 of pictures, int64 of texts."""
 _ERRORS_ONLY = 3
 
 
@@ -45,7 +47,7 @@ class Session:
         self._input: str = self._session.get_inputs()[0].name
         self._outputs = [output.name for output in self._session.get_outputs()]
 
-    def run(self, output: str, batch: Floats) -> Floats:
+    def run(self, output: str, batch: Inputs) -> Floats:
         """Return one output (N, width) for a batch; raise `LoadError` where the run fails."""
         if output not in self._outputs:
             raise LoadError(
@@ -59,15 +61,15 @@ class Session:
 
 
 class Frozen:
-    """The part of a model that never changes within a lineage: images in, features out."""
+    """The part of a model that never changes within a lineage: images or texts in, features out."""
 
     def __init__(self, session: Session, batch: int) -> None:
         self._session = session
         self._batch = batch
         self.provider = session.provider
 
-    def features(self, images: Sequence[Floats] | Floats) -> Floats:
-        """Return the features (N, M) of preprocessed images (N, ...), a few images at a time."""
+    def features(self, images: Sequence[Inputs] | Inputs) -> Floats:
+        """Return the features (N, M) of preprocessed samples (N, ...), a few at a time."""
         batches = range(0, len(images), self._batch)
         parts = [
             self._session.run(FEATURES, np.asarray(images[i : i + self._batch])) for i in batches
@@ -84,8 +86,8 @@ class Model:
         self._head = head
         self.provider = frozen.provider
 
-    def features(self, images: Sequence[Floats] | Floats) -> Floats:
-        """Return the features (N, M) of preprocessed images."""
+    def features(self, images: Sequence[Inputs] | Inputs) -> Floats:
+        """Return the features (N, M) of preprocessed samples."""
         return self._frozen.features(images)
 
     def scores(self, features: Floats) -> Floats:

@@ -8,14 +8,14 @@ from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.errors import DamagedError, LoadError, ModelError, SelfTestError
 from device_agent.host import ModelHost
-from device_agent.inference import Floats, Model
+from device_agent.inference import Inputs, Model
 from device_agent.self_test import self_test
 from device_agent.slots import Slot, Slots
 from device_agent.store.blobs import BlobFolder
-from schemas.models import DesiredModel, Manifest, Preprocessing
+from schemas.models import AnyPreprocessing, DesiredModel, Manifest
 
-Samples = Callable[[Preprocessing], Sequence[Floats]]
-"""Gives a few preprocessed images of this device."""
+Samples = Callable[[AnyPreprocessing], Sequence[Inputs]]
+"""Gives a few preprocessed images or texts of this device."""
 
 
 class Installer:

@@ -1,4 +1,4 @@
-"""A few images of this device for self-tests: one per class, of those that the last scan found."""
+"""A few samples of this device for self-tests: one per class, of those that the last scan found."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from device_agent.core.inputs import Image
 from device_agent.images import Picture, read_pictures
-from device_agent.inference import Floats
-from schemas.models import Preprocessing
+from device_agent.inference import Inputs
+from schemas.models import AnyPreprocessing
 
 MAX_SAMPLES = 8
 
@@ -27,7 +27,7 @@ class LocalSamples:
             first.setdefault(image.class_name, image.path)
         self._paths = list(first.values())[:MAX_SAMPLES]
 
-    def __call__(self, preprocessing: Preprocessing) -> Sequence[Floats]:
+    def __call__(self, preprocessing: AnyPreprocessing) -> Sequence[Inputs]:
         """Return the chosen images, preprocessed; those that cannot be read are left out."""
         pictures = [Picture(self._folder / path) for path in self._paths]
         outcomes = read_pictures(pictures, preprocessing)

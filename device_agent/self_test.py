@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from device_agent.errors import SelfTestError
-from device_agent.inference import Floats, Model
+from device_agent.inference import Floats, Inputs, Model
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05
@@ -22,7 +23,7 @@ FEATURE_TOLERANCE = 0.05
 
 
 def self_test(
-    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Floats] = ()
+    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs] = ()
 ) -> None:
     """Raise `SelfTestError`, saying in words what is wrong, unless the model does what it should.
 
@@ -54,7 +55,7 @@ def self_test(
 
 def _read_golden(
     manifest: Manifest, golden: bytes, golden_scores: bytes
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Inputs, Floats, Floats]:
     import safetensors.numpy  # noqa: PLC0415 - needed for self-tests only
 
     try:
@@ -64,16 +65,19 @@ def _read_golden(
     except (safetensors.SafetensorError, KeyError) as error:
         raise SelfTestError(f"golden: no golden batch ({error}); export the model again") from error
     count = len(inputs)
-    _check_array("golden inputs", inputs, (count, *manifest.preprocessing.shape))
+    made = manifest.preprocessing
+    _check_array("golden inputs", inputs, (count, *made.shape), made.dtype)
     _check_array("golden features", features, (count, manifest.feature_width))
     _check_array("golden scores", scores, (count, len(manifest.class_names)))
     return inputs, features, scores
 
 
-def _check_array(name: str, array: npt.NDArray[np.generic], shape: tuple[int, ...]) -> None:
-    if array.shape != shape or array.dtype != np.float32:
+def _check_array(
+    name: str, array: npt.NDArray[Any], shape: tuple[int, ...], dtype: str = "float32"
+) -> None:
+    if array.shape != shape or array.dtype != dtype:
         raise SelfTestError(
-            f"self-test: {name} are {array.dtype} of shape {array.shape}, float32 of {shape} was "
+            f"self-test: {name} are {array.dtype} of shape {array.shape}, {dtype} of {shape} was "
             "expected"
         )
     if not np.isfinite(array).all():

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from schemas.message import Strict
 from schemas.values import DeviceId, FleetId
 
+Samples = Literal["pictures", "text"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -29,6 +30,8 @@ class DataSettings(Strict):
     """Holds one folder per class, named after it."""
     evaluation_folder: Path | None = None
     """The same for images that are never learned from: accuracy is measured on them."""
+    samples: Samples = "pictures"
+    """Which files count as samples: pictures, or `.txt` files (docs/text.md)."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
 
 

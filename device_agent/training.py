@@ -33,7 +33,7 @@ from methods.training_half import (
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
-from schemas.models import Preprocessing
+from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
@@ -126,10 +126,14 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
             "torch: not installed, and this fleet trains networks; "
             "pip install 'fleetledger[train]', or NVIDIA's wheel on a Jetson"
         ) from error
-    assignment, spec = request.assignment, request.assignment.preprocessing
+    assignment = request.assignment
     half = load_training_device(assignment.method)
     own = half.read_assignment(assignment.settings)
-    begun = half.begin(own, order, data, memory, Pictures(spec.mean, spec.deviation))
+    pictures = None
+    if assignment.backbone is None:
+        spec = of_pictures(assignment.preprocessing)
+        pictures = Pictures(spec.mean, spec.deviation)
+    begun = half.begin(own, order, data, memory, pictures)
     return None if begun is None else Session(half, own, begun)
 
 

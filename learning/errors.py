@@ -1,7 +1,9 @@
 """The error tree of learning, which stands alone because learning knows no messages.
 
 LearningError          everything this package raises on purpose
-├── ImageError         a picture cannot be read
+├── SampleError        a sample cannot be read
+│   ├── ImageError     a picture cannot be read
+│   └── TextError      a text cannot be read
 ├── RangeError         a number leaves the range in which arithmetic was proven exact
 ├── FeatureError       features have another shape or kind than the calculation needs
 ├── SingularError      a system of equations has no stable solution
@@ -16,8 +18,16 @@ class LearningError(Exception):
     """Base of this package's errors; names what is wrong, the value and the way out."""
 
 
-class ImageError(LearningError):
+class SampleError(LearningError):
+    """A sample cannot be turned into the input of a model."""
+
+
+class ImageError(SampleError):
     """A picture cannot be read: too large, torn, of an unknown format or depth."""
+
+
+class TextError(SampleError):
+    """A text cannot be read: too large, empty, not UTF-8, or with tokens that nobody knows."""
 
 
 class RangeError(LearningError):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Message
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
@@ -33,7 +33,7 @@ class Assignment(Message):
     """The frozen model whose features are wanted; None where networks are trained."""
     backbone: Offer | None = None
     """A frozen model on whose features a network is trained; None where it sees the pictures."""
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
     """Names that the registry knows; images of other classes wait on the device."""
     stage_class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)

@@ -53,7 +53,9 @@ def explain(error: ValidationError) -> str:
 
 
 def _tell(fault: ErrorDetails) -> str:
-    field = ".".join(str(part) for part in fault["loc"]) or "body"
+    # Where there are kinds of a field, pydantic puts the kind's tag behind the field's name.
+    path = [str(part) for part in fault["loc"] if not str(part).startswith("<")]
+    field = ".".join(path) or "body"
     if fault["type"] == "missing":
         return f"{field}: is missing; give it"
     value = shorten(fault["input"])

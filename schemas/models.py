@@ -7,9 +7,9 @@ every field.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from typing_extensions import Self
 
 from schemas.canonical import canonical_json, parse_json
@@ -17,6 +17,7 @@ from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.message import Message, Strict, explain
 from schemas.offers import MAX_OFFER_SIZE, Offer
+from schemas.text import TensorName, TextPreprocessing
 from schemas.values import ClassName, Digest
 
 FEATURES = "features"
@@ -26,7 +27,7 @@ SCORES = "scores"
 PROBABILITIES = "probabilities"
 """Second output of `head.onnx`: softmax of the scores times `logit_scale`."""
 GOLDEN_INPUTS = "inputs"
-"""Tensor of the golden batch: preprocessed images, ready for `frozen.onnx`."""
+"""Tensor of the golden batch: preprocessed images or texts, ready for `frozen.onnx`."""
 
 MAX_MANIFEST_BYTES = 4 * 1024**2
 MAX_SIDE = 8192
@@ -34,7 +35,6 @@ MAX_SIDE = 8192
 MAX_FEATURES = 1 << 17
 
 Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
-TensorName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Version = Annotated[int, Field(ge=1, lt=2**31)]
 
 
@@ -92,6 +92,29 @@ class Preprocessing(Strict):
         return (height, width, self.channels)
 
 
+def _kind(given: Any) -> str:  # noqa: ANN401 - whatever stands where preprocessing should
+    """Return the tag of what was given; the mode of text is told by one word, all else pictures."""
+    mode = given.get("mode") if isinstance(given, dict) else getattr(given, "mode", None)
+    return "<text>" if mode == "text" else "<pictures>"
+
+
+AnyPreprocessing = Annotated[
+    Annotated[Preprocessing, Tag("<pictures>")] | Annotated[TextPreprocessing, Tag("<text>")],
+    Discriminator(_kind),
+]
+"""Of pictures or of text, as `mode` says."""
+
+
+def of_pictures(preprocessing: AnyPreprocessing) -> Preprocessing:
+    """Return the preprocessing of a network that is trained on pictures; raise `SchemaError`."""
+    if preprocessing.mode == "text":
+        raise SchemaError(
+            "preprocessing.mode: 'text', but the network is trained on pictures; train one on the "
+            "features of a frozen encoder (docs/text.md)"
+        )
+    return preprocessing
+
+
 class FileReference(Strict):
     """Pins a file by content."""
 
@@ -138,7 +161,7 @@ class Manifest(Strict):
     feature_width: int = Field(ge=1, le=MAX_FEATURES)
     logit_scale: float = Field(gt=0)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     parity: Parity
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""

@@ -5,7 +5,8 @@ works on every file system (network shares, FUSE, containers' bind mounts), wher
 the kernel do not, needs no further library, and cannot miss what happened while the agent was off.
 
 - A class is a folder directly in the data folder; images may lie deeper in it.
-- An image is a file whose name ends in one of `SUFFIXES`; other files are left alone.
+- An image is a file whose name ends in one of `SUFFIXES`, or in one of `TEXT_SUFFIXES` where
+  `[data] samples` is "text"; other files are left alone.
 - Names that begin with a dot are left alone.
 - A file that changed within the last second is perhaps still being written; it waits.
 """
@@ -30,6 +31,9 @@ from schemas.values import ClassName
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
+TEXT_SUFFIXES = frozenset((".txt",))
+SUFFIXES_OF = {"pictures": SUFFIXES, "text": TEXT_SUFFIXES}
+"""By `[data] samples` of agent.toml."""
 SETTLE_SECONDS = 1.0
 
 
@@ -47,11 +51,16 @@ class FolderSource:
     """Scans a data folder; for one thread."""
 
     def __init__(
-        self, folder: Path, cache: DigestCache, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        cache: DigestCache,
+        clock: Callable[[], float] = time.time,
+        suffixes: frozenset[str] = SUFFIXES,
     ) -> None:
         self._folder = folder
         self._cache = cache
         self._clock = clock
+        self._suffixes = suffixes
 
     def scan(self) -> Scanned:
         """Return all images at rest, sorted by path, and what the owner should mend.
@@ -76,12 +85,12 @@ class FolderSource:
             found.problems.append(problem("class folder", text))
             return
         before = len(found.images) + len(found.problems) + found.unsettled
-        for path in _image_files(self._folder, name, found):
+        for path in _sample_files(self._folder, name, self._suffixes, found):
             self._look_at(path, class_name, found)
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
                 f"{name}: this class folder has no images; put some in "
-                f"({', '.join(sorted(SUFFIXES))}), or remove it"
+                f"({', '.join(sorted(self._suffixes))}), or remove it"
             )
             found.problems.append(problem("class folder", text))
 
@@ -117,8 +126,10 @@ def _class_folders(folder: Path) -> list[str]:
         ) from error
 
 
-def _image_files(folder: Path, class_folder: str, found: _Findings) -> Iterator[str]:
-    """Yield images below a class folder as paths relative to the data folder."""
+def _sample_files(
+    folder: Path, class_folder: str, suffixes: frozenset[str], found: _Findings
+) -> Iterator[str]:
+    """Yield images or texts below a class folder as paths relative to the data folder."""
 
     def report(error: OSError) -> None:
         text = f"{class_folder}: cannot be read: {error.strerror}; mend the folder's permissions"
@@ -127,7 +138,7 @@ def _image_files(folder: Path, class_folder: str, found: _Findings) -> Iterator[
     for parent, folders, files in os.walk(folder / class_folder, onerror=report):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.startswith(".") or Path(name).suffix.lower() not in SUFFIXES:
+            if name.startswith(".") or Path(name).suffix.lower() not in suffixes:
                 continue
             path = str(Path(parent, name).relative_to(folder))
             try:

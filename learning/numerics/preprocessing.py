@@ -1,8 +1,9 @@
-"""From a picture to the model's input tensor: the one function that every program uses.
+"""From a picture or a text to the model's input tensor: the one function that every program uses.
 
-Agent, coordinator and simulator must feed the frozen model the same numbers for the same picture,
-so there is no second implementation. The steps are closed and ordered: decode, turn upright (EXIF),
-convert to the mode, resize, crop, divide, subtract the mean, divide by the deviation, order axes.
+Agent, coordinator and simulator must feed the frozen model the same numbers for the same sample,
+so there is no second implementation. Texts become token ids (`learning.numerics.tokens`). For
+pictures the steps are closed and ordered: decode, turn upright (EXIF), convert to the mode, resize,
+crop, divide, subtract the mean, divide by the deviation, order axes.
 Resizing is Pillow's, with its antialiasing; the crop follows torchvision's rounding, so that
 published backbones see what they were trained on.
 """
@@ -13,13 +14,14 @@ import io
 import struct
 import zlib
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from learning.errors import ImageError
+from learning.errors import ImageError, TextError
+from learning.numerics.tokens import TextSpec, token_ids
 
 MAX_PIXELS = 50_000_000
 """Pictures with more pixels are refused before they are decoded (150 MB as RGB)."""
@@ -42,7 +44,7 @@ _UNREAD_FAULTS = (
 
 
 class PreprocessingSpec(Protocol):
-    """What `preprocess` needs to know; `schemas.models.Preprocessing` fits, so does a dataclass."""
+    """What it takes to know of pictures; `schemas.models.Preprocessing` fits, or a dataclass."""
 
     @property
     def mode(self) -> Literal["L", "RGB"]:
@@ -82,15 +84,29 @@ class PreprocessingSpec(Protocol):
 
 
 def preprocess(
-    picture: bytes | Image.Image, spec: PreprocessingSpec, *, max_pixels: int = MAX_PIXELS
-) -> npt.NDArray[np.float32]:
-    """Return the model's input for one picture: (C, H, W) float32, or (H, W, C) for NHWC.
+    sample: bytes | Image.Image,
+    spec: PreprocessingSpec | TextSpec,
+    *,
+    max_pixels: int = MAX_PIXELS,
+) -> npt.NDArray[Any]:
+    """Return the model's input for one sample.
 
-    `picture` is the content of an image file, or an image that is already open. An alpha channel
-    is ignored, of an animation the first frame counts, 16-bit grey keeps its upper 8 bits.
-    Raises `ImageError` if it cannot be decoded or has more than `max_pixels` pixels.
+    It is (C, H, W) float32, or (H, W, C) for NHWC, of a picture, and (length,) int64 of a text.
+    `sample` is the content of a file, or an image that is already open. An alpha channel is
+    ignored, of an animation the first frame counts, 16-bit grey keeps its upper 8 bits. Raises
+    `ImageError` if a picture cannot be decoded or has more than `max_pixels` pixels, `TextError`
+    as `token_ids` does.
     """
-    pixels = sized_pixels(picture, spec, max_pixels=max_pixels)
+    if spec.mode != "text":
+        return _normal_pixels(sized_pixels(sample, spec, max_pixels=max_pixels), spec)
+    if not isinstance(sample, bytes):
+        raise TextError("text: a picture, where the model takes text; give it text files")
+    return token_ids(sample, spec)
+
+
+def _normal_pixels(
+    pixels: npt.NDArray[np.uint8], spec: PreprocessingSpec
+) -> npt.NDArray[np.float32]:
     values = _normalised_levels(spec.divide_by, tuple(spec.mean), tuple(spec.deviation))
     normal = np.empty((len(values), *pixels.shape[:2]), np.float32)
     for channel, plane in enumerate(normal):
@@ -103,7 +119,7 @@ def sized_pixels(
 ) -> npt.NDArray[np.uint8]:
     """Return one picture at the model's size before it is normalised: uint8 (H, W, C).
 
-    Raises `ImageError` as `preprocess` does.
+    Raises `ImageError` if it cannot be decoded or has more than `max_pixels` pixels.
     """
     image = open_picture(picture) if isinstance(picture, bytes) else picture
     check_pixels(image, max_pixels)
