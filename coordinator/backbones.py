@@ -26,7 +26,7 @@ def prepare_backbone(
     """
     settings = load(home)
     preprocessing = load_preprocessing(preprocessing_file)
-    backbone = import_backbone(_read(file), preprocessing, pool=pool)
+    backbone = import_backbone(read_file(file), preprocessing, pool=pool)
     half = load_coordinator(settings.method.name)
     assignment = half.assign(settings.method.settings, backbone.feature_width)
     after = half.feature_map(assignment)
@@ -49,7 +49,8 @@ def prepare_backbone(
     )
 
 
-def _read(file: Path) -> bytes:
+def read_file(file: Path) -> bytes:
+    """Return the bytes of an ONNX file; raise `BackboneFileError` where it cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:

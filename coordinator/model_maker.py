@@ -18,19 +18,19 @@ import numpy as np
 
 from coordinator.core.entries import (
     BackboneImported,
-    ModelExported,
     ModelSolved,
     NetworkImported,
 )
-from coordinator.core.inputs import HeadExported, HeadSolved, ModelNotMade
+from coordinator.core.inputs import HeadSolved, ModelNotMade
 from coordinator.core.requests import ExportHead, SolveHead, SolveInput
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.network_maker import NetworkMaker
-from coordinator.offering import offer_of
+from coordinator.packing import facts_of, handed_over
 from coordinator.paths import ledger_path
 from coordinator.workshop import Finished
-from export.package import Lineage, SolvedHead, export_model
+from export.head import RowsHead
+from export.package import Lineage, pack_model
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from methods.contract import CoordinatorHalf, ExactAggregate, StatisticsAssignment
@@ -154,27 +154,9 @@ class ModelMaker:
             golden=blobs.get(backbone.golden.digest),
             preprocessing=backbone.preprocessing,
         )
-        model = export_model(
-            lineage,
-            SolvedHead(
-                version=solved.version,
-                method=solved.method,
-                class_names=solved.class_names,
-                weights=np.ascontiguousarray(tensors["weights"]),
-                ledger_index=request.solved_index,
-                created_ns=request.solved_ns,
-                logit_scale=request.logit_scale or assignment.settings.logit_scale,
-            ),
-        )
-        manifest = model.manifest.canonical_bytes()
-        exported = ModelExported(
-            version=solved.version,
-            manifest=offer_of(manifest),
-            files=tuple(offer_of(data) for data in model.files.values()),
-            parity=model.manifest.parity,
-        )
-        small = blobs.stage([manifest, *model.files.values()])
-        return Finished(HeadExported(exported), small)
+        head = RowsHead(np.ascontiguousarray(tensors["weights"]))
+        facts = facts_of(request, assignment.settings.logit_scale)
+        return handed_over(pack_model(lineage, facts, head), blobs)
 
     @contextmanager
     def _blobs(self) -> Iterator[Blobs]:

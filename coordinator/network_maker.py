@@ -13,13 +13,11 @@ from pathlib import Path
 
 from coordinator.core.entries import (
     BackboneImported,
-    ModelExported,
     NetworkImported,
     RoundOpened,
     WeightsAveraged,
 )
 from coordinator.core.inputs import (
-    HeadExported,
     ModelNotMade,
     NetworkFrozen,
     RoundAveraged,
@@ -34,13 +32,13 @@ from coordinator.core.requests import (
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.offering import offer_of
+from coordinator.packing import handed_over, pack_network
 from coordinator.paths import ledger_path
 from coordinator.workshop import Finished
 from export.backbone import import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
-from export.network import NetworkFiles, export_body, export_network
-from export.package import Lineage, SolvedHead, export_model
+from export.network import export_body
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from methods.registry import load_coordinator, load_training_coordinator
@@ -80,7 +78,7 @@ class NetworkMaker:
         """Return the network as ONNX, or why it is none."""
         try:
             with self._blobs() as blobs:
-                return self._export(request, lineage, blobs)
+                return handed_over(pack_network(request, lineage, blobs), blobs)
         except (FleetledgerError, LearningError) as error:
             solved = request.solved
             return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
@@ -116,33 +114,6 @@ class NetworkMaker:
             remarks=made.remarks,
         )
         return Finished(RoundAveraged(averaged), blobs.stage([made.weights, *made.extras.values()]))
-
-    def _export(self, request: ExportHead, network: NetworkImported, blobs: Blobs) -> Finished:
-        solved = request.solved
-        half = load_training_coordinator(network.method)
-        assignment = half.read_assignment(network.settings)
-        files = _files(network, blobs.get(solved.head))
-        golden = build_golden(files.trunk, network.preprocessing)
-        model = export_model(
-            Lineage(files.trunk, golden, network.preprocessing),
-            SolvedHead(
-                version=solved.version,
-                method=solved.method,
-                class_names=solved.class_names,
-                weights=files.head,
-                ledger_index=request.solved_index,
-                created_ns=request.solved_ns,
-                logit_scale=request.logit_scale or assignment.logit_scale,
-            ),
-        )
-        manifest = model.manifest.canonical_bytes()
-        exported = ModelExported(
-            version=solved.version,
-            manifest=offer_of(manifest),
-            files=tuple(offer_of(data) for data in model.files.values()),
-            parity=model.manifest.parity,
-        )
-        return Finished(HeadExported(exported), blobs.stage([manifest, *model.files.values()]))
 
     def _freeze(self, request: FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
@@ -195,9 +166,3 @@ def _asked(opened: RoundOpened, blobs: Blobs) -> Asked:
 
 def _given(payload: Digest, samples: int, blobs: Blobs) -> Given:
     return Given(samples, lambda: blobs.get(payload))
-
-
-def _files(network: NetworkImported, weights: bytes) -> NetworkFiles:
-    half = load_training_coordinator(network.method)
-    described, arrays, _ = half.network_of(half.read_assignment(network.settings), weights)
-    return export_network(described, arrays, network.preprocessing)

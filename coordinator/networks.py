@@ -1,10 +1,12 @@
-"""Begins the lineage of a network that the fleet trains."""
+"""Begins the lineage of a network that the fleet trains, on pictures or on features."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.core.entries import NetworkImported, Successor
+from coordinator.backbones import read_file
+from coordinator.core.entries import FrozenBackbone, NetworkImported, Successor
 from coordinator.errors import NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.offering import offer_of
@@ -15,37 +17,53 @@ from coordinator.settings import (
     MethodSettings,
     load,
 )
+from export.backbone import import_backbone
+from export.frozen import plain_frozen
 from export.golden import build_golden
 from export.network import export_network
+from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing
-from methods.registry import load_training_coordinator, trains
+from learning.networks.network import Network
+from methods.registry import card, load_training_coordinator, trains
+from schemas.models import Preprocessing
 from schemas.values import ClassName
 
 _PROBE = (ClassName("probe"), ClassName("probe-2"))
 
 
-def prepare_network(home: Path, preprocessing_file: Path) -> NetworkImported:
+@dataclass(frozen=True)
+class _Frozen:
+    """A backbone as devices get it, and the number of its features."""
+
+    name: str
+    file: bytes
+    feature_width: int
+
+
+def prepare_network(
+    home: Path, preprocessing_file: Path, backbone: Path | None = None, *, pool: bool = False
+) -> NetworkImported:
     """Make the first weights of the network that the settings name, store them, describe them.
 
-    Raises `NetworkSettingsError` where the fleet's method trains no network, `MethodError` for its
-    settings, and `ModelFileError` for a network that cannot be exported.
+    With a `backbone`, an ONNX feature extractor, the network is trained on its features; `pool`
+    averages a feature map over its pixels. Raises `NetworkSettingsError` where the fleet's method
+    trains no network, or not so, `MethodError` for its settings, `BackboneFileError` for a file
+    that cannot be read, and `ModelFileError` for a backbone that is none and for a network that
+    cannot be exported.
     """
     settings = load(home)
     method, successor = _who_trains(settings)
+    _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
-    if preprocessing.layout != "NCHW":
-        raise NetworkSettingsError(
-            f"layout: {preprocessing.layout!r} in {preprocessing_file}; networks take 'NCHW'"
-        )
+    frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
     half = load_training_coordinator(method.name)
-    assignment = half.assign(method.settings, preprocessing.shape)
+    shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
+    assignment = half.assign(method.settings, shape)
     weights = half.first_weights(assignment)
     network, _, _ = half.network_of(assignment, weights)
-    # So that a network that cannot be exported is refused now, and not after a stage.
-    probe = export_network(network, network.initial(0, _PROBE), preprocessing)
-    golden = build_golden(probe.trunk, preprocessing)
+    golden = build_golden(_probed(network, preprocessing, frozen), preprocessing)
     store = BlobStore(settings.blobs or blob_folder(home))
-    for data in (weights, golden):
+    for data in (weights, golden) if frozen is None else (weights, golden, frozen.file):
         store.put(data)
     return NetworkImported(
         name=str(method.settings.get("network", method.name)),
@@ -57,7 +75,56 @@ def prepare_network(home: Path, preprocessing_file: Path) -> NetworkImported:
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
         successor=successor,
+        backbone=None if frozen is None else _described(frozen),
     )
+
+
+def _check_sight(
+    settings: CoordinatorSettings,
+    method: str,
+    preprocessing_file: Path,
+    backbone: Path | None,
+    *,
+    pool: bool,
+) -> None:
+    """Raise `NetworkSettingsError` where a method cannot see what it is given."""
+    if backbone is None and card(method).on_features:
+        raise NetworkSettingsError(
+            f"backbone: {method!r} trains on the features of a frozen backbone; name one: "
+            f"`fleetledger model import-network --preprocessing {preprocessing_file} "
+            "--backbone FILE.onnx`"
+        )
+    if backbone is not None and settings.first_stage is not None:
+        raise NetworkSettingsError(
+            f"backbone: {backbone} given, but [first_stage] trains a network on pictures, which "
+            f"freezes and is the backbone of {settings.method.name!r}; leave --backbone out, or "
+            "remove [first_stage]"
+        )
+    if backbone is None and pool:
+        raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
+
+
+def _frozen(file: Path, preprocessing: Preprocessing, *, pool: bool) -> _Frozen:
+    imported = import_backbone(read_file(file), preprocessing, pool=pool)
+    return _Frozen(file.stem, plain_frozen(imported.model), imported.feature_width)
+
+
+def _described(frozen: _Frozen) -> FrozenBackbone:
+    return FrozenBackbone(
+        name=frozen.name, frozen=offer_of(frozen.file), feature_width=frozen.feature_width
+    )
+
+
+def _probed(network: Network, preprocessing: Preprocessing, frozen: _Frozen | None) -> bytes:
+    """Return the file that features of golden pictures come from.
+
+    A network that cannot be exported is refused now, and not after a stage.
+    """
+    arrays = network.initial(0, _PROBE)
+    if frozen is None:
+        return export_network(network, arrays, preprocessing).trunk
+    NetworkHead(network, arrays, frozen.feature_width).file(1.0)
+    return frozen.file
 
 
 def _who_trains(

@@ -125,10 +125,17 @@ def import_network(
     preprocessing: Annotated[
         Path, typer.Option(help="TOML or JSON file that says how an image becomes the input.")
     ],
+    backbone: Annotated[
+        Path | None,
+        typer.Option(help="ONNX feature extractor to train on the features of.", dir_okay=False),
+    ] = None,
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Average the backbone's feature map over its pixels.")
+    ] = False,
     home: Home = HOME,
 ) -> None:
-    """Begin to train the network that coordinator.toml names, whole and in rounds."""
+    """Begin to train the network that coordinator.toml names, in rounds."""
     from coordinator.networks import prepare_network  # noqa: PLC0415 - onnx is heavy
 
-    network = prepare_network(home, preprocessing)
+    network = prepare_network(home, preprocessing, backbone, pool=pool)
     command(home, ImportNetwork(network=network))
