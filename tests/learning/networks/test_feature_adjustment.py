@@ -8,8 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-
 from learning.networks.conversion import to_tensors  # noqa: E402
 from learning.networks.feature_adjustment import FeatureAdjustment  # noqa: E402
 from learning.networks.fixed_features import FixedProjection, projection  # noqa: E402
@@ -19,35 +17,11 @@ from learning.networks.plan import is_buffer  # noqa: E402
 from learning.networks.registry import OF_FEATURES, build_network  # noqa: E402
 from learning.networks.torch_layers import Mode, forward  # noqa: E402
 from learning.training.chance import Chance, Moment, signed  # noqa: E402
+from tests.learning.networks.adapter_modules import AdapterAndHead  # noqa: E402
 
 CLASSES = [f"class {i}" for i in range(5)]
 SHORTCUTS = ["hidden", "input", "none"]
 INPUTS = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 12)))
-
-
-class Reference(nn.Module):
-    """Table 6 of the paper, as its specification reads it, with the head's two layers."""
-
-    def __init__(self, body: FeatureAdjustment, classes: int) -> None:
-        super().__init__()
-        self.shortcut_from = body.shortcut
-        self.linear0, self.norm0 = nn.Linear(body.inputs, body.hidden), nn.BatchNorm1d(body.hidden)
-        self.linear1, self.norm1 = nn.Linear(body.hidden, body.hidden), nn.BatchNorm1d(body.hidden)
-        self.linear2, self.norm2 = nn.Linear(body.hidden, body.width), nn.BatchNorm1d(body.width)
-        source = {"hidden": body.hidden, "input": body.inputs}.get(body.shortcut)
-        self.shortcut = nn.Linear(source, body.width, bias=False) if source else None
-        self.head = nn.Linear(HIDDEN_WIDTH, classes)
-        self.head.hidden = nn.Linear(body.width, HIDDEN_WIDTH)
-        self.head.norm = nn.BatchNorm1d(HIDDEN_WIDTH)
-
-    def forward(self, values, masks):
-        first = torch.relu(self.norm0(self.linear0(values))) * masks[0]
-        second = torch.relu(self.norm1(self.linear1(first))) * masks[1]
-        features = self.norm2(self.linear2(second))
-        if self.shortcut is not None:
-            features = features + self.shortcut(first if self.shortcut_from == "hidden" else values)
-        hidden = torch.relu(self.head.norm(self.head.hidden(features))) * masks[2]
-        return features, self.head(hidden)
 
 
 def small(shortcut, dropout=0.0):
@@ -69,7 +43,7 @@ def state(network, seed=3):
 def test_adapter_and_head_are_those_of_modules(shortcut, training):
     network = small(shortcut)
     parameters, buffers = state(network)
-    module = Reference(network.body, len(CLASSES)).double().train(training)
+    module = AdapterAndHead(network.body, len(CLASSES)).double().train(training)
     module.load_state_dict({**parameters, **buffers}, strict=False)
     counters = [name for name in module.state_dict() if "num_batches" in name]
     assert module.state_dict().keys() - counters == {**parameters, **buffers}.keys()
@@ -93,7 +67,7 @@ def test_each_layer_drops_by_chance_of_its_own(shortcut):
 
     parameters, buffers = state(network)
     ours = forward(network, parameters, buffers, INPUTS, Mode(True, dropout=drop))
-    module = Reference(network.body, len(CLASSES)).double()
+    module = AdapterAndHead(network.body, len(CLASSES)).double()
     module.load_state_dict({**parameters, **buffers}, strict=False)
     assert [mask.shape[1] for mask in drawn] == [16, 16, HIDDEN_WIDTH]
     assert not torch.equal(drawn[0], drawn[1])
