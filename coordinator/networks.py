@@ -25,7 +25,7 @@ from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
 from methods.registry import card, load_training_coordinator, trains
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from schemas.values import ClassName
 
 _PROBE = (ClassName("probe"), ClassName("probe-2"))
@@ -104,7 +104,7 @@ def _check_sight(
         raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
 
 
-def _frozen(file: Path, preprocessing: Preprocessing, *, pool: bool) -> _Frozen:
+def _frozen(file: Path, preprocessing: AnyPreprocessing, *, pool: bool) -> _Frozen:
     imported = import_backbone(read_file(file), preprocessing, pool=pool)
     return _Frozen(file.stem, plain_frozen(imported.model), imported.feature_width)
 
@@ -115,7 +115,7 @@ def _described(frozen: _Frozen) -> FrozenBackbone:
     )
 
 
-def _probed(network: Network, preprocessing: Preprocessing, frozen: _Frozen | None) -> bytes:
+def _probed(network: Network, preprocessing: AnyPreprocessing, frozen: _Frozen | None) -> bytes:
     """Return the file that features of golden pictures come from.
 
     A network that cannot be exported is refused now, and not after a stage.

@@ -1,8 +1,8 @@
-"""Any ONNX feature extractor becomes a backbone: one image in, a vector of features out.
+"""Any ONNX feature extractor becomes a backbone: one sample in, a vector of features out.
 
 The steps: hold the file to the rules, bring its opset into range, clean it, check its one input
 against the preprocessing, free the batch axis, run it, pool if asked. What ONNX Runtime can show is
-not believed but shown: the width of the features, that a batch gives what its images give one by
+not believed but shown: the width of the features, that a batch gives what its samples give one by
 one, and that a converted opset changed nothing.
 """
 
@@ -22,7 +22,7 @@ from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_na
 from export.noise import noise_inputs
 from export.rules import STANDARD_DOMAINS, check, read_model
 from export.runtime import LoadedModel
-from schemas.models import FEATURES, MAX_FEATURES, Preprocessing
+from schemas.models import FEATURES, MAX_FEATURES, AnyPreprocessing
 from schemas.values import Digest
 
 PREFIX = "backbone/"
@@ -36,10 +36,10 @@ _Features = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ImportedBackbone:
-    """A feature extractor that keeps to the rules: images (N, ...) in, features (N, width) out."""
+    """A feature extractor that keeps to the rules: samples (N, ...) in, features (N, width) out."""
 
     model: bytes
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     feature_width: int
     opset: int
 
@@ -51,7 +51,7 @@ class ImportedBackbone:
 
 def import_backbone(
     data: bytes,
-    preprocessing: Preprocessing,
+    preprocessing: AnyPreprocessing,
     *,
     pool: bool = False,
     domains: frozenset[str] = STANDARD_DOMAINS,
@@ -91,7 +91,7 @@ def _in_range(model: ModelProto) -> ModelProto:
         ) from error
 
 
-def _check_input(model: ModelProto, preprocessing: Preprocessing) -> None:
+def _check_input(model: ModelProto, preprocessing: AnyPreprocessing) -> None:
     names = [value.name for value in model.graph.input]
     expected = preprocessing.input_name
     if names != [expected]:
@@ -105,17 +105,29 @@ def _check_input(model: ModelProto, preprocessing: Preprocessing) -> None:
         )
     tensor = model.graph.input[0].type.tensor_type
     shape = [dimension.dim_value for dimension in tensor.shape.dim]
-    if tensor.elem_type != TensorProto.FLOAT or len(shape) != 4:
-        raise ModelFileError(
-            f"input {expected!r}: {TensorProto.DataType.Name(tensor.elem_type)} of rank "
-            f"{len(shape)} is not supported; export it with a FLOAT image of rank 4"
-        )
+    _check_kind(expected, tensor.elem_type, len(shape), preprocessing)
     if any(
         has not in (0, wants) for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
     ):
         raise ModelFileError(
-            f"input {expected!r}: the model takes images of shape {tuple(shape[1:])}, the "
-            f"preprocessing makes {preprocessing.shape}; change size, mode or layout"
+            f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
+            f"{tuple(shape[1:])}, the preprocessing makes {preprocessing.shape}; change "
+            f"{'length' if preprocessing.mode == 'text' else 'size, mode or layout'}"
+        )
+
+
+def _takes(preprocessing: AnyPreprocessing) -> str:
+    return "texts" if preprocessing.mode == "text" else "images"
+
+
+def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
+    text = preprocessing.mode == "text"
+    wanted = (TensorProto.INT64, 2) if text else (TensorProto.FLOAT, 4)
+    if (element, rank) != wanted:
+        kind = "INT64 token ids of rank 2" if text else "a FLOAT image of rank 4"
+        raise ModelFileError(
+            f"input {name!r}: {TensorProto.DataType.Name(element)} of rank {rank} is not "
+            f"supported; export it with {kind}"
         )
 
 
@@ -127,7 +139,7 @@ def _check_output(model: ModelProto) -> None:
         )
 
 
-def _probe(model: ModelProto, preprocessing: Preprocessing) -> tuple[ModelProto, _Features]:
+def _probe(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, _Features]:
     """Return the first variant with a free batch axis that runs a batch rightly, and its result."""
     first: ModelFileError | None = None
     for candidate in batch_candidates(model, preprocessing.shape):
@@ -138,7 +150,7 @@ def _probe(model: ModelProto, preprocessing: Preprocessing) -> tuple[ModelProto,
     raise ModelFileError(f"{first}; if its batch is fixed, export it with a dynamic batch axis")
 
 
-def _features(model: ModelProto, preprocessing: Preprocessing) -> _Features:
+def _features(model: ModelProto, preprocessing: AnyPreprocessing) -> _Features:
     loaded = LoadedModel(write(model))
     name, inputs = preprocessing.input_name, noise_inputs(preprocessing, _PROBES)
     together = next(iter(loaded.run({name: inputs}).values()))
@@ -156,9 +168,9 @@ def _features(model: ModelProto, preprocessing: Preprocessing) -> _Features:
     return together
 
 
-def _pool(model: ModelProto, features: _Features, preprocessing: Preprocessing) -> _Features:
+def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessing) -> _Features:
     """Append the mean over all pixels to `model`; return what it now puts out."""
-    if features.ndim != 4:
+    if features.ndim != 4 or preprocessing.mode == "text":
         raise ModelFileError(
             f"pool: the output has the shape {features.shape}, only a feature map of rank 4 can be "
             "pooled; leave --pool out"
@@ -192,7 +204,7 @@ def _check_features(features: _Features) -> None:
 
 
 def _compare_with_original(
-    data: bytes, features: _Features, preprocessing: Preprocessing, *, pool: bool
+    data: bytes, features: _Features, preprocessing: AnyPreprocessing, *, pool: bool
 ) -> None:
     """Run the file as it came, where this ONNX Runtime can, and compare one image's features."""
     image = noise_inputs(preprocessing, 1)
@@ -200,7 +212,7 @@ def _compare_with_original(
         original = next(iter(LoadedModel(data).run({preprocessing.input_name: image}).values()))
     except ModelFileError:
         return  # too new or of a fixed larger batch: there is nothing to compare with
-    if pool:
+    if pool and preprocessing.mode != "text":
         original = original.mean(axis=(2, 3) if preprocessing.layout == "NCHW" else (1, 2))
     if not _close(original, features[:1]):
         raise ModelFileError(

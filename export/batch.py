@@ -1,4 +1,4 @@
-"""Frees the batch axis of a network that was exported for a fixed number of images."""
+"""Frees the batch axis of a network that was exported for a fixed number of samples."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from export.builder import float_value
+from export.builder import typed_value
 from export.graph import BATCH, nested_graphs
 
 
-def batch_candidates(model: ModelProto, shape: tuple[int, int, int]) -> Iterator[ModelProto]:
+def batch_candidates(model: ModelProto, shape: tuple[int, ...]) -> Iterator[ModelProto]:
     """Yield copies of `model` whose input has the shape (N, *shape), the plainest first.
 
     The first only declares the axis free. The second also turns the fixed number of images into
     'as many as came in' wherever it begins the target of a `Reshape`; whether that is right for
     the network is for the caller to try.
     """
-    given = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    tensor = model.graph.input[0].type.tensor_type
+    given = tensor.shape.dim[0].dim_value
     plain = ModelProto()
     plain.CopyFrom(model)
-    plain.graph.input[0].CopyFrom(float_value(model.graph.input[0].name, BATCH, *shape))
+    name = model.graph.input[0].name
+    plain.graph.input[0].CopyFrom(typed_value(name, tensor.elem_type, BATCH, *shape))
     _free_output(plain)
     yield plain
     if given:

@@ -57,4 +57,9 @@ class GraphBuilder:
 
 def float_value(name: str, *shape: int | str) -> Any:  # noqa: ANN401 - onnx has no usable types
     """Describe a float32 input or output."""
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    return typed_value(name, TensorProto.FLOAT, *shape)
+
+
+def typed_value(name: str, element: int, *shape: int | str) -> Any:  # noqa: ANN401 - as above
+    """Describe an input or output; `element` is one of `TensorProto`'s types."""
+    return helper.make_tensor_value_info(name, element, shape)

@@ -1,6 +1,6 @@
 """Golden batches: a few inputs with the answers they must give, for every device's self-test.
 
-The batch belongs to the lineage: `inputs` (preprocessed pictures) and `features` (what the frozen
+The batch belongs to the lineage: `inputs` (preprocessed samples) and `features` (what the frozen
 model made of them here). The golden scores belong to one head: `scores` (N, C). Both are
 safetensors files.
 """
@@ -21,7 +21,7 @@ from export.errors import ModelFileError
 from export.noise import noise_inputs
 from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
-from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, Preprocessing
+from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, AnyPreprocessing
 
 SAMPLES = 8
 _Floats = npt.NDArray[np.float32]
@@ -31,19 +31,19 @@ _Floats = npt.NDArray[np.float32]
 class Golden:
     """A golden batch: inputs (N, ...) and the features (N, M) of the frozen model."""
 
-    inputs: _Floats
+    inputs: npt.NDArray[Any]
     features: _Floats
 
 
 def build_golden(
-    frozen: bytes, preprocessing: Preprocessing, pictures: Sequence[bytes | Image.Image] = ()
+    frozen: bytes, preprocessing: AnyPreprocessing, samples: Sequence[bytes | Image.Image] = ()
 ) -> bytes:
-    """Return the golden batch of a frozen model: eight samples, made up where pictures lack.
+    """Return the golden batch of a frozen model: eight samples, made up where some lack.
 
-    Of `pictures` the first eight count; they must be free to travel to every device. Raises
-    `ImageError` for a picture that cannot be read, `ModelFileError` if the features are not finite.
+    Of `samples` the first eight count; they must be free to travel to every device. Raises
+    `SampleError` for one that cannot be read, `ModelFileError` if the features are not finite.
     """
-    given = [preprocess(picture, preprocessing) for picture in pictures[:SAMPLES]]
+    given = [preprocess(sample, preprocessing) for sample in samples[:SAMPLES]]
     made_up = noise_inputs(preprocessing, SAMPLES)[len(given) :]
     inputs = np.stack([*given, *made_up])
     features = frozen_features(LoadedModel(frozen), preprocessing.input_name, inputs)

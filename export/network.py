@@ -25,7 +25,7 @@ from export.onnx_layers import OnnxLayers, Value
 from learning.errors import LearningError
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
-from schemas.models import FEATURES, Preprocessing
+from schemas.models import FEATURES, AnyPreprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -42,7 +42,7 @@ class NetworkFiles:
 
 
 def export_network(
-    network: Network, arrays: Arrays, preprocessing: Preprocessing, base: Arrays | None = None
+    network: Network, arrays: Arrays, preprocessing: AnyPreprocessing, base: Arrays | None = None
 ) -> NetworkFiles:
     """Return trunk and head of a network in use: dropout off, normalised by running statistics.
 
@@ -55,7 +55,7 @@ def export_network(
     return NetworkFiles(trunk, head_rows(arrays))
 
 
-def export_body(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> bytes:
+def export_body(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> bytes:
     """Return the network without its head as a backbone's ONNX file: pictures in, features out.
 
     Raises `ModelFileError` as `export_network` does.
@@ -80,15 +80,20 @@ def check_network(network: Network, arrays: Arrays) -> int:
     return classes
 
 
-def _check(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> None:
+def _check(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> None:
     check_network(network, arrays)
+    if preprocessing.mode == "text":
+        raise ModelFileError(
+            "preprocessing.mode: 'text', but a network that sees samples itself takes pictures; "
+            "train one on the features of a frozen encoder (docs/text.md)"
+        )
     if preprocessing.layout != "NCHW":
         raise ModelFileError(
             f"preprocessing.layout: {preprocessing.layout!r}; networks take 'NCHW'"
         )
 
 
-def _trunk(network: Network, arrays: Arrays, preprocessing: Preprocessing) -> bytes:
+def _trunk(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> bytes:
     graph = GraphBuilder("network/")
     source = Value(preprocessing.input_name, len(preprocessing.shape) + 1)
     width = add_trunk(graph, network, arrays, source, FEATURES)

@@ -16,7 +16,7 @@ from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import FileReference, Manifest, Preprocessing
+from schemas.models import AnyPreprocessing, FileReference, Manifest
 from schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
@@ -29,7 +29,7 @@ class Lineage:
 
     frozen: bytes
     golden: bytes
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     domains: frozenset[str] = STANDARD_DOMAINS
 
 

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from export.errors import PreprocessingFileError
 from schemas.canonical import parse_json
 from schemas.errors import SchemaError
 from schemas.message import explain
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,22 +21,23 @@ else:
     import tomli as tomllib
 
 _MAX_BYTES = 64 * 1024
+_EITHER: TypeAdapter[AnyPreprocessing] = TypeAdapter(AnyPreprocessing)
 
 
-def load_preprocessing(path: Path) -> Preprocessing:
+def load_preprocessing(path: Path) -> AnyPreprocessing:
     """Read a TOML or JSON file, told apart by its ending.
 
     Raises `PreprocessingFileError` naming file, field, value and way out.
     """
     try:
-        return Preprocessing.model_validate(_parse(path, _read(path)))
+        return _EITHER.validate_python(_parse(path, _read(path)))
     except ValidationError as error:
         raise PreprocessingFileError(
             f"{path}: {explain(error)}; docs/models.md lists the fields"
         ) from error
 
 
-def preprocessing_toml(preprocessing: Preprocessing) -> str:
+def preprocessing_toml(preprocessing: AnyPreprocessing) -> str:
     """Return the text of a TOML file that `load_preprocessing` reads back as an equal object."""
     fields = preprocessing.model_dump(mode="json", exclude_none=True)
     # Text, numbers and lists of numbers are written alike in JSON and TOML, but for one character.

@@ -11,7 +11,7 @@ from coordinator.core.round_entries import RoundClosed, RoundFailed, RoundOpened
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
 from schemas.message import Strict
-from schemas.models import Parity, Preprocessing
+from schemas.models import AnyPreprocessing, Parity
 from schemas.offers import Offer
 from schemas.presence import Capabilities
 from schemas.reports import ClassResult, Uncertainty
@@ -54,7 +54,7 @@ class BackboneImported(EntryBody):
     name: str
     frozen: Offer
     golden: Offer
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     backbone_width: int = Field(ge=1)
     """Features of the backbone, before the random map."""
     feature_width: int = Field(ge=1)
@@ -101,8 +101,8 @@ class NetworkImported(EntryBody):
     weights: Offer
     """Its first parameters and buffers, as safetensors; no row of a head yet."""
     golden: Offer
-    """Preprocessed images for the self-test of exported models."""
-    preprocessing: Preprocessing
+    """Preprocessed images or texts for the self-test of exported models."""
+    preprocessing: AnyPreprocessing
     method: str
     settings: dict[str, Any]
     """The method's assignment: what its halves are given."""
