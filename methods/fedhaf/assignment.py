@@ -1,0 +1,78 @@
+"""What both halves are told of a fleet that trains an adapter and a head on frozen features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, ValidationError
+
+from learning.networks.body import Body
+from learning.networks.feature_adjustment import FeatureAdjustment
+from learning.networks.fixed_features import FixedProjection, Identity
+from learning.networks.network import Network
+from methods.errors import MethodError
+from methods.fedhaf.settings import FedHafSettings
+from schemas.message import Message, explain
+from schemas.rounds import TRAIN
+
+OLD_MODEL = "old-model"
+"""The extra file with the fleet's weights at the end of the stage before: theta_{t-1}."""
+
+
+class FedHafAssignment(Message):
+    """Settings, and the number of features; the same for all devices."""
+
+    kind: ClassVar[str] = "fedhaf-assignment"
+    settings: FedHafSettings
+    input_shape: tuple[int] = Field(min_length=1, max_length=1)
+    """Number of the backbone's features."""
+
+    @property
+    def features(self) -> int:
+        """Number of the backbone's features d."""
+        return self.input_shape[0]
+
+    @property
+    def network(self) -> Network:
+        """The network that is trained: adapter and head."""
+        return Network(self._body(), "hidden", self.settings.dropout)
+
+    def _body(self) -> Body:
+        settings, inputs = self.settings, self.features
+        if settings.adapter == "none":
+            return Identity(inputs)
+        if settings.adapter == "projection":
+            return FixedProjection(inputs, settings.width, settings.seed)
+        return FeatureAdjustment(
+            inputs, settings.hidden, settings.width, settings.shortcut, settings.dropout
+        )
+
+    @property
+    def round_phases(self) -> tuple[str, ...]:
+        """Phases of a round: devices train, and that is all."""
+        return (TRAIN,)
+
+    @property
+    def closing_phases(self) -> tuple[str, ...]:
+        """Phases after a stage's rounds: none."""
+        return ()
+
+    @property
+    def logit_scale(self) -> float:
+        """Networks learn with a plain softmax."""
+        return 1.0
+
+
+def read_assignment(body: Mapping[str, Any]) -> FedHafAssignment:
+    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+    shape = body.get("input_shape", ())
+    if isinstance(shape, list | tuple) and len(shape) > 1:
+        raise MethodError(
+            f"input_shape: {tuple(shape)} are pictures, and fedhaf trains on the features of a "
+            "frozen backbone; import the network with one"
+        )
+    try:
+        return FedHafAssignment.model_validate(body)
+    except ValidationError as error:
+        raise MethodError(f"assignment: {explain(error)}") from error

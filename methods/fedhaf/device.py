@@ -1,0 +1,198 @@
+"""FedHAF on a device: what is trained, on which features, by which losses, and what is answered.
+
+    begin      the first work: stage 1, the head by L_head (4), (5) while the adapter is in use;
+               without an old model, adapter and head together
+    following  stage 2, the adapter by L_FAM (2), (3) while the head is in use
+    finish     adapter and head as integers on the grid of the weights that were sent
+
+Pure functions of bytes and features; an engine of `learning.training` runs in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from learning.errors import LearningError
+from learning.losses.composing import FIXED
+from learning.networks.conversion import to_arrays
+from learning.networks.pictures import Pictures
+from learning.networks.torch_layers import Tensors
+from learning.training.chance import Chance
+from learning.training.schedules import constant_rates, cosine_rate
+from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.errors import MethodError
+from methods.fedhaf.assignment import FedHafAssignment, read_assignment
+from methods.fedhaf.exemplars import Samples, remembered, samples_of
+from methods.fedhaf.memory import Memory, read_memory
+from methods.fedhaf.messages import frame_of
+from methods.fedhaf.models import old_model, sent_model
+from methods.fedhaf.terms import KNOWN, NEW, OLD, TASK, TEACHER, Part, loss_of, parts_of, task_mask
+from methods.training_half import Answer, Begun, LocalData, Order
+from schemas.values import ClassName
+
+__all__ = ["begin", "finish", "read_assignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Local:
+    """What a device's works of one round have in common."""
+
+    assignment: FedHafAssignment
+    order: Order
+    samples: dict[ClassName, int]
+    data: Data
+    in_use: Memory
+    memory: Memory
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """The network before a work: all of it, and what was done to it so far."""
+
+    parameters: Tensors
+    buffers: Tensors
+    steps: int = 0
+    loss: float | None = None
+    """Of the first work: it has the cross-entropy."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What `finish` has to know."""
+
+    local: _Local
+    before: _State
+    """Before the work that is trained."""
+
+    def after(self, trained: Trained) -> _State:
+        """Return the network after the work."""
+        told = trained.losses[-1] if trained.losses else None
+        return _State(
+            {**self.before.parameters, **trained.parameters},
+            trained.buffers,
+            self.before.steps + trained.steps,
+            told if self.before.loss is None else self.before.loss,
+        )
+
+
+def begin(
+    assignment: FedHafAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Begun | None:
+    """Return what is to be trained, or None where this device has nothing for the round.
+
+    Raises `MethodError` for files that do not fit together, and for anything but features.
+    """
+    _check(assignment, data)
+    settings, known = assignment.settings, read_memory(memory, assignment.features)
+    try:
+        in_use, remembers = remembered(settings, order, data, known)
+    except LearningError as error:
+        raise MethodError(f"exemplars: {error}") from error
+    samples = samples_of(order, data, in_use)
+    parts = parts_of(settings, order, samples)
+    if len(samples) < 2 or not parts:  # a batch of one cannot be normalised
+        return None
+    counts = dict(Counter(samples.class_names))
+    local = _Local(assignment, order, counts, _data(order, samples), in_use, remembers)
+    sent = sent_model(assignment, order)
+    return _begun(local, parts, _State(sent.parameters, sent.buffers))
+
+
+def finish(assignment: FedHafAssignment, begun: Begun, trained: Trained) -> Answer:
+    """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    kept: _Kept = begun.kept
+    local, state = kept.local, kept.after(trained)
+    frame = frame_of(sent_model(assignment, local.order).arrays)
+    try:
+        payload = frame.encode(to_arrays(state.parameters, state.buffers))
+    except LearningError as error:
+        raise MethodError(f"training: {error}") from error
+    return Answer(
+        payload=payload,
+        samples=dict(begun.samples),
+        steps=max(1, state.steps),
+        loss=state.loss,
+        memory=local.memory.write(),
+        stored_samples=local.in_use.stored,
+    )
+
+
+def _begun(local: _Local, parts: tuple[Part, ...], state: _State) -> Begun:
+    """Return the work of the first part; the others follow."""
+    kept, rest = _Kept(local, state), parts[1:]
+    following = partial(_following, kept, rest) if rest else None
+    return Begun(_work(local, parts[0], state), local.samples, kept=kept, following=following)
+
+
+def _following(kept: _Kept, parts: tuple[Part, ...], trained: Trained) -> Begun:
+    return _begun(kept.local, parts, kept.after(trained))
+
+
+def _work(local: _Local, part: Part, state: _State) -> Work:
+    settings, order = local.assignment.settings, local.order
+    mine = {name: value for name, value in state.parameters.items() if _is_of(part, name)}
+    others = {name: value for name, value in state.parameters.items() if name not in mine}
+    asked = order.round
+    return Work(
+        parameters=mine,
+        buffers=state.buffers,
+        data=local.data,
+        loss=loss_of(local.assignment, order, part),
+        optimiser=Sgd(_rates(local, part), settings.momentum, settings.weight_decay),
+        batching=Batching(settings.batch),
+        chance=Chance(asked.seed, order.device, order.stage, asked.number, f"{asked.phase}-{part}"),
+        frozen={FIXED: others, **_frozen(local)},
+    )
+
+
+def _frozen(local: _Local) -> dict[str, Any]:
+    """Return what the terms look at, by name."""
+    frozen: dict[str, Any] = {TASK: task_mask(local.order)}
+    old = old_model(local.assignment, local.order)
+    if old is not None and local.assignment.settings.needs_old_model:
+        frozen[TEACHER] = {"parameters": old.parameters, "buffers": old.buffers}
+        frozen[KNOWN] = old.known
+    return frozen
+
+
+def _is_of(part: Part, name: str) -> bool:
+    """Whether a tensor is of the part."""
+    return part == "all" or name.startswith("head.") == (part == "head")
+
+
+def _rates(local: _Local, part: Part) -> tuple[float, ...]:
+    """Return the learning rate of each local epoch of a part."""
+    settings, asked = local.assignment.settings, local.order.round
+    adapts = part == "body"
+    rate = settings.adapter_rate if adapts else settings.head_rate
+    if settings.schedule == "cosine":
+        rate = cosine_rate(rate, asked.round_of_stage - 1, asked.rounds_of_stage)
+    return constant_rates(rate, settings.adapter_epochs if adapts else settings.head_epochs)
+
+
+def _data(order: Order, samples: Samples) -> Data:
+    """Return the samples with their rows of the head, and the marks of new and old."""
+    rows = {name: row for row, name in enumerate(order.round.class_names)}
+    targets = torch.tensor([rows[name] for name in samples.class_names])
+    old = torch.from_numpy(samples.old)
+    return Data(torch.from_numpy(samples.inputs), targets, {NEW: 1 - old, OLD: old})
+
+
+def _check(assignment: FedHafAssignment, data: LocalData) -> None:
+    """Refuse samples that are no features of the width that the fleet trains on."""
+    inputs = data.inputs
+    if inputs.dtype != np.float32 or inputs.shape[1:] != assignment.input_shape:
+        raise MethodError(
+            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on float32 "
+            f"{assignment.input_shape}, the features of its backbone"
+        )

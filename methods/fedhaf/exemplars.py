@@ -1,0 +1,156 @@
+"""Which samples a device remembers, and what it trains on: new ones and exemplars.
+
+    (6)  exemplars of class c: the samples with the smallest || phi(x) - mu_c ||, where mu_c is the
+         mean of the device's features of c; ceil(rho n) of n samples
+
+A class of the stage has its exemplars chosen again with every training, so the last choice of a
+stage is the one that stays. A class of an earlier stage keeps them; where none is remembered (the
+device was not asked in that stage, or has joined since) they are chosen from the samples that are
+there. What became of an image since decides:
+
+| the image of an exemplar is | remembered as image | remembered as features |
+| --- | --- | --- |
+| there, under its class | stays | stays |
+| there, under another class | is forgotten | is forgotten |
+| gone | is forgotten | stays |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
+from methods.fedhaf.memory import Exemplars, Memory
+from methods.fedhaf.settings import FedHafSettings
+from methods.training_half import LocalData, Order
+from schemas.values import ClassName, Digest
+
+Classes = Mapping[ClassName, Exemplars]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What is trained on: the new samples as they come, then exemplars class by class."""
+
+    inputs: npt.NDArray[np.float32]
+    """(N, d)."""
+    class_names: tuple[ClassName, ...]
+    old: npt.NDArray[np.float32]
+    """(N,): 1 for an exemplar, 0 for a new sample."""
+
+    def __len__(self) -> int:
+        return len(self.class_names)
+
+
+def remembered(
+    settings: FedHafSettings, order: Order, data: LocalData, memory: Memory
+) -> tuple[Memory, Memory]:
+    """Return the memory as the samples of now leave it: exemplars in use, and all of them.
+
+    Those in use are of classes of earlier stages. Each kind has at most `exemplar_cap`.
+    """
+    choose = _Choosing(settings, data)
+    known = memory.renamed(order.round.aliases).classes
+    new = set(order.stage_class_names)
+    older = {
+        name: choose.older(name, known.get(name))
+        for name in order.round.class_names
+        if name not in new
+    }
+    newer = {name: choose.newer(name, known.get(name)) for name in order.stage_class_names}
+    in_use = within_cap(older, settings.exemplar_cap)
+    candidates = within_cap(newer, settings.exemplar_cap)
+    return Memory(order.stage, in_use), Memory(order.stage, {**in_use, **candidates})
+
+
+def samples_of(order: Order, data: LocalData, in_use: Memory) -> Samples:
+    """Return the new samples, and the exemplars."""
+    rows = {digest: row for row, digest in enumerate(data.digests)}
+    new = set(order.stage_class_names)
+    taken = [row for row, name in enumerate(data.class_names) if name in new]
+    parts, names = [_features(data, taken)], [data.class_names[row] for row in taken]
+    for name, exemplars in sorted(in_use.classes.items()):
+        features = exemplars.features
+        if features is None:
+            features = _features(data, [rows[digest] for digest in exemplars.digests])
+        parts.append(features)
+        names += [name] * len(exemplars)
+    old = np.zeros(len(names), np.float32)
+    old[len(taken) :] = 1
+    return Samples(np.concatenate(parts), tuple(names), old)
+
+
+def within_cap(classes: Classes, cap: int | None) -> dict[ClassName, Exemplars]:
+    """Return the lists cut to `cap` in all, in proportion to what the ratio asked for.
+
+    Classes without an exemplar are left out.
+    """
+    lists = {name: item for name, item in sorted(classes.items()) if len(item)}
+    if cap is None or sum(map(len, lists.values())) <= cap:
+        return lists
+    shares = shrunk({name: item.wanted for name, item in lists.items()}, cap)
+    cut = {name: item.chosen(range(min(len(item), shares[name]))) for name, item in lists.items()}
+    return {name: item for name, item in cut.items() if len(item)}
+
+
+class _Choosing:
+    """The exemplars of classes, by a device's samples of now."""
+
+    def __init__(self, settings: FedHafSettings, data: LocalData) -> None:
+        self._settings, self._data = settings, data
+        self._rows: dict[ClassName, list[int]] = defaultdict(list)
+        for row, name in enumerate(data.class_names):
+            self._rows[name].append(row)
+        self._row_of = {digest: row for row, digest in enumerate(data.digests)}
+
+    def newer(self, name: ClassName, known: Exemplars | None) -> Exemplars:
+        """Return those of a class of the stage: chosen anew where the class has samples."""
+        if self._rows[name]:
+            return self._nearest(name)
+        return self._left(name, known)
+
+    def older(self, name: ClassName, known: Exemplars | None) -> Exemplars:
+        """Return those of a class of an earlier stage: what is left, or else chosen."""
+        left = self._left(name, known)
+        return left if len(left) or not self._rows[name] else self._nearest(name)
+
+    def _nearest(self, name: ClassName) -> Exemplars:
+        rows, ratio = self._rows[name], self._settings.exemplar_ratio
+        wanted = exemplar_count(len(rows), ratio) if ratio else 0
+        chosen = nearest_to_mean(_features(self._data, rows), wanted)
+        return self._taken([rows[index] for index in chosen], wanted)
+
+    def _left(self, name: ClassName, known: Exemplars | None) -> Exemplars:
+        """Return what is left of a list."""
+        if known is None:
+            return Exemplars(())
+        there = [
+            place for place, digest in enumerate(known.digests) if self._is(digest, name, known)
+        ]
+        left = known.chosen(there)
+        if self._data.exemplars_as == "images" or known.features is None:
+            rows = [self._row_of[digest] for digest in left.digests]
+            return self._taken(rows, known.wanted)
+        return left
+
+    def _is(self, digest: Digest, name: ClassName, known: Exemplars) -> bool:
+        """Whether an exemplar can still be trained on as one of the class."""
+        row = self._row_of.get(digest)
+        if row is not None:
+            return self._data.class_names[row] == name
+        return self._data.exemplars_as == "features" and known.features is not None
+
+    def _taken(self, rows: list[int], wanted: int) -> Exemplars:
+        digests = tuple(self._data.digests[row] for row in rows)
+        as_features = self._data.exemplars_as == "features"
+        return Exemplars(digests, _features(self._data, rows) if as_features else None, wanted)
+
+
+def _features(data: LocalData, rows: list[int]) -> npt.NDArray[np.float32]:
+    """Return the features (n, d) of some rows."""
+    return np.asarray(data.inputs[rows], np.float32)

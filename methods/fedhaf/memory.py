@@ -1,0 +1,156 @@
+"""What a device remembers between rounds: exemplars, as digests of images or with features too.
+
+A file of at most two tensors, `digests` (n, 32) and, where the device keeps features, `features`
+(n, d); its metadata say which rows are of which class. The features stay float32: training on a
+remembered feature is then, to the last bit, training on the image that it came from, and a fifth of
+a device's samples at 2,048 numbers is small beside the images themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+
+from methods.errors import MethodError
+from schemas.errors import SchemaError
+from schemas.message import Strict, explain
+from schemas.rounds import MAX_HEAD_CLASSES
+from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.values import ClassName, Digest
+
+Features = npt.NDArray[np.float32]
+
+MOST_EXEMPLARS = 1_000_000
+_LARGEST_FILE = 1 << 33
+_DIGEST_BYTES = 32
+
+
+class _Listed(Strict):
+    """The metadata of one class, whose rows follow those of the class before."""
+
+    name: ClassName
+    count: int = Field(ge=1, le=MOST_EXEMPLARS)
+    wanted: int = Field(ge=1, le=MOST_EXEMPLARS)
+
+
+class _Facts(Strict):
+    """The metadata of the file."""
+
+    stage: int = Field(ge=1, lt=2**31)
+    classes: tuple[_Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
+    width: int | None = Field(default=None, ge=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Exemplars:
+    """Those of one class; the nearest to its mean come first."""
+
+    digests: tuple[Digest, ...]
+    features: Features | None = None
+    """(n, d), or None where the images are read again."""
+    wanted: int = 0
+    """How many the ratio asked for; what a bound on all classes leaves is shared out by it."""
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def chosen(self, rows: Iterable[int]) -> Exemplars:
+        """Return those of the given rows."""
+        kept = list(rows)
+        digests = tuple(self.digests[row] for row in kept)
+        features = None if self.features is None else self.features[kept]
+        return Exemplars(digests, features, self.wanted)
+
+    def joined(self, other: Exemplars) -> Exemplars:
+        """Return both in one list, for classes that became one; no image comes twice."""
+        both = Exemplars(
+            self.digests + other.digests,
+            None
+            if self.features is None or other.features is None
+            else np.concatenate([self.features, other.features]),
+            self.wanted + other.wanted,
+        )
+        return both.chosen({digest: row for row, digest in enumerate(both.digests)}.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What is known before the first round is nothing: stage 0."""
+
+    stage: int = 0
+    """The stage that was trained last."""
+    classes: Mapping[ClassName, Exemplars] = field(default_factory=dict)
+    """Of every class that was remembered, those of the stage that was trained last among them."""
+
+    @property
+    def stored(self) -> int:
+        """Number of exemplars."""
+        return sum(map(len, self.classes.values()))
+
+    def renamed(self, aliases: Mapping[ClassName, ClassName]) -> Memory:
+        """Return the memory under the names that classes have now; merged classes are one."""
+        classes: dict[ClassName, Exemplars] = {}
+        for name, exemplars in self.classes.items():
+            now = aliases.get(name, name)
+            classes[now] = classes[now].joined(exemplars) if now in classes else exemplars
+        return Memory(self.stage, classes)
+
+    def write(self) -> bytes:
+        """Return the memory as bytes."""
+        lists = sorted(self.classes.items())
+        named = [_Listed(name=name, count=len(item), wanted=item.wanted) for name, item in lists]
+        digests = b"".join(bytes.fromhex(digest) for _, item in lists for digest in item.digests)
+        tensors: dict[str, npt.NDArray[Any]] = {
+            "digests": np.frombuffer(digests, np.uint8).reshape(-1, _DIGEST_BYTES)
+        }
+        kept = [item.features for _, item in lists if item.features is not None]
+        if kept:
+            tensors["features"] = np.concatenate(kept)
+        width = kept[0].shape[1] if kept else None
+        facts = _Facts(stage=self.stage, classes=tuple(named), width=width)
+        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+
+
+def read_memory(data: bytes | None, width: int) -> Memory:
+    """Return a memory; the empty one for None.
+
+    Raises `MethodError` for another file, and for features that are not `width` numbers.
+    """
+    if data is None:
+        return Memory()
+    try:
+        file = read_tensors(data, lambda metadata: _expected(metadata, width), _LARGEST_FILE)
+        facts = _Facts.model_validate(file.metadata)
+    except SchemaError as error:
+        raise MethodError(f"memory: {error}") from error
+    except ValidationError as error:
+        raise MethodError(f"memory: {explain(error)}") from error
+    digests, features = file.tensors["digests"], file.tensors.get("features")
+    ends = np.cumsum([listed.count for listed in facts.classes], dtype=int)
+    total = int(ends[-1]) if len(ends) else 0
+    if any(len(rows) != total for rows in (digests, features) if rows is not None):
+        raise MethodError(
+            f"memory: {len(digests)} exemplars, where its classes have {total}; remove the file, "
+            "and exemplars are chosen anew"
+        )
+    classes = {}
+    for listed, end in zip(facts.classes, ends, strict=True):
+        rows = slice(int(end) - listed.count, int(end))
+        classes[listed.name] = Exemplars(
+            tuple(Digest(bytes(row).hex()) for row in digests[rows]),
+            None if features is None else features[rows],
+            listed.wanted,
+        )
+    return Memory(facts.stage, classes)
+
+
+def _expected(metadata: Mapping[str, Any], width: int) -> dict[str, Expected]:
+    expected = {"digests": Expected("uint8", (UpTo(MOST_EXEMPLARS), _DIGEST_BYTES))}
+    if metadata.get("width") is not None:
+        expected["features"] = Expected("float32", (UpTo(MOST_EXEMPLARS), width))
+    return expected

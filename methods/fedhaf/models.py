@@ -1,0 +1,96 @@
+"""The models that a training looks at, as tensors: the one that was sent, and the old one.
+
+Devices of one process that were sent the same get the same tensors, so that a stack of them holds
+what none of them trains once. Nobody changes these tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from learning.networks.conversion import to_tensors
+from learning.networks.head import ROWS
+from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
+from methods.fedhaf.messages import received
+from methods.network_weights import Arrays, decode_weights
+from methods.training_half import Order
+from schemas.values import ClassName
+
+_KEPT = 2
+"""Rounds whose models stay in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Adapter and head: parameters and buffers by name, and the arrays that they came from."""
+
+    arrays: Arrays
+    parameters: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
+    known: Tensor
+    """Mask (C,) of the head's rows that the model has itself."""
+
+    @classmethod
+    def of(cls, arrays: Arrays, known: Sequence[bool]) -> Model:
+        """Return the model of some arrays."""
+        return cls(arrays, *to_tensors(arrays), torch.tensor(known))
+
+
+def sent_model(assignment: FedHafAssignment, order: Order) -> Model:
+    """Return what training begins with; raise `MethodError` for a file that is none."""
+    asked = order.round
+    rows = (asked.weights_class_names, asked.class_names)
+    return _sent(assignment, order.weights, *rows, asked.round_of_stage)
+
+
+def old_model(assignment: FedHafAssignment, order: Order) -> Model | None:
+    """Return theta_{t-1}, or None before the second stage; raise `MethodError`.
+
+    It has a row for every class of the order; those that it does not know are zero and not in
+    `known`. Its file may have names that classes had before.
+    """
+    if OLD_MODEL not in order.extras:
+        return None
+    names, aliases = order.round.class_names, tuple(sorted(order.round.aliases.items()))
+    return _old(assignment, order.extras[OLD_MODEL], names, aliases)
+
+
+@lru_cache(_KEPT)
+def _sent(
+    assignment: FedHafAssignment,
+    weights: bytes,
+    known: tuple[ClassName, ...],
+    names: tuple[ClassName, ...],
+    round_of_stage: int,
+) -> Model:
+    arrays = received(assignment, weights, known, names, round_of_stage)
+    return Model.of(arrays, [True] * len(names))
+
+
+@lru_cache(_KEPT)
+def _old(
+    assignment: FedHafAssignment,
+    weights: bytes,
+    names: tuple[ClassName, ...],
+    aliases: tuple[tuple[ClassName, ClassName], ...],
+) -> Model:
+    arrays, written = decode_weights(weights, assignment.network)
+    meanings = dict(aliases)
+    rows = [meanings.get(name, name) for name in written]
+    known = [name in rows for name in names]
+    places = [rows.index(name) for name in names if name in rows]
+    whole = {name: _spread(array, places, known) for name, array in arrays.items() if name in ROWS}
+    return Model.of({**arrays, **whole}, known)
+
+
+def _spread(array: np.ndarray, places: list[int], known: list[bool]) -> np.ndarray:
+    """Return rows for all classes: those of the array at its places, zeros elsewhere."""
+    rows = np.zeros((len(known), *array.shape[1:]), array.dtype)
+    rows[known] = array[places]
+    return rows

@@ -1,0 +1,92 @@
+"""The losses of FedHAF from terms of `learning.losses`, and what the terms look at.
+
+| equation | setting | term | looks at |
+| --- | --- | --- | --- |
+| (4) | cross_entropy, ce_scope, ce_rows | cross-entropy | `task`, rows `new` |
+| (5) | distillation, kd_direction, temperature | divergence | `old_model`, `known`, rows `old` |
+| (2) | feature_distance, fd_reduction | feature distance | `old_model`, rows `old` |
+| (3) | feature_balance | feature balance | `task` |
+
+A term without a row that counts is 0. All devices of a round have the same terms, so that they can
+be trained in one stack.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
+from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
+from methods.fedhaf.exemplars import Samples
+from methods.fedhaf.settings import FedHafSettings
+from methods.training_half import Order
+
+Part = Literal["all", "head", "body"]
+"""What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
+
+TASK, TEACHER, KNOWN = "task", "old_model", "known"
+NEW, OLD = "new", "old"
+
+
+def parts_of(settings: FedHafSettings, order: Order, samples: Samples) -> tuple[Part, ...]:
+    """Return what is trained one after the other; a work in which nothing would learn is left out.
+
+    Without an old model both parts learn together, else the adapter would stay random.
+    """
+    taught = OLD_MODEL in order.extras
+    if settings.stages == "one" or not taught:
+        parts: tuple[Part, ...] = ("all",)
+    else:
+        parts = ("head", "body")
+    old = samples.old > 0
+    by_labels = settings.ce_rows == "all" or not old.all()
+    by_scores = settings.distillation > 0 and taught and old.any()
+    by_distance = settings.feature_distance > 0 and taught and old.any()
+    by_balance = settings.feature_balance > 0 and old.any() and not old.all()
+    on_head = by_labels or by_scores
+    on_body = settings.adapter == "fam" and bool(by_distance or by_balance)
+    learns = {"head": on_head, "body": on_body, "all": on_head or on_body}
+    return tuple(part for part in parts if learns[part])
+
+
+def loss_of(assignment: FedHafAssignment, order: Order, part: Part) -> ComposedLoss:
+    """Return the loss by which a part learns; equal for all devices of a round."""
+    settings, taught = assignment.settings, OLD_MODEL in order.extras
+    terms: list[Weighted] = []
+    if part in ("all", "head"):
+        terms += _head_terms(settings, taught=taught)
+    if part == "body" or (part == "all" and settings.stages == "one"):
+        terms += _body_terms(settings, taught=taught)
+    return ComposedLoss(assignment.network, tuple(terms), part)
+
+
+def task_mask(order: Order) -> Tensor:
+    """Return the mask (C,) of the stage's classes among the head's rows."""
+    new = set(order.stage_class_names)
+    return torch.tensor([name in new for name in order.round.class_names])
+
+
+def _head_terms(settings: FedHafSettings, *, taught: bool) -> list[Weighted]:
+    """Return L_head = l_CE L_CE + l_KD L_KD."""
+    scope = TASK if settings.ce_scope == "task" else None
+    rows = NEW if settings.ce_rows == "new" else None
+    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, rows))]
+    if settings.distillation and taught:
+        keeping = Divergence(TEACHER, settings.temperature, KNOWN, OLD, settings.kd_direction)
+        terms.append(Weighted(settings.distillation, keeping))
+    return terms
+
+
+def _body_terms(settings: FedHafSettings, *, taught: bool) -> list[Weighted]:
+    """Return L_FAM = l_FD L_FD + l_FB L_FB."""
+    terms = []
+    if settings.feature_distance and taught:
+        keeping = FeatureDistance(TEACHER, OLD, settings.fd_reduction)
+        terms.append(Weighted(settings.feature_distance, keeping))
+    if settings.feature_balance:
+        terms.append(Weighted(settings.feature_balance, FeatureBalance(TASK)))
+    return terms
