@@ -35,6 +35,7 @@ from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
+from schemas.tensors import compressed
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 
@@ -163,8 +164,9 @@ def answered(
     answer, job = done.answer, request.job
     if answer is None:
         return inputs.NothingToTrain(job, unusable)
-    small = len(answer.payload) <= INLINE_LIMIT
-    offer = None if small else BlockSource(blobs.path(blobs.put(answer.payload))).offer
+    payload = compressed(answer.payload)
+    small = len(payload) <= INLINE_LIMIT
+    offer = None if small else BlockSource(blobs.path(blobs.put(payload))).offer
     return inputs.Trained(
         job=job,
         answer=RoundAnswer(
@@ -176,12 +178,12 @@ def answered(
             seconds=done.seconds,
             stored_samples=answer.stored_samples,
         ),
-        payload=Digest.of(answer.payload),
-        payload_bytes=len(answer.payload),
+        payload=Digest.of(payload),
+        payload_bytes=len(payload),
         payload_kind=cast(PayloadKind, card(request.assignment.method).payload_kinds[0]),
         samples=answer.samples,
         memory=blobs.put(answer.memory) if answer.memory is not None else None,
         unusable=unusable,
-        attached=answer.payload if small else None,
+        attached=payload if small else None,
         offer=offer,
     )

@@ -3,6 +3,9 @@
 An answer holds one int32 tensor for each float tensor of the network: the weights in steps of the
 grid that both sides derive from the weights that were sent (`learning.numerics.weights`). No image,
 label or name of a file is in it; the number of samples per class travels in the contribution.
+
+Tensors lie in the order of their names, so all answers to a round begin with the same header, and
+what follows is the grid's flat array. Whoever sends an answer packs it (`schemas.tensors`).
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
-from learning.numerics.weights import SumLimits, WeightGrid, WeightSum
+from learning.numerics.weights import Integers, SumLimits, WeightGrid, WeightSum
 from methods.errors import ContributionError, MethodError
 from methods.spread import Spread
-from methods.training_half import Given
+from methods.training_half import Given, Summing
 from schemas.canonical import canonical_json
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, encode_tensors, read_tensors
+from schemas.errors import SchemaError, TensorError
+from schemas.tensor_header import Entry, Header
+from schemas.tensors import Expected, plain_body, read_tensors
 from schemas.values import Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -52,44 +56,95 @@ class AnswerFrame:
         self.grid = WeightGrid.around(sent)
         self._expected = {name: Expected("int32", array.shape) for name, array in sent.items()}
         self._limit = _HEADER_BYTES + sum(4 * prod(array.shape) for array in sent.values())
+        entries = {name: Entry("int32", shape) for name, shape in self.grid.shapes.items()}
+        self._header = Header(entries, {}).encode()
 
     def encode(self, arrays: Arrays) -> bytes:
-        """Return the payload of an answer; raises `NetworkError` and `RangeError` by name."""
-        return encode_tensors(self.grid.encode(arrays))
+        """Return an answer, not packed; raises `NetworkError` and `RangeError` by name."""
+        return self._header + self.grid.flat(arrays).astype("<i4", copy=False).tobytes()
 
-    def decode(self, payload: bytes) -> dict[str, npt.NDArray[Any]]:
-        """Return the integers of a payload; raise `ContributionError` naming what is wrong."""
+    def values(self, payload: bytes) -> Integers:
+        """Return the integers of an answer as the grid's flat array (n,).
+
+        Raises `ContributionError` naming what is wrong, for an answer that `check` refuses.
+        """
         try:
-            return read_tensors(payload, self._expected, self._limit).tensors
-        except SchemaError as error:
+            body = plain_body(payload, self._limit)
+            if body.startswith(self._header):
+                values = _integers_after(body, len(self._header), self.grid.size)
+            else:
+                tensors = read_tensors(body, self._expected, self._limit).tensors
+                values = np.concatenate([tensors[n].reshape(-1) for n in self.grid.places])
+            self.grid.check_flat(values)
+        except (SchemaError, LearningError) as error:
             raise ContributionError(f"answer: {error}") from error
+        return values
 
     def check(self, payload: bytes) -> None:
         """Raise `ContributionError` unless the payload could be an answer."""
-        try:
-            self.grid.check(self.decode(payload))
-        except LearningError as error:
-            raise ContributionError(f"answer: {error}") from error
+        self.values(payload)
 
-    def mean(self, answers: Sequence[Given], *, weighted: bool) -> Mean:
+    def summing(self, most: int, *, weighted: bool) -> AnswerSum:
+        """Return the empty sum of so many answers at most, weighted by their samples or plain.
+
+        Raises `MethodError` where their sum could not be exact.
+        """
+        return AnswerSum(self, most, weighted=weighted)
+
+    def mean(self, answers: Sequence[Given] | Summing, *, weighted: bool) -> Mean:
         """Return the mean of answers, at least one, weighted by their samples or plain.
 
-        Answers are read one after the other, so memory does not grow with their number. Raises
-        `MethodError` where their sum could not be exact.
+        `answers` may be a sum that `summing` began. Others are read one after the other, so memory
+        does not grow with their number. Raises `MethodError` where their sum could not be exact.
         """
-        most = _MOST_SAMPLES // max(1, len(answers)) if weighted else 1
+        if isinstance(answers, AnswerSum):
+            return answers.mean()
+        assert isinstance(answers, Sequence)
+        total = self.summing(len(answers), weighted=weighted)
+        for answer in answers:
+            total.add(answer.read(), answer.samples)
+        return total.mean()
+
+
+class AnswerSum:
+    """The exact sum of answers as they come; memory does not grow with their number."""
+
+    def __init__(self, frame: AnswerFrame, most: int, *, weighted: bool) -> None:
+        self._frame = frame
+        self._weighted = weighted
+        self._samples = 0
+        most_samples = _MOST_SAMPLES // max(1, most) if weighted else 1
         try:
-            total = WeightSum(self.grid, SumLimits(len(answers), most))
-            spread = Spread.around(self.grid, self.sent)
-            for answer in answers:
-                integers, share = self.decode(answer.read()), answer.samples if weighted else 1
-                total.add(integers, share)
-                spread.add(integers, share)
-            mean = total.mean()
+            self._total = WeightSum(frame.grid, SumLimits(most, most_samples))
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
-        samples = sum(answer.samples for answer in answers)
-        return Mean(mean, _digest(total), samples, spread.relative_to(mean))
+        self._spread = Spread(frame.grid, frame.sent)
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in an answer; raise `ContributionError` for none, `MethodError` for too much."""
+        values, share = self._frame.values(payload), samples if self._weighted else 1
+        try:
+            self._total.add_flat(values, share)
+        except LearningError as error:
+            raise MethodError(f"answers: {error}") from error
+        self._spread.add(values, share)
+        self._samples += samples
+
+    def mean(self) -> Mean:
+        """Return the mean of the answers; raise `MethodError` where there is none."""
+        try:
+            mean = self._total.mean()
+        except LearningError as error:
+            raise MethodError(f"answers: {error}") from error
+        drift = self._spread.relative_to(mean)
+        return Mean(mean, _digest(self._total), self._samples, drift)
+
+
+def _integers_after(body: bytes, start: int, count: int) -> Integers:
+    """Return the int32 values of a body from a byte on; raise `TensorError` for another number."""
+    if len(body) != start + 4 * count:
+        raise TensorError(f"body: {len(body)} bytes; give {start + 4 * count}, the whole answer")
+    return np.frombuffer(body, "<i4", count, start).astype(np.int32, copy=False)
 
 
 def _digest(total: WeightSum) -> Digest:

@@ -9,7 +9,6 @@ weights theta that it sent; 0 where all answer alike. Batch-norm statistics are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -17,42 +16,48 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.networks.plan import is_buffer
-from learning.numerics.weights import WeightGrid
+from learning.numerics.weights import Integers, WeightGrid
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+_BLOCK = 1 << 15
+"""Values handled at once: what they need stays in the cache."""
 
-@dataclass
+
 class Spread:
     """The sum of squared distances from the weights that were sent."""
 
-    sent: Arrays
-    steps: Mapping[str, float]
-    squares: float = 0.0
-    weight: int = 0
-
-    @classmethod
-    def around(cls, grid: WeightGrid, sent: Arrays) -> Spread:
+    def __init__(self, grid: WeightGrid, sent: Arrays) -> None:
         """Begin with no answer."""
-        trained = {name: array for name, array in sent.items() if not is_buffer(name)}
-        return cls(trained, {name: 2.0 ** grid.exponents[name] for name in trained})
+        self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
+        self._steps, self._from = grid.steps, np.zeros(grid.size, np.float32)
+        for name, place in grid.places.items():
+            self._from[place] = sent[name].reshape(-1)
+        buffers = [place for name, place in grid.places.items() if is_buffer(name)]
+        if buffers:
+            self._steps = self._steps.copy()
+        for place in buffers:  # zero steps from zero: no distance
+            self._steps[place] = self._from[place] = 0
+        self._squares = 0.0
+        self._weight = 0
 
-    def add(self, integers: Arrays, weight: int) -> None:
-        """Take in an answer, in steps of the grid."""
-        distance = sum(
-            _square(integers[name] * np.float32(self.steps[name]) - self.sent[name])
-            for name in self.sent
-        )
-        self.squares += weight * distance
-        self.weight += weight
+    def add(self, values: Integers, weight: int) -> None:
+        """Take in an answer, a flat array (n,) in steps of the grid."""
+        distance = 0.0
+        for start in range(0, len(values), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            apart = values[block] * self._steps[block]
+            apart -= self._from[block]
+            distance += _square(apart)
+        self._squares += weight * distance
+        self._weight += weight
 
     def relative_to(self, mean: Arrays) -> float:
         """Return the drift around `mean`."""
-        step = sum(_square(mean[name] - self.sent[name]) for name in self.sent)
-        apart = self.squares / self.weight - step
+        step = sum(_square((mean[name] - sent).reshape(-1)) for name, sent in self._sent.items())
+        apart = self._squares / self._weight - step
         return sqrt(max(0.0, apart) / step) if step > 0 else 0.0
 
 
 def _square(difference: npt.NDArray[Any]) -> float:
-    flat = difference.reshape(-1)
-    return float(np.dot(flat, flat))
+    return float(np.dot(difference, difference))

@@ -123,6 +123,13 @@ class Combined:
     remarks: tuple[str, ...] = ()
 
 
+class Summing(Protocol):
+    """A sum of answers that grows as they come, so that none of them has to be kept."""
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in an answer, packed or not; raise `MethodError` naming what is wrong."""
+
+
 class TrainingAssignment(Protocol):
     """What both halves are told, the same for a whole lineage."""
 
@@ -163,13 +170,19 @@ class TrainingCoordinatorHalf(Protocol):
     def check(self, assignment: Any, payload: bytes, asked: Asked) -> None:  # noqa: ANN401
         """Raise `ContributionError` unless the payload answers what was asked."""
 
+    def summing(self, assignment: Any, asked: Asked, most: int) -> Summing:  # noqa: ANN401
+        """Return the empty sum of at most so many answers to a round; raise `MethodError`."""
+
     def combine(
         self,
         assignment: Any,  # noqa: ANN401
         asked: Asked,
-        answers: Sequence[Given],
+        answers: Sequence[Given] | Summing,
     ) -> Combined:
-        """Return what a round's answers became; raise `MethodError`."""
+        """Return what a round's answers became, or their sum that `summing` began.
+
+        Raises `MethodError`.
+        """
 
     def network_of(self, assignment: Any, weights: bytes) -> tuple[Any, Any, tuple[ClassName, ...]]:  # noqa: ANN401
         """Return network, tensors by name and rows of the head, to be exported."""

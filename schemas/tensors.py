@@ -94,8 +94,11 @@ def encode_tensors(
     entries = {name: _entry(name, value) for name, value in tensors.items()}
     header = Header(entries, dict(metadata or {}))
     body = header.encode() + b"".join(_data(tensors[name]) for name in header.order)
-    if not compress:
-        return body
+    return compressed(body) if compress else body
+
+
+def compressed(body: bytes) -> bytes:
+    """Return a plain body as it travels: one zstd frame where that pays, else the body itself."""
     packed = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(body)
     return packed if len(packed) <= MAX_COMPRESSED_SHARE * len(body) else body
 
@@ -116,7 +119,7 @@ def read_tensors(data: bytes, expected: Expectation, limit_bytes: int) -> Tensor
 
     `expected` may be a function of the metadata, where those tell one kind of file from another.
     """
-    body = _plain(data, limit_bytes)
+    body = plain_body(data, limit_bytes)
     header = read_header(body)
     if callable(expected):
         expected = expected(header.metadata)
@@ -148,8 +151,11 @@ def _data(value: Array | PackedIntegers) -> bytes:
     return value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _plain(data: bytes, limit_bytes: int) -> bytes:
-    """Return the body, decompressed if need be, and never more than `limit_bytes`."""
+def plain_body(data: bytes, limit_bytes: int) -> bytes:
+    """Return the body of a file, decompressed if need be; its tensors are not looked at.
+
+    Raises `TensorError` for more than `limit_bytes`, and for a frame that is not whole.
+    """
     _check_size(len(data), limit_bytes)
     if not data.startswith(_ZSTD_MAGIC):
         return data

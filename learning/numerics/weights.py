@@ -12,12 +12,18 @@ times that range; beyond int32 it is refused by name, nothing is clipped.
 Every n_k is bounded beforehand, so the sum is proven to fit int64. The mean of an equal sum is
 equal to the last bit on every machine. Variances of batch normalisation are never negative, nor is
 their mean. Tensors of integers are counters, which nobody averages: they are not on the grid.
+
+Where many devices answer, all tensors are handled as one flat array (n,), one after the other in
+the order of their names: `flat` and `add_flat` give what `encode` and `add` give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,6 +83,45 @@ class WeightGrid:
             )
         exponent = smallest_exponent(largest, bits, *_EXPONENTS)
         return cls(dict(shapes), dict.fromkeys(shapes, exponent))
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """Where each tensor lies in a flat array, by name, in order."""
+        names = sorted(self.shapes)
+        ends = list(accumulate(prod(self.shapes[name]) for name in names))
+        return dict(zip(names, map(slice, [0, *ends], ends), strict=False))
+
+    @property
+    def size(self) -> int:
+        """Number of values of all tensors."""
+        return sum(prod(shape) for shape in self.shapes.values())
+
+    @cached_property
+    def steps(self) -> npt.NDArray[np.float32]:
+        """The step of every value of a flat array, (n,)."""
+        steps = np.empty(self.size, np.float32)
+        for name, place in self.places.items():
+            steps[place] = 2.0 ** self.exponents[name]
+        return steps
+
+    def flat(self, weights: Weights) -> Integers:
+        """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
+        parts = [self._found(weights, name, "float32").reshape(-1) for name in self.places]
+        values = np.concatenate(parts) if parts else np.empty(0, np.float32)
+        self.check_flat(values)
+        with np.errstate(over="ignore"):
+            values /= self.steps  # powers of two: as exact as the product with their inverse
+            np.rint(values, out=values)
+        if not _largest(values) <= LARGEST:
+            self.encode(weights)  # raises, naming the tensor
+        integers: Integers = values.astype(np.int32)
+        return integers
+
+    def check_flat(self, values: npt.NDArray[Any]) -> None:
+        """Raise `RangeError` for a variance below zero in a flat array."""
+        for name, place in self.places.items():
+            if name.rpartition(".")[2] == _VARIANCE:
+                _refuse_negative(name, values[place])
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -156,7 +201,11 @@ class WeightSum:
         self.limits = limits
         self.devices = 0
         self.samples = 0
-        self.sums = {name: np.zeros(shape, np.int64) for name, shape in grid.shapes.items()}
+        self._flat = np.zeros(grid.size, np.int64)
+        self.sums = {
+            name: self._flat[place].reshape(grid.shapes[name])
+            for name, place in grid.places.items()
+        }
 
     def add(self, integers: Weights, samples: int = 1) -> None:
         """Add the weights of a device that trained on so many samples.
@@ -164,13 +213,20 @@ class WeightSum:
         Raises `NetworkError` and `RangeError` as `WeightGrid.check` does, and `RangeError` for
         more devices or samples than the limits allow; the sum then stays as it was.
         """
-        if not 1 <= samples <= self.limits.samples:
-            raise RangeError(f"samples: {samples}; give 1 to {self.limits.samples}")
-        if self.devices == self.limits.devices:
-            raise RangeError(
-                f"devices: the sum holds {self.devices} already, all that was proven to fit"
-            )
+        self._refuse_more(samples)
         self._move(integers, samples, 1)
+
+    def add_flat(self, values: Integers, samples: int = 1) -> None:
+        """Add the weights of a device as one flat array (n,); raises as `add` does."""
+        self._refuse_more(samples)
+        if values.shape != self._flat.shape or values.dtype != np.int32:
+            raise NetworkError(
+                f"weights: {values.dtype} {values.shape}; give int32 {self._flat.shape}"
+            )
+        self.grid.check_flat(values)
+        _add_multiple(self._flat, values, samples)
+        self.devices += 1
+        self.samples += samples
 
     def subtract(self, integers: Weights, samples: int = 1) -> None:
         """Undo `add` of the same weights and samples: the sum is what it would be without them.
@@ -196,6 +252,14 @@ class WeightSum:
             name: _scaled(sums.astype(np.float64) / total, self.grid.exponents[name])
             for name, sums in self.sums.items()
         }
+
+    def _refuse_more(self, samples: int) -> None:
+        if not 1 <= samples <= self.limits.samples:
+            raise RangeError(f"samples: {samples}; give 1 to {self.limits.samples}")
+        if self.devices == self.limits.devices:
+            raise RangeError(
+                f"devices: the sum holds {self.devices} already, all that was proven to fit"
+            )
 
     def _move(self, integers: Weights, samples: int, sign: int) -> None:
         self.grid.check(integers)
@@ -233,6 +297,9 @@ def _refuse_negative(name: str, array: npt.NDArray[Any]) -> None:
 
 def _add_multiple(sums: npt.NDArray[np.int64], values: Integers, factor: int) -> None:
     """Add `factor` times `values` to `sums` (both (n,)) in place, block by block."""
+    if factor == 1:
+        np.add(sums, values, out=sums)
+        return
     product = np.empty(min(_BLOCK, len(values)), np.int64)
     for start in range(0, len(values), _BLOCK):
         part = values[start : start + _BLOCK]

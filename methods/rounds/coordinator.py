@@ -18,10 +18,18 @@ from methods.network_weights import decode_weights, encode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment, read_assignment
 from methods.rounds.fisher import consolidated, encode_fisher
 from methods.rounds.messages import frame_of, received
-from methods.training_half import Asked, Combined, Given
+from methods.training_half import Asked, Combined, Given, Summing
 from schemas.values import ClassName
 
-__all__ = ["assign", "check", "combine", "first_weights", "network_of", "read_assignment"]
+__all__ = [
+    "assign",
+    "check",
+    "combine",
+    "first_weights",
+    "network_of",
+    "read_assignment",
+    "summing",
+]
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> RoundsAssignment:
@@ -42,13 +50,19 @@ def check(assignment: RoundsAssignment, payload: bytes, asked: Asked) -> None:
     _frame(assignment, asked).check(payload)
 
 
-def combine(assignment: RoundsAssignment, asked: Asked, answers: Sequence[Given]) -> Combined:
+def summing(assignment: RoundsAssignment, asked: Asked, most: int) -> Summing:
+    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
+    return _frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
+
+
+def combine(
+    assignment: RoundsAssignment, asked: Asked, answers: Sequence[Given] | Summing
+) -> Combined:
     """Return the mean of answers, at least one, and what follows from it.
 
     Raises `MethodError` where their sum could not be exact.
     """
-    weighted = assignment.settings.averaging == "samples"
-    mean = _frame(assignment, asked).mean(answers, weighted=weighted)
+    mean = _frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
     weights, extras = _what_follows(assignment, asked, mean.arrays)
     return Combined(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
 
@@ -59,6 +73,10 @@ def network_of(
     """Return network, tensors and rows of the head, to be exported."""
     arrays, names = decode_weights(weights, assignment.network)
     return assignment.network, arrays, names
+
+
+def _is_weighted(assignment: RoundsAssignment) -> bool:
+    return assignment.settings.averaging == "samples"
 
 
 def _frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:

@@ -212,3 +212,34 @@ def test_more_than_was_proven_is_refused():
 def test_nothing_has_no_mean():
     with pytest.raises(RangeError, match="holds none"):
         WeightSum(GRID, SumLimits(1)).mean()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 1000))
+def test_the_flat_form_is_the_same_numbers_and_the_same_sum(seed, samples):
+    weights = model(seed, 3.0)
+    integers, values = GRID.encode(weights), GRID.flat(weights)
+    for name, place in GRID.places.items():
+        assert values[place].tobytes() == integers[name].tobytes()
+    one, two = WeightSum(GRID, LIMITS), WeightSum(GRID, LIMITS)
+    for total, add, taken in ((one, one.add, integers), (two, two.add_flat, values)):
+        add(taken, samples)
+        add(taken, 1)
+        assert (total.devices, total.samples) == (2, samples + 1)
+    assert same(one.sums, two.sums)
+
+
+def test_the_flat_form_refuses_what_the_other_does_by_the_same_names():
+    for name, value in (("linear.weight", np.nan), ("scale", 1e30), ("norm.running_var", -1e-30)):
+        weights = model(1)
+        weights[name] = np.full_like(weights[name], value)
+        with pytest.raises(RangeError, match=name):
+            GRID.flat(weights)
+    with pytest.raises(NetworkError, match="scale"):
+        GRID.flat({name: array for name, array in model(1).items() if name != "scale"})
+    values = GRID.flat(model(1))
+    values[GRID.places["norm.running_var"]] = -1
+    total = WeightSum(GRID, LIMITS)
+    for wrong, error in ((values, RangeError), (values[1:], NetworkError)):
+        with pytest.raises(error):
+            total.add_flat(wrong)
+    assert total.devices == 0
