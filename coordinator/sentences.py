@@ -37,8 +37,14 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
     after = ""
     if body.successor is not None:
         after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
+    what = "it whole"
+    if (seen := body.backbone) is not None:
+        what = (
+            f"it on the {seen.feature_width} features of frozen model {seen.frozen.digest.short} "
+            f"({seen.name})"
+        )
     return (
-        f"Network {body.weights.digest.short} ({body.name}) leads: devices train it whole, in "
+        f"Network {body.weights.digest.short} ({body.name}) leads: devices train {what}, in "
         f"rounds, with {body.method}.{after}"
     )
 

@@ -13,15 +13,13 @@ from coordinator.core.entries import ContributionAccepted, WeightsAveraged
 from coordinator.networks import prepare_network
 from learning.numerics.weights import WeightGrid
 from methods.registry import load_training_coordinator
-from methods.rounds.messages import Arrays, decode_weights, grown
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, PartKey
+from methods.rounds.messages import decode_weights
 from schemas.presence import Welcome
 from schemas.receipts import Accepted, Receipt, Refused
-from schemas.rounds import RoundAnswer
 from schemas.tensors import encode_tensors
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import DeviceId
 from tests.coordinator.core.round_bench import ABLE
+from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
 from transport.memory import InMemoryBroker
 
@@ -52,42 +50,6 @@ def device(broker: InMemoryBroker, coordinator: MemoryCoordinator) -> Iterator[S
     coordinator.open(*CLASSES)
     yield made
     made.close()
-
-
-def asked(device: ScriptedDevice) -> Assignment:
-    """The first order, which follows the assignment that opened the stage."""
-    assignment = device.wait_for(Assignment, 2)
-    assert assignment.round is not None
-    return assignment
-
-
-def weights(device: ScriptedDevice, assignment: Assignment, folder: Path) -> Arrays:
-    """What an order begins with, fetched as a device does."""
-    order = assignment.round
-    assert order is not None
-    data = device.fetch(order.weights, folder)
-    half = load_training_coordinator("rounds")
-    own = half.read_assignment(assignment.settings)
-    arrays, known = decode_weights(data, own.network)
-    assert known == order.weights_class_names
-    return grown(arrays, known, order.class_names, own.settings.seed)
-
-
-def answer(assignment: Assignment, payload: bytes, **changes: object) -> Contribution:
-    assert assignment.round is not None
-    number = assignment.round.number
-    values = {
-        "key": PartKey(stage=assignment.stage, part=number),
-        "revision": 0,
-        "payload_kind": "weights",
-        "method": "rounds",
-        "lineage": assignment.lineage,
-        "payload": Digest.of(payload),
-        "payload_bytes": len(payload),
-        "samples": {ClassName("circle"): 5},
-        "round": RoundAnswer(number=number, samples=5, steps=1, seconds=0.1),
-    }
-    return Contribution.model_validate(values | changes)
 
 
 def receipt(device: ScriptedDevice, count: int) -> Receipt:
