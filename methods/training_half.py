@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.rounds import RoundOrder
+from schemas.rounds import Observation, RoundOrder
 from schemas.values import ClassName, Digest
 
 
@@ -30,6 +30,8 @@ class Order:
     extras: Mapping[str, bytes]
     device: str
     """The device's name, of which its chance depends."""
+    class_stages: tuple[int, ...] = ()
+    """The stage that brought each row of the head."""
 
 
 Exemplars = Literal["images", "features"]
@@ -71,6 +73,14 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
+class Observed:
+    """What a device saw with the fleet's model, and what it remembers from here on."""
+
+    observation: Observation
+    memory: bytes | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Answer:
     """What a device answers: a payload, and what it remembers from here on."""
 
@@ -80,6 +90,9 @@ class Answer:
     loss: float | None
     memory: bytes | None = None
     stored_samples: int = 0
+    observation: Observation | None = None
+    gradients: bytes | None = None
+    """For the proxy, which methods have whose card says so; never for the coordinator."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from schemas.presence import (
     Heartbeat,
     Welcome,
 )
+from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
 from schemas.receipts import Receipt
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
 
-Sender = Literal["device", "coordinator", "both"]
+Sender = Literal["device", "coordinator", "proxy", "both"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,14 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(Receipt, "coordinator", ("down/<device>/rcpt",)),
     Entry(Assignment, "coordinator", ("down/<device>/assignment",), retained=True),
     Entry(DesiredModel, "coordinator", ("down/<device>/desired",), retained=True),
+    Entry(
+        PrototypeGradients,
+        "device",
+        ("proxy/up/<device>/msg",),
+        attachment="the payload, up to 64 KiB; else offered",
+    ),
+    Entry(ScoringOrder, "coordinator", ("down/proxy/assignment",), retained=True),
+    Entry(Scored, "proxy", ("up/proxy/msg",)),
     Entry(BlockRequest, "both", _REQUESTS),
     Entry(BlockData, "both", _BLOCKS, attachment="the block"),
 )

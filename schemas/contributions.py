@@ -16,7 +16,7 @@ from typing_extensions import Self
 from schemas.envelope import INLINE_LIMIT
 from schemas.message import Message, Strict
 from schemas.offers import Offer
-from schemas.rounds import RoundAnswer, RoundNumber
+from schemas.rounds import Observation, RoundAnswer, RoundNumber
 from schemas.values import Digest, PerClass
 
 MAX_PAYLOAD_BYTES = 1 << 30
@@ -103,3 +103,5 @@ class Nothing(Message):
     round: RoundNumber | None = None
     reason: str = Field(default="", max_length=500)
     """Why the device could not train in the round; empty where it has no data."""
+    observation: Observation | None = None
+    """What a device saw that was asked only to look, or that has nothing to train on."""

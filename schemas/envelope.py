@@ -31,6 +31,8 @@ INLINE_LIMIT = 64 * 1024
 
 COORDINATOR = DeviceId("coordinator")
 """The coordinator's name as a sender; no device may be admitted under it."""
+PROXY = DeviceId("proxy")
+"""The proxy's, likewise."""
 BodyType = TypeVar("BodyType", bound=Message)
 
 

@@ -43,12 +43,16 @@ Answer = Annotated[Accepted | Refused | Later, Field(discriminator="answer")]
 
 
 class Receipt(Message):
-    """The coordinator's answer to a contribution, a withdrawal, a 'nothing' or a transition."""
+    """The answer to a contribution, a withdrawal, a 'nothing', a transition, or to gradients.
+
+    The coordinator's; of gradients, the proxy's.
+    """
 
     kind: ClassVar[str] = "receipt"
-    about: Literal["contribution", "withdrawal", "nothing", "transition"]
+    about: Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
     key: PartKey
-    """For 'nothing' the part is 0, or the round it is about; for a transition its number."""
+    """For 'nothing' the part is 0, or the round it is about; for a transition its number; for
+    gradients the round in which they were made."""
     revision: int = Field(default=0, ge=0, lt=2**31)
     payload: Digest | None = None
     """Of the contribution that is answered: an earlier installation of the device may have given

@@ -26,6 +26,16 @@ TRAIN = "train"
 """The phase of methods whose rounds have one."""
 
 
+class Observation(Strict):
+    """What the fleet's model made of a device's current images, before any training."""
+
+    entropy: float = Field(ge=0, le=100)
+    """Mean over the images, in nats."""
+    images: int = Field(ge=1, le=10**9)
+    transition: bool
+    """Whether the device takes this for the beginning of a new task."""
+
+
 class RoundOrder(Strict):
     """What one round asks of a device of its cohort."""
 
@@ -40,6 +50,12 @@ class RoundOrder(Strict):
     """Rows of the head in those weights."""
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head that is trained; new ones begin as the method says, alike everywhere."""
+    class_stages: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = Field(
+        default=(), max_length=MAX_HEAD_CLASSES
+    )
+    """The stage that brought each of these classes."""
+    observes: bool = False
+    """Only look at the images with the fleet's model, and remember; others train."""
     aliases: PerClass[ClassName] = Field(default_factory=dict, max_length=MAX_HEAD_CLASSES)
     """Other names of these classes, under which a device may hold images."""
     extras: dict[ExtraName, Offer] = Field(default_factory=dict, max_length=16)
@@ -64,3 +80,5 @@ class RoundAnswer(Strict):
     """Of computing on the device."""
     stored_samples: int = Field(default=0, ge=0, le=10**9)
     """Exemplars that the device keeps."""
+    observation: Observation | None = None
+    """Given by methods whose devices look for new tasks by themselves."""

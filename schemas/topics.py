@@ -3,6 +3,10 @@
 The device id is the MQTT user name, so a broker's access rule by user name (`%u`) keeps every
 device to its own branch. Birth and death share one retained topic (`state`), because MQTT keeps
 order per topic only.
+
+A proxy, which some methods have beside the coordinator, speaks with devices on branches of its own:
+`fleetledger/1/<fleet>/proxy/{up,down}/<device>/<leaf>`, which the coordinator need not be able to
+read. With the coordinator it speaks as the device `proxy`.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ ROOT = f"fleetledger/{PROTOCOL_VERSION}"
 
 UpLeaf = Literal["state", "msg", "hb", "req", "blk"]
 DownLeaf = Literal["assignment", "desired", "rcpt", "ctl", "req", "blk"]
+Branch = Literal["", "proxy"]
 UP_LEAVES: tuple[str, ...] = get_args(UpLeaf)
 DOWN_LEAVES: tuple[str, ...] = get_args(DownLeaf)
 
@@ -47,6 +52,8 @@ class FleetTopics:
     """
 
     fleet: FleetId
+    branch: Branch = ""
+    """`proxy` for what devices and the proxy say to each other."""
 
     @property
     def coordinator_state(self) -> Topic:
@@ -55,15 +62,15 @@ class FleetTopics:
 
     def up(self, device: DeviceId, leaf: UpLeaf) -> Topic:
         """Topic on which `device` sends."""
-        return Topic(f"{ROOT}/{self.fleet}/up/{device}/{leaf}")
+        return Topic(f"{self._root}/up/{device}/{leaf}")
 
     def down(self, device: DeviceId, leaf: DownLeaf) -> Topic:
         """Topic on which the coordinator sends to `device`."""
-        return Topic(f"{ROOT}/{self.fleet}/down/{device}/{leaf}")
+        return Topic(f"{self._root}/down/{device}/{leaf}")
 
     def from_every_device(self, *leaves: UpLeaf) -> tuple[str, ...]:
         """Return filters for what all devices send on the given leaves."""
-        return tuple(f"{ROOT}/{self.fleet}/up/+/{leaf}" for leaf in leaves)
+        return tuple(f"{self._root}/up/+/{leaf}" for leaf in leaves)
 
     def to_device(self, device: DeviceId, *leaves: DownLeaf) -> tuple[str, ...]:
         """Return filters for what one device receives on the given leaves."""
@@ -72,13 +79,18 @@ class FleetTopics:
     def parse(self, topic: str) -> DeviceTopic:
         """Read a device topic; raise `InvalidValueError` for anything else."""
         levels = topic.split("/")
-        branch = f"{ROOT}/{self.fleet}".split("/")
-        if len(levels) != 6 or levels[:3] != branch:
-            raise InvalidValueError("topic", topic, f"expected {ROOT}/{self.fleet}/up|down/…")
-        direction, device, leaf = levels[3:]
+        branch = self._root.split("/")
+        if len(levels) != len(branch) + 3 or levels[: len(branch)] != branch:
+            raise InvalidValueError("topic", topic, f"expected {self._root}/up|down/…")
+        direction, device, leaf = levels[-3:]
         if direction == "up" and leaf in UP_LEAVES:
             return DeviceTopic("up", DeviceId(device), leaf)
         if direction == "down" and leaf in DOWN_LEAVES:
             return DeviceTopic("down", DeviceId(device), leaf)
         leaves = f"up/<device>/({'|'.join(UP_LEAVES)}) or down/<device>/({'|'.join(DOWN_LEAVES)})"
-        raise InvalidValueError("topic", topic, f"after {ROOT}/{self.fleet} comes {leaves}")
+        raise InvalidValueError("topic", topic, f"after {self._root} comes {leaves}")
+
+    @property
+    def _root(self) -> str:
+        own = f"{ROOT}/{self.fleet}"
+        return f"{own}/{self.branch}" if self.branch else own

@@ -16,6 +16,7 @@ from schemas.presence import (
     SeenCheckpoint,
     Welcome,
 )
+from schemas.proxy import PrototypeGradients, Scored, ScoredModel, ScoringOrder
 from schemas.receipts import Accepted, Later, Receipt
 from schemas.reports import (
     ClassResult,
@@ -25,7 +26,7 @@ from schemas.reports import (
     Uncertainty,
     WaitingClasses,
 )
-from schemas.rounds import RoundAnswer, RoundOrder
+from schemas.rounds import Observation, RoundAnswer, RoundOrder
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 DIGEST = Digest.of(b"anything")
@@ -80,6 +81,38 @@ EXAMPLES: tuple[Message, ...] = (
     Withdrawal(key=KEY, revision=2, reason="the agent was installed again"),
     Nothing(stage=2),
     Nothing(stage=2, round=7),
+    Nothing(stage=2, round=7, observation=Observation(entropy=1.25, images=130, transition=True)),
+    PrototypeGradients(
+        key=KEY,
+        method="lga",
+        lineage=DIGEST,
+        payload=DIGEST,
+        payload_bytes=OFFER.size,
+        offer=OFFER,
+    ),
+    ScoringOrder(
+        action=30,
+        stage=2,
+        round=7,
+        round_of_stage=3,
+        rounds_of_stage=10,
+        method="lga",
+        settings={"mode": "paper"},
+        lineage=DIGEST,
+        weights=OFFER,
+        class_names=(CAT,),
+        seed=5,
+    ),
+    Scored(
+        action=30,
+        newest=ScoredModel(round=7, weights=DIGEST, score=0.75),
+        scored=(ScoredModel(round=7, weights=DIGEST, score=0.75),),
+        current=DIGEST,
+        gradients=3,
+        images=3,
+        shifted=True,
+        seconds=2.5,
+    ),
     Transition(stage=2, number=0, why="class name", classes={ClassName("dog"): 12}),
     Transition(
         stage=2,

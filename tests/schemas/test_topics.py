@@ -29,6 +29,16 @@ def test_topics_read_as_written_in_the_protocol() -> None:
     assert HARBOUR.coordinator_state == "fleetledger/1/harbour/all/state"
 
 
+def test_what_is_said_to_a_proxy_is_on_a_branch_of_its_own() -> None:
+    proxy = FleetTopics(HARBOUR.fleet, "proxy")
+    assert proxy.up(CRANE, "msg") == "fleetledger/1/harbour/proxy/up/crane-7/msg"
+    assert proxy.from_every_device("msg") == ("fleetledger/1/harbour/proxy/up/+/msg",)
+    assert proxy.parse(proxy.down(CRANE, "rcpt")) == DeviceTopic("down", CRANE, "rcpt")
+    for one, other in ((proxy, HARBOUR), (HARBOUR, proxy)):
+        with pytest.raises(InvalidValueError, match="expected fleetledger/1/harbour"):
+            one.parse(other.up(CRANE, "msg"))
+
+
 def test_filters_for_every_device_have_a_wildcard_where_the_device_stands() -> None:
     assert HARBOUR.from_every_device("state", "msg") == (
         "fleetledger/1/harbour/up/+/state",
