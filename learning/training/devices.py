@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -14,22 +14,43 @@ from learning.training.work import Data, Tree, Work
 
 def moved(work: Work, device: str) -> Work:
     """Return the work with all its tensors on `device`; nothing is copied that is there."""
-    data = work.data
-    return replace(
-        work,
-        parameters=_tensors(work.parameters, device),
-        buffers=_tensors(work.buffers, device),
-        frozen=_tree(work.frozen, device),
-        data=Data(data.inputs.to(device), data.targets.to(device), _tensors(data.extras, device)),
-    )
+    return _Place(device).work(work)
 
 
-def _tensors(tensors: Tensors, device: str) -> dict[str, Tensor]:
-    return {name: tensor.to(device) for name, tensor in tensors.items()}
+def moved_together(works: Sequence[Work], device: str) -> list[Work]:
+    """Return the works on `device`; a tensor that several share moves once and stays shared."""
+    place = _Place(device)
+    return [place.work(work) for work in works]
 
 
-def _tree(tree: Tree, device: str) -> dict[str, Any]:
-    return {
-        name: _tree(leaf, device) if isinstance(leaf, Mapping) else leaf.to(device)
-        for name, leaf in tree.items()
-    }
+@dataclass(frozen=True, eq=False)
+class _Place:
+    device: str
+    arrived: dict[int, Tensor] = field(default_factory=dict)
+    """What has moved, by the identity of the tensor that it was."""
+
+    def work(self, work: Work) -> Work:
+        data = work.data
+        return replace(
+            work,
+            parameters=self._tensors(work.parameters),
+            buffers=self._tensors(work.buffers),
+            frozen=self._tree(work.frozen),
+            data=Data(
+                self._tensor(data.inputs), self._tensor(data.targets), self._tensors(data.extras)
+            ),
+        )
+
+    def _tensor(self, tensor: Tensor) -> Tensor:
+        if id(tensor) not in self.arrived:
+            self.arrived[id(tensor)] = tensor.to(self.device)
+        return self.arrived[id(tensor)]
+
+    def _tensors(self, tensors: Tensors) -> dict[str, Tensor]:
+        return {name: self._tensor(tensor) for name, tensor in tensors.items()}
+
+    def _tree(self, tree: Tree) -> dict[str, Any]:
+        return {
+            name: self._tree(leaf) if isinstance(leaf, Mapping) else self._tensor(leaf)
+            for name, leaf in tree.items()
+        }

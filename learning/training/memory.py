@@ -9,7 +9,7 @@ from torch import Tensor
 
 from learning.training.settings import EngineSettings
 from learning.training.stack import train_stacked
-from learning.training.stacking import tree_bytes
+from learning.training.stacking import own_bytes, tree_bytes
 from learning.training.work import Work, shortened
 
 _COPIES = 4
@@ -22,7 +22,7 @@ def agents_per_stack(works: Sequence[Work], settings: EngineSettings) -> int:
     """Return how many agents like these fit `settings.stack_bytes`, at least one."""
     largest = max(works, key=lambda work: len(work.data))
     data = largest.data
-    each = _COPIES * tree_bytes(largest.parameters) + tree_bytes(largest.frozen)
+    each = _COPIES * tree_bytes(largest.parameters) + own_bytes([work.frozen for work in works])
     each += tree_bytes({"inputs": data.inputs, "targets": data.targets, "extras": data.extras})
     each += _PASSES * kept_bytes(largest, settings)
     return max(1, settings.stack_bytes // each)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import real_type
-from learning.training.devices import moved
+from learning.training.devices import moved_together
 from learning.training.loop import prepared
 from learning.training.settings import EngineSettings
 from learning.training.sgd import Trainable, gradients_of
@@ -30,7 +30,7 @@ def train_stacked(works: Sequence[Work], settings: EngineSettings) -> list[Train
     Each has a batch at least, and `signature` is equal for all of them.
     """
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
-    run = _Run.of([moved(works[index], settings.device) for index in by_size], settings)
+    run = _Run.of(moved_together([works[index] for index in by_size], settings.device), settings)
     results = dict(zip(by_size, run.train(), strict=True))
     return [results[index] for index in range(len(works))]
 

@@ -68,6 +68,18 @@ def tree_bytes(tree: Tree) -> int:
     )
 
 
+def own_bytes(trees: Sequence[Tree]) -> int:
+    """Return the memory of the first tree's tensors, without those that all trees share."""
+    total = 0
+    for name, leaf in trees[0].items():
+        leaves = [tree[name] for tree in trees]
+        if isinstance(leaf, Mapping):
+            total += own_bytes(leaves)
+        elif any(other is not leaf for other in leaves):
+            total += tree_bytes({name: leaf})
+    return total
+
+
 def _stack(leaves: Sequence[Any]) -> Leaf | dict[str, Any]:
     if isinstance(leaves[0], Mapping):
         return stack_trees(leaves)

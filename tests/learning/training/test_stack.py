@@ -197,3 +197,16 @@ def test_memory_is_measured_and_divides_agents_into_stacks():
     few = agents_per_stack(works, EngineSettings(stack_bytes=10**6))
     assert 5 < few < many
     assert agents_per_stack(works, EngineSettings(stack_bytes=1)) == 1
+
+
+def test_memory_is_not_asked_for_what_all_agents_share():
+    works = make_works((64, 8))
+    shared, own = torch.zeros(10**5), [torch.zeros(10**5) for _ in works]
+    settings = EngineSettings(stack_bytes=10**7)
+    alike = [replace(work, frozen={"teacher": {"a": shared}}) for work in works]
+    apart = [
+        replace(work, frozen={"teacher": {"a": mine}})
+        for work, mine in zip(works, own, strict=True)
+    ]
+    assert agents_per_stack(alike, settings) == agents_per_stack(works, settings)
+    assert agents_per_stack(apart, settings) < agents_per_stack(works, settings) / 2
