@@ -26,7 +26,11 @@ from device_agent.core.requests import (
     Scan,
     Train,
 )
+from device_agent.core.telling import problem
 from device_agent.errors import AgentError, DamagedError
+from device_agent.features.cache import FeatureCache
+from device_agent.features.computing import Extractor
+from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Model, SessionSettings
@@ -38,7 +42,7 @@ from device_agent.slots import Slots
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import answered, order_of, read_images, train
+from device_agent.training import answered, feature_data, order_of, read_images, train
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
 from methods.registry import card, load_device
@@ -93,6 +97,11 @@ class Bench:
         cache = DigestCache(self._home.state_folder / "digests.db")
         suffixes = SUFFIXES_OF[self._home.settings.data.samples]
         return FolderSource(self._home.data_folder, cache, suffixes=suffixes)
+
+    @cached_property
+    def _features(self) -> FeatureCache:
+        megabytes = self._home.settings.training.feature_cache_megabytes
+        return FeatureCache(self._home.feature_cache, megabytes)
 
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
@@ -162,7 +171,7 @@ class Bench:
 
     def _train(self, request: Train) -> tuple[Input, ...]:
         try:
-            return (self._trained(request),)
+            return self._trained(request)
         except DamagedError as error:
             failed = inputs.TrainingFailed(request.job, str(error))
             return (inputs.FileDamaged(error.digest), failed)
@@ -175,14 +184,30 @@ class Bench:
         finally:
             give_back()
 
-    def _trained(self, request: Train) -> Input:
+    def _trained(self, request: Train) -> tuple[Input, ...]:
         assignment = request.assignment
         order = order_of(assignment, self._blobs.read, self._home.settings.device)
         memory = self._memory(request.memory)
-        spec = of_pictures(assignment.preprocessing)
-        read = read_images(request.images, self._home.data_folder, spec)
-        done = train(request, order, read.data, memory)
-        return answered(request, done, read.unusable, self._blobs)
+        if assignment.backbone is not None:
+            features = self._read_features(assignment.backbone.digest, request)
+            data = feature_data(features, self._home.settings.training.exemplars)
+            unusable, trouble = features.unusable, features.trouble
+        else:
+            spec = of_pictures(assignment.preprocessing)
+            read = read_images(request.images, self._home.data_folder, spec)
+            data, unusable, trouble = read.data, read.unusable, ""
+        done = train(request, order, data, memory)
+        told = (inputs.Noticed(problem("feature cache", trouble)),) if trouble else ()
+        return (*told, answered(request, done, unusable, self._blobs))
+
+    def _read_features(self, backbone: Digest, request: Train) -> ReadFeatures:
+        extractor = Extractor(
+            self._home.data_folder,
+            request.assignment.preprocessing,
+            self._host.frozen(backbone),
+            self._home.settings.model.batch,
+        )
+        return FeatureReader(backbone, extractor, self._features).read(request.images)
 
     def _memory(self, digest: Digest | None) -> bytes | None:
         """Return what the method remembers; a device that lost it goes on without."""

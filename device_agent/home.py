@@ -34,6 +34,11 @@ class AgentHome:
         return self.folder / "state"
 
     @property
+    def feature_cache(self) -> Path:
+        """Features of a frozen backbone; may be deleted while no agent runs."""
+        return self.state_folder / "features.db"
+
+    @property
     def status_file(self) -> Path:
         """Written by the running agent, read by `agent status`."""
         return self.folder / "status.json"

@@ -45,7 +45,14 @@ class Session:
         self.provider: str = self._session.get_providers()[0]
         """The execution provider in use."""
         self._input: str = self._session.get_inputs()[0].name
-        self._outputs = [output.name for output in self._session.get_outputs()]
+        self._outputs = {item.name: item.shape for item in self._session.get_outputs()}
+
+    def width(self, output: str) -> int:
+        """Return the width of an output (N, width); raise `LoadError` if the file does not say."""
+        width = self._outputs.get(output, (None,))[-1]
+        if not isinstance(width, int):
+            raise LoadError(f"{output}: this file says no width of it; export it again")
+        return width
 
     def run(self, output: str, batch: Inputs) -> Floats:
         """Return one output (N, width) for a batch; raise `LoadError` where the run fails."""
@@ -67,6 +74,15 @@ class Frozen:
         self._session = session
         self._batch = batch
         self.provider = session.provider
+
+    @property
+    def width(self) -> int:
+        """The number of features M; raises `LoadError` if the file does not say it."""
+        return self._session.width(FEATURES)
+
+    def no_features(self) -> Floats:
+        """Return the features (0, M) of no sample."""
+        return np.empty((0, self.width), np.float32)
 
     def features(self, images: Sequence[Inputs] | Inputs) -> Floats:
         """Return the features (N, M) of preprocessed samples (N, ...), a few at a time."""

@@ -1,4 +1,4 @@
-"""Training on a device: pictures, the files of an order, and the method's device half.
+"""Training on a device: its data, the files of an order, and the method's device half.
 
 torch is imported with the first order, so that an agent starts without it.
 """
@@ -18,6 +18,7 @@ from device_agent.core import inputs
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Train
 from device_agent.errors import MissingError
+from device_agent.features.reading import ReadFeatures
 from device_agent.images import Picture, read_pictures
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
@@ -25,6 +26,7 @@ from methods.registry import card, load_training_device
 from methods.training_half import (
     Answer,
     Begun,
+    Exemplars,
     LocalData,
     Order,
     TrainingAssignment,
@@ -35,7 +37,6 @@ from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
-from schemas.tensors import compressed
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 
@@ -96,6 +97,16 @@ def read_images(
         tuple(image.digest for image in kept),
     )
     return ReadImages(data, tuple(unusable))
+
+
+def feature_data(read: ReadFeatures, exemplars_as: Exemplars) -> LocalData:
+    """Return features as what a method trains on; `exemplars_as` is the owner's setting."""
+    return LocalData(
+        read.features,
+        tuple(image.class_name for image in read.images),
+        tuple(image.digest for image in read.images),
+        exemplars_as,
+    )
 
 
 def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: DeviceId) -> Order:
@@ -164,6 +175,8 @@ def answered(
     answer, job = done.answer, request.job
     if answer is None:
         return inputs.NothingToTrain(job, unusable)
+    from schemas.tensors import compressed  # noqa: PLC0415 - an agent starts without safetensors
+
     payload = compressed(answer.payload)
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else BlockSource(blobs.path(blobs.put(payload))).offer

@@ -261,6 +261,13 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Noticed:
+    """The work met something that the owner should mend; it went on without."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True)
 class Ticked:
     """Nothing happened; time has passed, or the last input left something to do."""
 
@@ -293,5 +300,6 @@ Input: TypeAlias = (
     | EvaluationAsked
     | Evaluated
     | Measured
+    | Noticed
     | Ticked
 )

@@ -165,4 +165,5 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.EvaluationAsked: models.evaluation_asked,
     inputs.Evaluated: models.evaluated,
     inputs.Measured: detecting.measured,
+    inputs.Noticed: telling.noticed,
 }

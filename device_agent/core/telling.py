@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from device_agent.core import inputs
 from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
 from device_agent.core.records import Told
 from device_agent.core.requests import Request, Send
@@ -37,6 +38,11 @@ def tell(told: Told, problems: Iterable[Problem], rules: Rules) -> Told:
 def problem(about: str, text: str) -> Problem:
     """Return a problem whose text is cut to what a message carries."""
     return Problem(about=about, text=text if len(text) <= 500 else text[:499] + "…")
+
+
+def noticed(state: State, event: inputs.Noticed, _now: float) -> Decision:
+    """Tell what the work met."""
+    return change(tell(state.told, [event.problem], state.rules))
 
 
 def problems_due(state: State, _now: float) -> Decision:

@@ -1,0 +1,56 @@
+"""Pictures through a frozen model, a few at a time; what is kept of each is one row of features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from device_agent.core.records import ImageToCount
+from device_agent.images import Picture, read_pictures
+from device_agent.inference import Floats, Frozen
+from schemas.models import AnyPreprocessing
+from schemas.values import Digest
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """Features of the images of one batch that could be read, a row each, and what could not."""
+
+    features: Floats
+    images: tuple[ImageToCount, ...]
+    unusable: tuple[tuple[Digest, str], ...]
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """Makes features of images that lie in `folder`."""
+
+    folder: Path
+    preprocessing: AnyPreprocessing
+    frozen: Frozen
+    batch: int
+    """Images that are in memory at a time."""
+
+    def features(self, images: Sequence[ImageToCount]) -> Iterator[Computed]:
+        """Yield the features of each batch; files that are gone or have changed are left out.
+
+        Raises `LoadError` where the frozen model does not run.
+        """
+        for start in range(0, len(images), self.batch):
+            yield self._batch(images[start : start + self.batch])
+
+    def _batch(self, images: Sequence[ImageToCount]) -> Computed:
+        pictures = [Picture(self.folder / image.path, image.digest) for image in images]
+        pixels, readable, unusable = [], [], []
+        for outcome in read_pictures(pictures, self.preprocessing):
+            image = images[outcome.index]
+            if outcome.pixels is not None:
+                pixels.append(outcome.pixels)
+                readable.append(image)
+            elif outcome.unusable is not None:
+                unusable.append((image.digest, outcome.unusable))
+        features = self.frozen.features(np.stack(pixels)) if pixels else self.frozen.no_features()
+        return Computed(features, tuple(readable), tuple(unusable))
