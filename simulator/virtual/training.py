@@ -8,9 +8,9 @@ not depend on who else is there, so no clock can tell.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from device_agent.core import inputs
 from device_agent.core.inputs import Input
@@ -28,6 +28,8 @@ from simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from learning.training.settings import EngineName, EngineSettings
+
+Who = TypeVar("Who", bound=Hashable)
 
 _MEMORY_BYTES = 4 << 30
 """For the weights of the devices that are trained together."""
@@ -100,8 +102,7 @@ class TrainingHall:
     def _train_all(self) -> None:
         waiting, self._waiting = self._waiting, []
         while waiting:
-            # The loop trains one after the other, so only one needs to be in memory.
-            at_once = 1 if self._settings.engine == "loop" else _number_at_once(waiting[0])
+            at_once = number_at_once(waiting[0].order, self._settings)
             together, waiting = waiting[:at_once], waiting[at_once:]
             self._answers |= self._trained(together)
 
@@ -109,8 +110,9 @@ class TrainingHall:
         clock = time.perf_counter
         began = clock()
         sessions = {trainee: _begin(trainee) for trainee in trainees}
-        ended = self._carried_out(
-            {one: session for one, session in sessions.items() if session is not None}
+        ended = carry_out(
+            {one: session for one, session in sessions.items() if session is not None},
+            self._settings,
         )
         shares = (clock() - began) / max(1, len(trainees))
         answers = {}
@@ -121,26 +123,6 @@ class TrainingHall:
             answers[trainee] = (answer, shares + clock() - finishing)
         return answers
 
-    def _carried_out(self, sessions: dict[Trainee, Session]) -> dict[Trainee, tuple[Session, Any]]:
-        """Return the last session of each, with what it trained; works that follow go together."""
-        ended: dict[Trainee, tuple[Session, Any]] = {}
-        while sessions:
-            trained = self._engine(sessions)
-            ended |= {one: (session, trained.get(one)) for one, session in sessions.items()}
-            after = {one: session.after(trained.get(one)) for one, session in sessions.items()}
-            sessions = {one: session for one, session in after.items() if session is not None}
-        return ended
-
-    def _engine(self, sessions: dict[Trainee, Session]) -> dict[Trainee, Any]:
-        from learning.training.engine import train  # noqa: PLC0415 - needs torch
-
-        training = [one for one, session in sessions.items() if session.begun.trains]
-        works = [sessions[trainee].begun.work for trainee in training]
-        try:
-            return dict(zip(training, train(works, self._settings.for_torch()), strict=True))
-        except LearningError as error:
-            raise EngineError(f"engine.training: {error}") from error
-
     def _answer(self, trainee: Trainee, session: Session | None, trained: Any) -> Input:  # noqa: ANN401
         request = trainee.request
         try:
@@ -150,6 +132,36 @@ class TrainingHall:
         # Fleet time, so that equal runs send equal bytes.
         done = TrainingDone(answer, self._settings.seconds)
         return answered(request, done, (), trainee.blobs)
+
+
+def carry_out(
+    sessions: Mapping[Who, Session], settings: HallSettings
+) -> dict[Who, tuple[Session, Any]]:
+    """Return the last session of each, with what it trained; works that follow go together.
+
+    Raises `EngineError` for work that the engine cannot train.
+    """
+    ended: dict[Who, tuple[Session, Any]] = {}
+    left = dict(sessions)
+    while left:
+        trained = _trained(left, settings)
+        ended |= {one: (session, trained.get(one)) for one, session in left.items()}
+        after = {one: session.after(trained.get(one)) for one, session in left.items()}
+        left = {one: session for one, session in after.items() if session is not None}
+    return ended
+
+
+def _trained(sessions: Mapping[Who, Session], settings: HallSettings) -> dict[Who, Any]:
+    training = [one for one, session in sessions.items() if session.begun.trains]
+    if not training:
+        return {}
+    from learning.training.engine import train  # noqa: PLC0415 - needs torch
+
+    works = [sessions[one].begun.work for one in training]
+    try:
+        return dict(zip(training, train(works, settings.for_torch()), strict=True))
+    except LearningError as error:
+        raise EngineError(f"engine.training: {error}") from error
 
 
 def torch_device(asked: str) -> str:
@@ -170,6 +182,9 @@ def _begin(trainee: Trainee) -> Session | None:
         raise EngineError(f"{trainee.order.device}: {error}") from error
 
 
-def _number_at_once(trainee: Trainee) -> int:
-    each = _COPIES * (len(trainee.order.weights) + sum(map(len, trainee.order.extras.values())))
+def number_at_once(order: Order, settings: HallSettings) -> int:
+    """Return how many devices are trained together at most."""
+    if settings.engine == "loop":
+        return 1  # one after the other, so only one needs to be in memory
+    each = _COPIES * (len(order.weights) + sum(map(len, order.extras.values())))
     return max(1, _MEMORY_BYTES // max(1, each))

@@ -29,6 +29,7 @@ from simulator.errors import EngineError
 from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.bench import Delivery, Indices, Laboratory
+from simulator.virtual.clock import VirtualClock
 from simulator.virtual.coordinator import VirtualCoordinator
 from simulator.virtual.device import Ground, VirtualDevice
 from simulator.virtual.files import Depot, SharedFiles
@@ -36,8 +37,10 @@ from simulator.virtual.models import SharedModels
 from simulator.virtual.pager import Pager
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.seeds import seeded_boot
+from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import HallSettings, TrainingHall
 from simulator.virtual.world import World
+from transport.meter import Counts
 
 _NEVER_SECONDS = 1e9
 """An assignment makes a device look at its data at once, so that it need not look on its own."""
@@ -101,6 +104,24 @@ class Fleet:
         device.start()
         return True
 
+    @property
+    def clock(self) -> VirtualClock:
+        """The fleet's clock."""
+        return self.world.loop.clock
+
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """Where this machine's time goes."""
+        return self.world.stopwatch
+
+    def traffic(self) -> dict[DeviceId, Counts]:
+        """Return what each device has sent and received."""
+        return {name: device.traffic() for name, device in self.devices.items()}
+
+    def computing(self) -> dict[DeviceId, float]:
+        """Return the seconds that each device has computed."""
+        return {name: device.bench.compute_seconds for name, device in self.devices.items()}
+
     def labels(self, indices: Indices) -> list[int]:
         """Return the classes of training samples."""
         found: list[int] = np.unique(self._prepared.split.train.labels[indices]).tolist()
@@ -137,7 +158,7 @@ class Fleet:
                 features=features,
                 models=models,
                 stopwatch=self.world.stopwatch,
-                pictures=SizedPictures(self._prepared.split.train, self._prepared.preprocessing),
+                pictures=_pictures(self._prepared),
                 hall=TrainingHall(self.world.loop, self.world.stopwatch, _hall(scenario.engine)),
             ),
             rules=Rules(
@@ -170,6 +191,11 @@ def _lineage(home: Path, prepared: Prepared) -> Command:
         network = network_of(home, prepared.preprocessing, backbone_of(prepared))
         return ImportNetwork(network=network)
     return ImportBackbone(backbone=prepared_backbone(home, prepared))
+
+
+def _pictures(prepared: Prepared) -> SizedPictures | None:
+    spec = prepared.preprocessing
+    return None if spec.mode == "text" else SizedPictures(prepared.split.train, spec)
 
 
 def _hall(engine: EngineSettings) -> HallSettings:

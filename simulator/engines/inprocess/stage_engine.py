@@ -1,0 +1,178 @@
+"""What the engines of a fleet in this process share: a stage is led, measured and recorded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from coordinator.core.entries import NetworkImported, WeightsAveraged
+from coordinator.core.state import State
+from coordinator.engine import Engine as CoordinatorEngine
+from coordinator.ledger.blobs import Blobs
+from schemas.values import DeviceId
+from simulator.engines.inprocess.presence import asked
+from simulator.engines.inprocess.recording import Measured, Recorder
+from simulator.engines.inprocess.round_log import RoundLog
+from simulator.engines.inprocess.stages import ledger_stages
+from simulator.engines.interface import Prepared, Watch
+from simulator.engines.network_meter import NetworkMeter
+from simulator.plan.fleet_plan import StagePlan
+from simulator.records import StageRecord
+from simulator.scenario.trainer import learns_in_rounds, trainer_of
+from simulator.virtual.clock import VirtualClock
+from simulator.virtual.stopwatch import Stopwatch
+from transport.meter import Counts
+
+
+class Leader(Protocol):
+    """A coordinator that runs in this process."""
+
+    @property
+    def engine(self) -> CoordinatorEngine:
+        """Its core on its ledger."""
+
+    @property
+    def blobs(self) -> Blobs:
+        """Its files."""
+
+    @property
+    def state(self) -> State:
+        """What the ledger says."""
+
+
+class Led(Protocol):
+    """A coordinator and its devices."""
+
+    @property
+    def coordinator(self) -> Leader:
+        """Who leads."""
+
+    @property
+    def clock(self) -> VirtualClock:
+        """The fleet's clock."""
+
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """Where this machine's time goes."""
+
+    def traffic(self) -> Mapping[DeviceId, Counts]:
+        """Return what each device has sent and received."""
+
+    def computing(self) -> Mapping[DeviceId, float]:
+        """Return the seconds that each device has computed."""
+
+    def close(self) -> None:
+        """Close all files."""
+
+
+class StageEngine(ABC):
+    """Leads the fleet of one seed; see `simulator.engines.interface.Engine`."""
+
+    def __init__(self, prepared: Prepared, folder: Path, watch: Watch, led: Led) -> None:
+        self._scenario = prepared.scenario
+        self._trainer = trainer_of(prepared.scenario)
+        self._plan = prepared.plan
+        self._folder = folder
+        self._watch = watch
+        self._led = led
+        self._arrived_ns = 0
+        self._meter = NetworkMeter(prepared)
+        self._rounds = RoundLog(
+            led.coordinator.engine.ledger,
+            folder / "rounds.jsonl",
+            prepared.scenario.evaluation.every_rounds,
+        )
+
+    def learn(self, stage: StagePlan) -> StageRecord:
+        """Let the fleet learn a stage to its end; raise `EngineError` if it does not get there."""
+        led = self._led
+        self._watch.stage(stage.number, len(self._plan.stages))
+        began, self._arrived_ns = time.perf_counter(), led.clock.time_ns()
+        led.stopwatch.take()
+        traffic, computing = led.traffic(), led.computing()
+        notes: tuple[str, ...] = ()
+        if self._is_past(stage):
+            notes = ("This stage was learned before the run was resumed: no bytes, no seconds.",)
+        else:
+            self._lead(stage)
+        recorder = Recorder(led.coordinator.engine.ledger, self._state, self._plan, stage)
+        return recorder.record(
+            Measured(
+                traffic={n: c - traffic.get(n, Counts()) for n, c in led.traffic().items()},
+                compute_seconds={n: s - computing.get(n, 0.0) for n, s in led.computing().items()},
+                seconds=self._seconds(time.perf_counter() - began),
+                arrived_ns=self._arrived_ns,
+                online=frozenset(self._online(stage)),
+                notes=notes,
+                rounds=self._rounds.records(self._numbers(stage)),
+            )
+        )
+
+    def model_folder(self, record: StageRecord) -> Path:
+        """Return the folder `model` with the files of a stage's model, and of no other one."""
+        folder = self._folder / "model"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        blobs = self._led.coordinator.blobs
+        exported = self._state.models[record.version].exported
+        assert exported is not None
+        (folder / "manifest.json").write_bytes(blobs.get(exported.manifest.digest))
+        for offer in exported.files:
+            (folder / offer.digest).write_bytes(blobs.get(offer.digest))
+        return folder
+
+    def close(self) -> None:
+        """Close all files; the folder stays."""
+        self._led.close()
+
+    @abstractmethod
+    def _lead(self, stage: StagePlan) -> None:
+        """Let the fleet learn a stage that no later one has followed."""
+
+    @property
+    def _state(self) -> State:
+        return self._led.coordinator.state
+
+    def _look_at_rounds(self, stage: StagePlan) -> None:
+        """Measure a round that has ended, and tell whoever watches, who may stop here."""
+        if self._trainer is None:
+            return
+        with self._led.stopwatch.phase("evaluation"):
+            ended = self._rounds.look(partial(self._accuracy, stage))
+        if ended:
+            self._watch.round(*self._rounds.done)
+
+    def _accuracy(
+        self, stage: StagePlan, network: NetworkImported, averaged: WeightsAveraged
+    ) -> float:
+        weights = self._led.coordinator.blobs.get(averaged.weights.digest)
+        seen = self._plan.seen(stage.number)
+        return self._meter.accuracy(network.method, network.settings, weights, seen)
+
+    def _online(self, stage: StagePlan) -> tuple[DeviceId, ...]:
+        return tuple(name for name in self._asked(stage) if stage.devices[name].online)
+
+    def _asked(self, stage: StagePlan) -> tuple[DeviceId, ...]:
+        """Return who takes part: everybody present where each round draws a cohort."""
+        if learns_in_rounds(self._scenario, stage.number):
+            return tuple(stage.devices)
+        return asked(stage, self._scenario.rounds.participation, self._plan.seed)
+
+    def _numbers(self, stage: StagePlan) -> tuple[int, ...]:
+        return ledger_stages(self._state, self._plan, stage)
+
+    def _is_past(self, stage: StagePlan) -> bool:
+        """Whether a later stage was opened, by a former run on this folder."""
+        return any(self._numbers(later) for later in self._plan.stages[stage.number :])
+
+    def _seconds(self, total: float) -> dict[str, float]:
+        phases = ("features", "statistics", "intake", "solve", "export")
+        spent = dict.fromkeys(phases, 0.0) | self._led.stopwatch.take()
+        total -= spent.get("evaluation", 0.0)  # which comes beside the total
+        within = sum(seconds for name, seconds in spent.items() if name != "evaluation")
+        return {**spent, "fleet": max(0.0, total - within), "total": total}
