@@ -1,0 +1,88 @@
+"""The tables of FedHAF on CIFAR-100: the method, its ablations, and what stands beside it.
+
+    python -m benchmarks.fedhaf_tables.run --core CORE.npz --backbone NET.onnx
+    python -m benchmarks.fedhaf_tables.run --cases full,wo-ce --betas 1.0      # only these; minutes
+
+Paths can also come from FLEETLEDGER_CIFAR_CORE and FLEETLEDGER_MOBILENET;
+benchmarks/simulated_cifar/run.py tells how both files are made. A case whose run folder is there is
+gone on with, or only read; all cases are merged into one table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Material
+from benchmarks.fedhaf_tables.measuring import measured, run_case
+from benchmarks.machine import describe_machine
+from learning.numerics.blas import platform_fingerprint
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
+
+
+def main() -> None:
+    """Measure, print and store, case by case."""
+    arguments = _arguments()
+    material = Material(arguments.core, arguments.backbone)
+    for beta in arguments.betas:
+        for name in arguments.cases:
+            key = f"{name}, beta {beta:g}, seed {arguments.seed}"
+            folder = arguments.runs / key.replace(", ", "-").replace(" ", "-")
+            changes = [
+                *CASES[name].changes(),
+                *material.changes(),
+                f"seeds=[{arguments.seed}]",
+                f"devices.partition.beta={beta}",
+                "evaluation.every_rounds=10",
+            ]
+            found = measured(run_case(SCENARIO, changes, folder), folder)
+            print(key, json.dumps(found), flush=True)
+            store(arguments.out, key, {"case": name, "beta": beta, **found})
+
+
+def store(path: Path, key: str, found: dict[str, Any]) -> None:
+    """Put one run into the results, in place of an older one of the same name."""
+    result = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": {}}
+    runs = {**result["runs"], key: found}
+    result = {**result, "claim": "fedhaf_tables", "machine": machine(), "runs": runs}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def machine() -> dict[str, Any]:
+    """Describe where this runs."""
+    threads = os.environ.get("OMP_NUM_THREADS", "all")
+    here = describe_machine("onnxruntime", "torch")
+    return {**platform_fingerprint(), **here, "threads": threads}
+
+
+def _arguments() -> argparse.Namespace:
+    def path(name: str) -> Path:
+        return Path(os.environ.get(name, "missing")).expanduser().absolute()
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--core", type=Path, default=path("FLEETLEDGER_CIFAR_CORE"))
+    parser.add_argument("--backbone", type=Path, default=path("FLEETLEDGER_MOBILENET"))
+    parser.add_argument("--cases", type=_cases, default=list(CASES))
+    parser.add_argument("--betas", type=float, nargs="+", default=list(BETAS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "fedhaf_tables")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    return parser.parse_args()
+
+
+def _cases(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = sorted(set(names) - set(CASES))
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(CASES)}")
+    return names
+
+
+if __name__ == "__main__":
+    main()
