@@ -49,11 +49,16 @@ class Engine:
         return self._core
 
     def process(
-        self, happenings: Sequence[Input], small_blobs: Mapping[Digest, bytes] | None = None
+        self,
+        happenings: Sequence[Input],
+        small_blobs: Mapping[Digest, bytes] | None = None,
+        pruned: Mapping[Digest, int] | None = None,
     ) -> list[Request]:
         """Decide about a group of inputs and commit what was decided; return what is to be done.
 
-        Raises `LedgerError` if the group cannot be committed; nothing of it has happened then.
+        `small_blobs` are committed with it; `pruned` are blobs of so many bytes that were used and
+        not kept. Raises `LedgerError` if the group cannot be committed; nothing of it has happened
+        then.
         """
         now_ns = self._clock()
         drafts: list[EntryDraft] = []
@@ -65,7 +70,7 @@ class Engine:
                 for entry in decision.entries:
                     requests.extend(self._core.apply(entry, now_ns))
                     drafts.append(_draft(entry, now_ns))
-            self.ledger.append(drafts, small_blobs)
+            self.ledger.append(drafts, small_blobs, pruned)
         except BaseException:
             self._core.live.forget_requests()
             self._core = self._replayed(self._core.live)

@@ -42,7 +42,7 @@ from export.network import export_body
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from methods.registry import load_coordinator, load_training_coordinator
-from methods.training_half import Asked, Given
+from methods.training_half import Asked, Given, Summing
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 
@@ -66,11 +66,21 @@ class NetworkMaker:
         half = load_training_coordinator(lineage.method)
         half.check(half.read_assignment(lineage.settings), payload, self._asked[1])
 
-    def average(self, request: AverageRound) -> Finished:
-        """Return the fleet's new weights, or why there are none."""
+    def summing(self, lineage: NetworkImported, opened: RoundOpened) -> Summing:
+        """Return the empty sum of a round's answers; raise what the method's half raises."""
+        half = load_training_coordinator(lineage.method)
+        with self._blobs() as blobs:
+            asked = _asked(opened, blobs)
+        return half.summing(half.read_assignment(lineage.settings), asked, len(opened.cohort))
+
+    def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
+        """Return the fleet's new weights, or why there are none.
+
+        `summed` are the answers that the request lists, where they were added as they came.
+        """
         try:
             with self._blobs() as blobs:
-                return self._average(request, blobs)
+                return self._average(request, summed, blobs)
         except (FleetledgerError, LearningError) as error:
             return Finished(RoundNotAveraged(request.opened.number, str(error)))
 
@@ -92,12 +102,12 @@ class NetworkMaker:
             inputs = request.weights.inputs
             return Finished(ModelNotMade(inputs, request.weights.class_names, str(error)))
 
-    def _average(self, request: AverageRound, blobs: Blobs) -> Finished:
+    def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         half = load_training_coordinator(lineage.method)
-        answers = [_given(item.payload, item.samples, blobs) for item in request.inputs]
-        asked = _asked(opened, blobs)
+        kept = [_given(item.payload, item.samples, blobs) for item in request.inputs]
+        asked, answers = _asked(opened, blobs), kept if summed is None else summed
         made = half.combine(half.read_assignment(lineage.settings), asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import torch
 
 from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkError, OutputFileError, ParityError
+from export.errors import ModelFileError, NetworkError, ParityError
 from export.graph import BATCH, clean, write
 from export.noise import noise_inputs
+from export.output_file import write_described
 from export.preprocessing_file import preprocessing_toml
 from export.rules import MAX_MODEL_BYTES, read_model
 from export.runtime import LoadedModel, describe_runtime
@@ -96,24 +97,8 @@ class TorchvisionBackbone:
         Files that are there are replaced. Raises `OutputFileError`.
         """
         beside = path.with_suffix(".toml")
-        try:
-            path.write_bytes(self.model)
-            beside.write_text(preprocessing_toml(self.preprocessing), encoding="utf-8")
-        except OSError as error:
-            raise OutputFileError(
-                f"{error.filename}: cannot be written: {error.strerror}; choose another place"
-            ) from error
+        write_described(path, self.model, beside, preprocessing_toml(self.preprocessing))
         return beside
-
-
-def check_place(path: Path) -> None:
-    """Raise `OutputFileError` unless `path` can name an ONNX file, before minutes are spent."""
-    if path.suffix != ".onnx":
-        raise OutputFileError(
-            f"{path}: the ending {path.suffix!r} is not that of an ONNX file; use .onnx"
-        )
-    if not path.parent.is_dir():
-        raise OutputFileError(f"{path}: there is no folder {path.parent}; make it first")
 
 
 def export_torchvision(

@@ -11,6 +11,7 @@ from rich.console import Console
 from coordinator import views
 from coordinator.cli.common import HOME, Home, command, device_ids, print_table
 from coordinator.core.commands import GoBack, HoldModels, ImportBackbone, ImportNetwork, PushModel
+from export.output_file import check_place
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -63,6 +64,22 @@ def back(home: Home = HOME) -> None:
     command(home, GoBack())
 
 
+@app.command("export")
+def export_version(
+    version: Version,
+    out: Annotated[Path, typer.Option(help="ONNX file to write.", dir_okay=False)],
+    home: Home = HOME,
+) -> None:
+    """Write a version as one ONNX file, with a JSON file beside it that describes it."""
+    from coordinator.joined import joined_model  # noqa: PLC0415 - onnx is heavy
+
+    check_place(out)
+    joined = joined_model(home, version)
+    described = joined.write_to(out)
+    for line in (joined.facts(), f"wrote {out} and {described}"):
+        Console().print(line, markup=False, soft_wrap=True)
+
+
 @app.command("export-backbone")
 def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     torchvision: Annotated[
@@ -89,7 +106,7 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     import export.torchvision_backbone as exporter  # noqa: PLC0415 - torch is heavy, and an extra
 
     place = out or Path(f"{torchvision}.onnx")
-    exporter.check_place(place)
+    check_place(place)
     file = None if weights == "random" else Path(weights)
     wanted = exporter.TorchvisionRequest(torchvision, file, size, seed)
     exported = exporter.export_torchvision(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.core.entries import BackboneImported
+from coordinator.core.entries import BackboneImported, RoundOpened
 from coordinator.core.registry import ClassRegistry
 from coordinator.core.state import State
 from schemas.assignments import Assignment
@@ -15,6 +15,18 @@ _ANY_SAMPLES = 1_000_000
 
 def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     """Return what `device` is asked to do; None before the first stage is open."""
+    return _assignment(state, state.action_for(device), _order(state, device))
+
+
+def round_assignment(state: State, opened: RoundOpened) -> Assignment:
+    """Return what a round of the newest stage asks, or asked, of everybody in its cohort."""
+    action = state.rounds[opened.number].opened_index
+    assignment = _assignment(state, action, _order_of(state, opened))
+    assert assignment is not None, "a round is opened in a stage"
+    return assignment
+
+
+def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignment | None:
     stage, lineage = state.current_stage, state.lineage
     if stage is None or lineage is None:
         return None
@@ -25,7 +37,7 @@ def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     elif lineage.backbone is not None:
         backbone = lineage.backbone.frozen
     return Assignment(
-        action=state.action_for(device),
+        action=action,
         stage=stage,
         method=lineage.method,
         settings=lineage.settings,
@@ -37,7 +49,7 @@ def assignment_for(state: State, device: DeviceId) -> Assignment | None:
         stage_class_names=state.stages[stage].class_names,
         max_samples_per_part=most,
         min_samples_per_class=least,
-        round=_order(state, device),
+        round=order,
     )
 
 
@@ -51,6 +63,10 @@ def _order(state: State, device: DeviceId) -> RoundOrder | None:
         return None  # it closes with the next tick
     if device not in opened.cohort or opened.number in state.devices[device].answers:
         return None
+    return _order_of(state, opened)
+
+
+def _order_of(state: State, opened: RoundOpened) -> RoundOrder:
     return RoundOrder(
         number=opened.number,
         phase=opened.phase,

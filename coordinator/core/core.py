@@ -27,7 +27,6 @@ from coordinator.core.state import State
 from coordinator.core.temperature import Temperature
 from coordinator.core.transitions import apply
 from coordinator.errors import CommandError
-from schemas.contributions import Contribution
 from schemas.values import DeviceId
 
 
@@ -55,8 +54,8 @@ class Core:
                 return self.devices.message(device, envelope, now_ns)
             case inputs.UnreadableMessage(device, reason):
                 return self.devices.complain(device, reason, now_ns)
-            case inputs.PayloadStored(device, contribution):
-                return self._stored(device, contribution, now_ns)
+            case inputs.PayloadStored():
+                return self._stored(happening, now_ns)
             case inputs.PayloadUnusable(device, contribution, reason):
                 return self.intake.payload_unusable(device, contribution, reason, now_ns)
             case inputs.PayloadMissing(device, contribution, reason):
@@ -68,11 +67,13 @@ class Core:
             case _:
                 return self._worked(happening)
 
-    def _stored(self, device: DeviceId, contribution: Contribution, now_ns: int) -> Decision:
-        decision = self.intake.payload_stored(device, contribution, now_ns)
-        if contribution.round is None or not decision.entries:
+    def _stored(self, stored: inputs.PayloadStored, now_ns: int) -> Decision:
+        decision = self.intake.payload_stored(
+            stored.device, stored.contribution, now_ns, waits=stored.waits
+        )
+        if stored.contribution.round is None or not decision.entries:
             return decision
-        return decision + self.rounds.came_late(contribution)
+        return decision + self.rounds.came_late(stored.contribution)
 
     def _worked(self, result: inputs.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""

@@ -43,6 +43,8 @@ class PayloadStored:
 
     device: DeviceId
     contribution: Contribution
+    waits: bool = True
+    """Whether the device waits for a receipt; a refusal is told in any case."""
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,13 @@ class Intake:
         opened = self._state.rounds[body.round.number].opened if body.round is not None else None
         return ask(TakePayload(device, body, attachment, self._state.lineage, opened))
 
-    def payload_stored(self, device: DeviceId, body: Contribution, now_ns: int) -> Decision:
-        """Write the entry of a checked and stored payload, if the rules still allow it."""
+    def payload_stored(
+        self, device: DeviceId, body: Contribution, now_ns: int, *, waits: bool = True
+    ) -> Decision:
+        """Write the entry of a checked and stored payload, if the rules still allow it.
+
+        A device that does not wait gets no receipt, unless it is refused.
+        """
         self._live.device(device).pending.discard((body.key, body.revision))
         answer = self._judge(device, body)
         if answer is not None:
@@ -74,8 +79,11 @@ class Intake:
             late=body.round is not None and self._is_closed(body.round.number),
             answer=body.round,
         )
+        taken = record_for(device, entry)
+        if not waits:
+            return taken
         accepted = Accepted(ledger_index=self._state.size)
-        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+        return taken + self._answer(device, body, accepted, now_ns)
 
     def payload_unusable(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int

@@ -103,8 +103,11 @@ class Ledger(LedgerReader):
         self,
         group: Sequence[EntryDraft | Entry],
         small_blobs: Mapping[Digest, bytes] | None = None,
+        pruned: Mapping[Digest, int] | None = None,
     ) -> tuple[Entry, ...]:
         """Commit a group and its small blobs; return the entries with their indices.
+
+        `pruned` are blobs that the entries name and that were not kept, with their sizes.
 
         An `EntryDraft` gets the next index; an `Entry` must carry it. Blobs above
         `SMALL_BLOB_BYTES` belong into the blob store, before this call. An empty group commits
@@ -122,6 +125,8 @@ class Ledger(LedgerReader):
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, (frontier.size, frontier.root, now_ns))
             self.projections.apply(self.db, entries)
+            if pruned:
+                self.db.conn.executemany(_MARK_PRUNED, pruned.items())
         self._frontier = frontier
         return entries
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from methods.registry import load_training_coordinator
 from methods.network_weights import Arrays, decode_weights, grown
+from methods.registry import load_training_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.rounds import RoundAnswer

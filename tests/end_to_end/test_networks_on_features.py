@@ -24,6 +24,7 @@ from coordinator.core.entries import (
     read_entry,
 )
 from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from coordinator.joined import joined_model
 from coordinator.ledger.describe import explain
 from coordinator.ledger.rebuild import compare
 from coordinator.ledger.verify import verify
@@ -167,6 +168,9 @@ def test_a_trained_network_is_installed_behind_the_backbone_which_moves_once(ben
     assert more - files == {second.head.digest, second.golden_scores.digest}
     assert first.parity.samples == 8
     assert first.parity.max_absolute_difference < 1e-3
+    joined = joined_model(bench.folder, 2)
+    assert joined.manifest == second
+    assert joined.difference < 1e-3
 
 
 def test_the_ledger_of_such_a_fleet_verifies_and_says_what_happened(bench: Bench) -> None:

@@ -30,7 +30,6 @@ from export.runtime import LoadedModel
 from export.torchvision_backbone import (
     TorchvisionBackbone,
     TorchvisionRequest,
-    check_place,
     export_torchvision,
     relative_difference,
     to_onnx,
@@ -218,14 +217,6 @@ def test_files_are_written_and_read_back(tmp_path: Path) -> None:
     assert imported.feature_width == 576
     with pytest.raises(OutputFileError, match=r"small\.onnx: cannot be written: .*another place"):
         exported.write_to(path / "small.onnx")
-
-
-def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
-    check_place(tmp_path / "a.onnx")
-    with pytest.raises(OutputFileError, match=r"the ending '\.toml' is not that of an ONNX"):
-        check_place(tmp_path / "a.toml")
-    with pytest.raises(OutputFileError, match=r"there is no folder .*lacking; make it first"):
-        check_place(tmp_path / "lacking" / "a.onnx")
 
 
 def test_features_that_stray_are_refused() -> None:

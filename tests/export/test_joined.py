@@ -1,0 +1,103 @@
+"""One file instead of two: the joined model gives the answers of the pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import version_converter
+
+from export.backbone import import_backbone
+from export.errors import ModelFileError, ParityError
+from export.frozen import build_frozen, plain_frozen
+from export.graph import opset_of, write
+from export.head import build_head
+from export.joined import join_model, require_equal
+from export.network_head import NetworkHead
+from export.runtime import LoadedModel
+from learning.networks.registry import build_network
+from schemas.models import FEATURES, PROBABILITIES, SCORES
+from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
+
+NAMES = ("cat", "dog", "owl")
+Pair = tuple[bytes, bytes]
+
+
+def statistics(opset: int = 17) -> Pair:
+    backbone = import_backbone(data(pooled_network(opset=opset)), COLOUR)
+    random = np.random.default_rng(2)
+    frozen = build_frozen(backbone.model, "integer", random.integers(-2, 3, (WIDTH, 30)))
+    return frozen, build_head(random.normal(size=(3, 30)) / 100)
+
+
+def trained(opset: int = 17) -> Pair:
+    backbone = import_backbone(data(pooled_network(opset=opset)), COLOUR)
+    described = build_network("fam", (WIDTH,), "hidden")
+    head = NetworkHead(described, described.initial(1, NAMES), WIDTH).file(2.0)
+    return plain_frozen(backbone.model), head
+
+
+def images(count: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(count, *COLOUR.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("opset", [11, 13, 17, 20])
+@pytest.mark.parametrize("make", [statistics, trained])
+def test_scores_and_probabilities_are_those_of_the_pair(make, opset: int, count: int) -> None:
+    frozen, head = make(opset)
+    found = LoadedModel(join_model(frozen, head)).run({"image": images(count)})
+    features = LoadedModel(frozen).run({"image": images(count)})[FEATURES]
+    expected = LoadedModel(head).run({FEATURES: features})
+    assert list(found) == [SCORES, PROBABILITIES]
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_the_batch_is_free_and_versions_are_those_that_old_runtimes_read() -> None:
+    for opset, expected in ((13, 17), (17, 17), (20, 20)):
+        model = load(join_model(*statistics(opset)))
+        assert (model.ir_version, opset_of(model)) == (9, expected)
+        shapes = [item.type.tensor_type.shape.dim[0].dim_param for item in model.graph.output]
+        assert {*shapes, model.graph.input[0].type.tensor_type.shape.dim[0].dim_param} == {"N"}
+        onnx.checker.check_model(model, full_check=True)
+
+
+def test_equal_pairs_give_equal_bytes() -> None:
+    assert join_model(*trained()) == join_model(*trained())
+
+
+def test_a_joined_model_that_strays_from_its_pair_is_refused() -> None:
+    frozen, head = trained()
+    other = (
+        trained()[0],
+        NetworkHead(
+            build_network("mlp", (WIDTH,)), build_network("mlp", (WIDTH,)).initial(3, NAMES), WIDTH
+        ).file(2.0),
+    )
+    joined = join_model(frozen, head)
+    assert require_equal(joined, (frozen, head), {"image": images(8)}, 1e-3) < 1e-4
+    with pytest.raises(ParityError, match="scores stray"):
+        require_equal(joined, other, {"image": images(8)}, 1e-3)
+
+
+def test_an_input_with_the_name_of_an_output_is_refused() -> None:
+    image = value("scores", ["batch", 3, 12, 10])
+    nodes, constants = pooled()
+    nodes[0].input[0] = "scores"
+    model = network((nodes, constants), value("flat", ["batch", WIDTH]), image)
+    named = COLOUR.model_copy(update={"input_name": "scores"})
+    frozen = plain_frozen(import_backbone(data(model), named).model)
+    with pytest.raises(ModelFileError, match="name of an output of the joined"):
+        join_model(frozen, trained()[1])
+
+
+def test_opsets_that_cannot_be_brought_together_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no adapter")
+
+    frozen, head = trained(13)
+    newer = write(version_converter.convert_version(load(head), 20))
+    monkeypatch.setattr("onnx.version_converter.convert_version", refuse)
+    with pytest.raises(ModelFileError, match="opset 13 cannot be converted to 20"):
+        join_model(frozen, newer)

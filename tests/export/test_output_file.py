@@ -1,0 +1,22 @@
+"""Places for files that are made: what cannot become one is said before the work."""
+
+from pathlib import Path
+
+import pytest
+
+from export.errors import OutputFileError
+from export.output_file import check_place, write_described
+
+
+def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
+    check_place(tmp_path / "a.onnx")
+    with pytest.raises(OutputFileError, match=r"the ending '\.toml' is not that of an ONNX"):
+        check_place(tmp_path / "a.toml")
+    with pytest.raises(OutputFileError, match=r"there is no folder .*lacking; make it first"):
+        check_place(tmp_path / "lacking" / "a.onnx")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").mkdir()
+    with pytest.raises(OutputFileError, match=r"a\.onnx: cannot be written"):
+        write_described(tmp_path / "a.onnx", b"model", tmp_path / "a.json", "text")
