@@ -21,6 +21,7 @@ METHODS = (
     "fedncm",  # a class's mean feature is its row
     "fed3r",  # ridge regression on the backbone's own features
     "fedcof",  # the same with covariances estimated from class means
+    "pooled",  # logistic regression on features that devices publish
     "rounds",  # whole networks, averaged round by round
     "fedhaf",  # an adapter and a head on frozen features, averaged round by round
 )

@@ -27,10 +27,10 @@ from learning.numerics.blas import one_blas_thread
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-SCORE_ARRAYS = 5
-"""How many arrays (n, C) of float64 a fit holds at a time."""
-WEIGHT_ARRAYS = 9
-"""How many arrays (C, M) of float64."""
+SCORE_ARRAYS = 8
+"""Most arrays (n, C) of float64 that a fit holds at a time."""
+WEIGHT_ARRAYS = 12
+"""Most arrays (C, M) of float64."""
 
 _BLOCK_ROWS = 1024
 _ENOUGH = 1e-4

@@ -1,0 +1,120 @@
+"""The pooled head at the coordinator: check contributions, keep them, fit one classifier.
+
+    check       what a contribution must obey before it counts
+    Aggregate   F_c, all features of class c; or N_c with the sums of h and of h^2
+    solve       W, multinomial logistic regression with an L2 penalty on all F_c; or on draws from
+                N(m_c, diag v_c), as many for every class
+
+Pure functions; the ledger decides what is added and which classes have which index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from learning.numerics.integer_features import QUANTISED_LARGEST
+from learning.numerics.logistic import (
+    SCORE_ARRAYS,
+    WEIGHT_ARRAYS,
+    LogisticFit,
+    LogisticRule,
+    fit_logistic,
+)
+from methods.contract import FeatureMap
+from methods.errors import ContributionError, MethodError
+from methods.linear_head import LinearHead, rows_in_order
+from methods.pooled.aggregate import Aggregate, aggregate_digest
+from methods.pooled.checks import check_published
+from methods.pooled.messages import PooledAssignment, Published, decode_published
+from methods.pooled.settings import PooledSettings
+from schemas.errors import SchemaError
+from schemas.values import ClassName
+
+__all__ = [
+    "Aggregate",
+    "aggregate_digest",
+    "assign",
+    "check",
+    "feature_map",
+    "read_assignment",
+    "solve",
+]
+
+_UNIT = 1 / QUANTISED_LARGEST
+"""The head is fitted to features of which the largest of an image is 1."""
+
+read_assignment = PooledAssignment.told
+
+
+def assign(settings: Mapping[str, Any], feature_width: int) -> PooledAssignment:
+    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
+
+    Raises `MethodError` naming the field that is wrong.
+    """
+    return PooledAssignment.of(settings, feature_width)
+
+
+def feature_map(assignment: PooledAssignment) -> FeatureMap:
+    """Return what follows the backbone: features as they are, brought to integers."""
+    return FeatureMap("none")
+
+
+def check(assignment: PooledAssignment, payload: bytes) -> Published:
+    """Return what a payload holds; raise `ContributionError` unless samples can have it."""
+    try:
+        part = decode_published(payload, assignment)
+    except SchemaError as error:
+        raise ContributionError(str(error)) from error
+    check_published(part)
+    return part
+
+
+def solve(
+    aggregate: Aggregate, settings: PooledSettings, class_order: Sequence[ClassName]
+) -> LinearHead:
+    """Return the head for the classes of `class_order`, row by row.
+
+    A head that is not fitted to the end says so in its remarks. Raises `MethodError` when the order
+    lacks a class that has data or names one twice, and when the fit would take too much memory.
+    """
+    names = tuple(aggregate.samples)
+    rows, remarks = {}, tuple[str, ...]()
+    if names:
+        _check_memory(aggregate, settings)
+        blocks = [aggregate.rows(name, settings.draws_per_class) for name in names]
+        classes = np.repeat(np.arange(len(names)), [len(block) for block in blocks])
+        fit = fit_logistic(np.concatenate(blocks), classes, settings.rule, unit=_UNIT)
+        rows = dict(zip(names, fit.weights * _UNIT, strict=True))
+        remarks = _remarks(fit, settings.rule)
+    weights = rows_in_order(rows, class_order, aggregate.columns)
+    return LinearHead(weights, tuple(class_order), remarks=remarks)
+
+
+def _check_memory(aggregate: Aggregate, settings: PooledSettings) -> None:
+    """Raise `MethodError` where features, scores and weights would leave the bound."""
+    samples, columns = aggregate.samples, aggregate.columns
+    classes = len(samples)
+    fitted = classes * settings.draws_per_class
+    if aggregate.features.classes:
+        fitted = sum(samples.values())
+    scores, weights = 8 * SCORE_ARRAYS * fitted * classes, 8 * WEIGHT_ARRAYS * classes * columns
+    needed = 3 * fitted * columns + scores + weights  # rows as kept, in their order, and together
+    if needed > settings.memory_bytes:
+        raise MethodError(
+            f"memory_megabytes: {settings.memory_megabytes}; a head of {classes} classes from "
+            f"{fitted} samples of {columns} features takes {needed >> 20}: let a new lineage allow "
+            "more, or publish moments, with fewer draws_per_class"
+        )
+
+
+def _remarks(fit: LogisticFit, rule: LogisticRule) -> tuple[str, ...]:
+    if fit.converged:
+        return ()
+    return (
+        f"the head is not fitted to the end: the gradient is {fit.gradient:.1e} after "
+        f"{fit.iterations} steps, tolerance is {rule.tolerance:.1e}; more max_iterations or a "
+        "larger l2 end it",
+    )

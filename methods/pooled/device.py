@@ -1,0 +1,64 @@
+"""The pooled head on a device: features with their classes, or moments of each class.
+
+    finish   F_k,c, the features of the device's samples of class c; or n_k,c with the sums of h
+             and of h^2, from which mean and variance follow
+
+Pure functions: features come from `frozen.onnx` by way of the agent, the payload goes back to it.
+The agent asks for this only where its owner allows features to leave the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.errors import LearningError
+from learning.numerics.gram import check_integers, class_sums
+from learning.numerics.integer_features import QUANTISED_LARGEST
+from methods.class_sums import refuse_forms
+from methods.contract import MadeContribution
+from methods.errors import MethodError
+from methods.labels import check_samples, count_classes, index_classes
+from methods.part import NO_CONTEXT, PartContext
+from methods.pooled.messages import (
+    ClassFeatures,
+    ClassMoments,
+    PooledAssignment,
+    encode_published,
+)
+from methods.pooled.rows import sorted_rows
+
+read_assignment = PooledAssignment.told
+
+
+def finish(
+    assignment: PooledAssignment,
+    features: npt.NDArray[Any],
+    labels: Sequence[str],
+    context: PartContext = NO_CONTEXT,
+) -> MadeContribution:
+    """Return the contribution of `features` h (n, M) with one class name per sample.
+
+    The order of the samples does not show in it. Raises `MethodError` naming what is wrong: another
+    shape, values that are no features, a label that was not assigned, a class with too few samples,
+    a form that there is not.
+    """
+    refuse_forms(context)
+    check_samples(assignment, features, labels)
+    names, classes = index_classes(assignment, labels)
+    counts = count_classes(assignment, names, classes)
+    try:
+        h = check_integers(features, -QUANTISED_LARGEST, QUANTISED_LARGEST)
+    except LearningError as error:
+        raise MethodError(str(error)) from error
+    part: ClassFeatures | ClassMoments
+    if assignment.settings.publish == "features":
+        each = [sorted_rows(h[classes == index].astype(np.int8)) for index in range(len(names))]
+        part = ClassFeatures(names, counts, np.concatenate(each))
+    else:
+        sums, squares = (class_sums(values, classes, len(names)) for values in (h, h * h))
+        part = ClassMoments(names, counts, sums, squares)
+    return MadeContribution.of(encode_published(part), part.samples_per_class)

@@ -1,0 +1,48 @@
+"""Arrange helpers: contributions of the pooled head made by hand, and their sum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from methods.linear_head import LinearHead
+from methods.pooled.coordinator import Aggregate, assign, check, solve
+from methods.pooled.device import finish
+from methods.pooled.messages import PooledAssignment
+from tests.methods.samples import NAMES, WIDTH, Samples
+
+FEATURES = assign({}, WIDTH)
+MOMENTS = assign({"publish": "moments"}, WIDTH)
+
+
+def payload_of(told: PooledAssignment, samples: Samples) -> bytes:
+    return finish(told, samples.features, samples.labels).payload
+
+
+def part_of(told: PooledAssignment, samples: Samples, stage: int = 1) -> Aggregate:
+    return Aggregate.of(told, check(told, payload_of(told, samples)), stage)
+
+
+def parts_of(told: PooledAssignment, samples: Samples, rows: list[np.ndarray]) -> list[Aggregate]:
+    return [part_of(told, samples[some]) for some in rows]
+
+
+def summed(told: PooledAssignment, parts: list[Aggregate]) -> Aggregate:
+    total = Aggregate.empty(told)
+    for part in parts:
+        total = total + part
+    return total
+
+
+def solved(told: PooledAssignment, aggregate: Aggregate) -> LinearHead:
+    return solve(aggregate, told.settings, NAMES)
+
+
+def paired_shares(samples: Samples, devices: int, seed: int) -> list[np.ndarray]:
+    """Return the rows of each device: of every class that it has, at least two samples."""
+    random = np.random.default_rng(seed)
+    labels, owner = np.array(samples.labels), np.empty(len(samples.labels), np.int64)
+    for name in NAMES:
+        rows = np.flatnonzero(labels == name)
+        pairs = random.integers(0, devices, len(rows) // 2).repeat(2)
+        owner[rows] = np.resize(pairs, len(rows))
+    return [rows for k in range(devices) if len(rows := np.flatnonzero(owner == k))]
