@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
-from learning.numerics.weights import Integers, SumLimits, WeightGrid, WeightSum
+from learning.numerics.grids import Integers
+from learning.numerics.weights import SumLimits, WeightGrid, WeightSum
 from methods.errors import ContributionError, MethodError
 from methods.spread import Spread
 from methods.training_half import Given, Summing

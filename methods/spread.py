@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.networks.plan import is_buffer
-from learning.numerics.weights import Integers, WeightGrid
+from learning.numerics.grids import Grid, Integers
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -27,7 +27,7 @@ _BLOCK = 1 << 15
 class Spread:
     """The sum of squared distances from the weights that were sent."""
 
-    def __init__(self, grid: WeightGrid, sent: Arrays) -> None:
+    def __init__(self, grid: Grid, sent: Arrays) -> None:
         """Begin with no answer."""
         self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
         self._steps, self._from = grid.steps, np.zeros(grid.size, np.float32)

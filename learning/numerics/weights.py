@@ -21,9 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,29 +30,29 @@ from typing_extensions import Self
 from learning.errors import NetworkError, RangeError
 from learning.numerics.exact_sum import smallest_exponent
 from learning.numerics.exactness import prove_sum
-
-Weights = Mapping[str, npt.NDArray[Any]]
-Integers = npt.NDArray[np.int32]
+from learning.numerics.grids import (
+    LARGEST,
+    Grid,
+    Integers,
+    Steps,
+    Weights,
+    largest_magnitude,
+    refuse_negative,
+)
 
 HEADROOM = 4.0
 """How many times the broadcast model's range the chosen bits hold."""
 LEAST_RANGE = 1.0
 """The range of tensors that are zero or small: biases, adapters, means, before they have moved."""
-LARGEST = 2**31 - 1
 
 _EXPONENTS = (-96, 96)
 _WIDEST = 2.0**80
-_VARIANCE = "running_var"
 _BLOCK = 1 << 15
 """Values added at once: what they need stays in the cache."""
 
 
-@dataclass(frozen=True)
-class WeightGrid:
-    """The tensors that are summed: their shapes, and the exponents of their steps."""
-
-    shapes: Mapping[str, tuple[int, ...]]
-    exponents: Mapping[str, int]
+class WeightGrid(Grid):
+    """The grid whose steps are counted from zero."""
 
     @classmethod
     def around(cls, broadcast: Weights, bits: int = 24) -> Self:
@@ -84,44 +81,18 @@ class WeightGrid:
         exponent = smallest_exponent(largest, bits, *_EXPONENTS)
         return cls(dict(shapes), dict.fromkeys(shapes, exponent))
 
-    @cached_property
-    def places(self) -> dict[str, slice]:
-        """Where each tensor lies in a flat array, by name, in order."""
-        names = sorted(self.shapes)
-        ends = list(accumulate(prod(self.shapes[name]) for name in names))
-        return dict(zip(names, map(slice, [0, *ends], ends), strict=False))
-
-    @property
-    def size(self) -> int:
-        """Number of values of all tensors."""
-        return sum(prod(shape) for shape in self.shapes.values())
-
-    @cached_property
-    def steps(self) -> npt.NDArray[np.float32]:
-        """The step of every value of a flat array, (n,)."""
-        steps = np.empty(self.size, np.float32)
-        for name, place in self.places.items():
-            steps[place] = 2.0 ** self.exponents[name]
-        return steps
-
     def flat(self, weights: Weights) -> Integers:
         """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
-        parts = [self._found(weights, name, "float32").reshape(-1) for name in self.places]
+        parts = [self.found(weights, name, "float32").reshape(-1) for name in self.places]
         values = np.concatenate(parts) if parts else np.empty(0, np.float32)
         self.check_flat(values)
         with np.errstate(over="ignore"):
             values /= self.steps  # powers of two: as exact as the product with their inverse
             np.rint(values, out=values)
-        if not _largest(values) <= LARGEST:
+        if not largest_magnitude(values) <= LARGEST:
             self.encode(weights)  # raises, naming the tensor
         integers: Integers = values.astype(np.int32)
         return integers
-
-    def check_flat(self, values: npt.NDArray[Any]) -> None:
-        """Raise `RangeError` for a variance below zero in a flat array."""
-        for name, place in self.places.items():
-            if name.rpartition(".")[2] == _VARIANCE:
-                _refuse_negative(name, values[place])
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -131,7 +102,7 @@ class WeightGrid:
         what leaves int32.
         """
         return {
-            name: self._rounded(name, self._found(weights, name, "float32")) for name in self.shapes
+            name: self._rounded(name, self.found(weights, name, "float32")) for name in self.shapes
         }
 
     def decode(self, integers: Weights) -> dict[str, npt.NDArray[np.float32]]:
@@ -141,38 +112,23 @@ class WeightGrid:
         """
         self.check(integers)
         return {
-            name: _scaled(integers[name].astype(np.float64), exponent)
-            for name, exponent in self.exponents.items()
+            name: self.weights_of(name, integers[name].astype(np.float64)) for name in self.shapes
         }
 
-    def check(self, integers: Weights) -> None:
-        """Refuse by name what `encode` does not give.
+    def weights_of(self, name: str, steps: Steps) -> npt.NDArray[np.float32]:
+        """Return the weights that steps of a tensor stand for, rounded to float32."""
+        return np.asarray(np.ldexp(steps, self.exponents[name]), np.float32)
 
-        Raises `NetworkError` for a tensor that is missing, foreign or of another shape or type,
-        `RangeError` for a variance below zero.
-        """
-        foreign = sorted(set(integers) - set(self.shapes))
-        if foreign:
-            raise NetworkError(f"weights: {foreign[0]!r} is not on the grid; leave it out")
-        for name in self.shapes:
-            _refuse_negative(name, self._found(integers, name, "int32"))
-
-    def _found(self, arrays: Weights, name: str, kind: str) -> npt.NDArray[Any]:
-        if name not in arrays:
-            raise NetworkError(f"weights: {name!r} is missing; give all tensors of the model")
-        array = arrays[name]
-        if array.shape != self.shapes[name] or array.dtype != kind:
-            raise NetworkError(
-                f"weights: {name!r} is {array.dtype} {array.shape}; give {kind} {self.shapes[name]}"
-            )
-        return array
+    def check_steps(self, name: str, steps: npt.NDArray[Any]) -> None:
+        """Raise `RangeError` for a variance below zero."""
+        refuse_negative(name, steps)
 
     def _rounded(self, name: str, array: npt.NDArray[np.float32]) -> Integers:
         exponent = self.exponents[name]
-        _refuse_negative(name, array)
+        refuse_negative(name, array)
         with np.errstate(over="ignore"):  # told below
             steps = np.rint(array * np.float32(2.0**-exponent))
-        largest = _largest(steps)
+        largest = largest_magnitude(steps)
         if not largest <= LARGEST:
             raise RangeError(
                 f"weights: {name!r} holds {largest * 2.0**exponent:.4g}, more than "
@@ -194,7 +150,7 @@ class SumLimits:
 class WeightSum:
     """The running sum of contributions on one grid; memory does not grow with their number."""
 
-    def __init__(self, grid: WeightGrid, limits: SumLimits) -> None:
+    def __init__(self, grid: Grid, limits: SumLimits) -> None:
         """Raise `RangeError` unless the largest sum within the limits fits int64."""
         prove_sum("weights", LARGEST + 1, 0, limits.devices * limits.samples)  # int32 reaches -2^31
         self.grid = grid
@@ -249,7 +205,7 @@ class WeightSum:
             raise RangeError("devices: the sum holds none; add a contribution first")
         total = float(self.samples)
         return {
-            name: _scaled(sums.astype(np.float64) / total, self.grid.exponents[name])
+            name: self.grid.weights_of(name, sums.astype(np.float64) / total)
             for name, sums in self.sums.items()
         }
 
@@ -275,24 +231,10 @@ def _check_bits(bits: int) -> None:
 
 
 def _exponent(name: str, array: npt.NDArray[np.floating], bits: int) -> int:
-    largest = _largest(array)
+    largest = largest_magnitude(array)
     if not largest < _WIDEST:
         raise RangeError(f"weights: {name!r} holds {largest:.4g}; training has diverged before")
     return smallest_exponent(max(LEAST_RANGE, HEADROOM * largest), bits, *_EXPONENTS)
-
-
-def _scaled(steps: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float32]:
-    return np.asarray(np.ldexp(steps, exponent), np.float32)
-
-
-def _largest(array: npt.NDArray[Any]) -> float:
-    """Return the largest magnitude, NaN where there is one."""
-    return max(float(array.max(initial=0)), -float(array.min(initial=0)))
-
-
-def _refuse_negative(name: str, array: npt.NDArray[Any]) -> None:
-    if name.rpartition(".")[2] == _VARIANCE and array.min(initial=0) < 0:
-        raise RangeError(f"weights: {name!r} holds a variance of {array.min()}; it cannot be < 0")
 
 
 def _add_multiple(sums: npt.NDArray[np.int64], values: Integers, factor: int) -> None:
