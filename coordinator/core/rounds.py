@@ -32,7 +32,7 @@ from coordinator.core.rules import RoundRules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
 from schemas.contributions import Contribution
-from schemas.values import DeviceId
+from schemas.values import DeviceId, Digest
 
 
 class Rounds:
@@ -93,7 +93,7 @@ class Rounds:
             return Decision()
         if answer.payload in {item.payload for item in current.answers.values()}:
             return Decision()
-        return ask(PruneBlobs((answer.payload,)))
+        return self._prune_payloads(answer.payload)
 
     def frozen(self, backbone: entries.BackboneImported) -> Decision:
         """Let the frozen network lead; the stage that is open goes on with statistics."""
@@ -186,10 +186,15 @@ class Rounds:
 
     def _prune(self, current: Round) -> Decision:
         """Keep no answers of a round that is done, unless they are to be kept."""
-        payloads = tuple(item.payload for item in current.answers.values())
-        if not payloads or self._rules.retention == "all":
+        if self._rules.retention == "all":
             return Decision()
-        return ask(PruneBlobs(payloads))
+        return self._prune_payloads(*(item.payload for item in current.answers.values()))
+
+    def _prune_payloads(self, *payloads: Digest) -> Decision:
+        """Delete payloads, but none whose bytes something else needs."""
+        needed = self._state.needed_blobs
+        over = tuple(payload for payload in payloads if payload not in needed)
+        return ask(PruneBlobs(over)) if over else Decision()
 
     def _average(self, current: Round) -> Decision:
         network = self._state.network

@@ -16,7 +16,7 @@ from coordinator.core.records import (
     Weights,
 )
 from coordinator.core.registry import ClassRegistry
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 
 
 @dataclass
@@ -91,6 +91,18 @@ class State:
     def newest_model(self) -> Model | None:
         """The model with the highest version."""
         return self.models[max(self.models)] if self.models else None
+
+    @property
+    def needed_blobs(self) -> frozenset[Digest]:
+        """What devices are offered and models are made of: a backbone, weights, models' files."""
+        bodies: list[entries.EntryBody | None] = [self.lineage]
+        for model in self.models.values():
+            bodies += [model.lineage, model.solved, model.exported]
+        needed = {digest for body in bodies if body is not None for digest in body.blobs}
+        if self.weights is not None:
+            offers = (self.weights.offer, *self.weights.extras.values())
+            needed |= {offer.digest for offer in offers}
+        return frozenset(needed)
 
     def desired_for(self, device: DeviceId) -> Desired | None:
         """Return the version that this device is to run."""

@@ -253,6 +253,29 @@ def test_late_answers_are_deleted_at_once_but_not_under_those_that_count() -> No
     assert not pruned(same.handle(inputs.PayloadStored(DeviceId("dev-3"), twin)))
 
 
+def test_retention_never_takes_what_devices_or_models_need() -> None:
+    behind = entries.FrozenBackbone(name="b", frozen=offer("backbone"), feature_width=64)
+    bench = RoundBench(quorum=0.6)
+    bench.lead(NETWORK.model_copy(update={"backbone": behind}))
+    bench.answer("dev-1", text="backbone")
+    bench.answer("dev-2", text="golden")
+    bench.answer("dev-3", text="first weights")
+    bench.wait(0)
+    request = bench.asked_for(AverageRound)
+    assert isinstance(request, AverageRound)
+    assert not pruned(bench.average(request))
+    bench.wait(0)
+    bench.answer("dev-1", 2, text="weights 1")
+    bench.answer("dev-2", 2)
+    bench.wait(100)
+    late = answer_of(2, "backbone")
+    bench.message("dev-3", late)
+    assert not pruned(bench.handle(inputs.PayloadStored(DeviceId("dev-3"), late)))
+    request = bench.asked_for(AverageRound)
+    assert isinstance(request, AverageRound)
+    assert pruned(bench.average(request)) == digests("dev-2")
+
+
 def test_answers_are_kept_where_the_operator_wants_them() -> None:
     bench = RoundBench(retention="all")
     bench.lead()
