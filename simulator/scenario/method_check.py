@@ -38,6 +38,7 @@ def check_method(source: str, scenario: Scenario) -> None:
             settings = _check_settings(source, FIELD, training, method.settings)
         else:
             settings = _check_settings(source, FIELD, _statistics(method.name), method.settings)
+            _check_policy(source, scenario)
     except MethodError as error:
         raise ScenarioError(f"{source}: method.name: {error}") from error
     if scenario.evaluation.pooled_reference and not hasattr(settings, "ridge_value"):
@@ -85,6 +86,16 @@ def _check_sight(source: str, scenario: Scenario, method: str) -> None:
         raise ScenarioError(
             f"{source}: method.on_features: false, but {method!r} trains on features of a frozen "
             "network alone; leave it out, and name that network in [backbone]"
+        )
+
+
+def _check_policy(source: str, scenario: Scenario) -> None:
+    """Raise `ScenarioError` where devices would refuse what the method has them publish."""
+    name, policy = scenario.method.name, scenario.devices.policy
+    if "features" in card(name).payload_kinds and not policy.publish_features:
+        raise ScenarioError(
+            f"{source}: devices.policy.publish_features: false, but {name!r} has devices publish "
+            "features; set it to true"
         )
 
 

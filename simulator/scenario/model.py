@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from device_agent.settings import DetectionSettings
+from device_agent.settings import DetectionSettings, PolicySettings
 from methods.training_half import Exemplars
 from schemas.message import Strict
 from schemas.values import ClassName
@@ -155,6 +155,8 @@ class DeviceSettings(Strict):
     """Probability that a device answers late in a stage."""
     straggler_seconds: float = Field(default=600.0, gt=0)
     """Mean delay of a late answer, in seconds of the fleet's clock; delays are exponential."""
+    policy: PolicySettings = PolicySettings()
+    """What the devices' owners allow to leave them."""
     exemplars: Exemplars = "images"
     """What devices keep of old classes where a network is trained on features: `images`, that the
     image of a file is one; `features`, the features themselves (`training.exemplars` of an

@@ -57,6 +57,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         ),
         model=ModelSettings(providers=_providers(scenario)),
         detection=scenario.detection,
+        policy=scenario.devices.policy,
     )
 
 
