@@ -22,10 +22,10 @@ from coordinator.core.decision import Decision
 from coordinator.core.entries import COORDINATOR
 from coordinator.core.live import NANOSECONDS
 from coordinator.core.records import Device
+from coordinator.core.room import fitting
 from coordinator.core.rules import StageRules
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
-from schemas.assignments import MAX_NAME_BYTES
 from schemas.values import ClassName, DeviceId
 
 MAX_STAGE_CLASSES = 1000
@@ -82,17 +82,8 @@ class Opening:
     def _fitting(self, reported: Iterable[tuple[ClassName, ...]]) -> tuple[ClassName, ...]:
         """Return the names to open, in the order in which they get their indices."""
         counts = Counter(name for names in reported for name in names)
-        room = MAX_NAME_BYTES - _size(self._state.classes.accepted_names)
-        chosen: list[ClassName] = []
-        for name in sorted(counts, key=lambda name: (-counts[name], name)):
-            room -= _size((name,))
-            if room >= 0 and len(chosen) < MAX_STAGE_CLASSES:
-                chosen.append(name)
-        return tuple(sorted(chosen))
-
-
-def _size(names: Iterable[ClassName]) -> int:
-    return sum(len(name.encode("utf-8")) for name in names)
+        ordered = sorted(counts, key=lambda name: (-counts[name], name))
+        return tuple(sorted(fitting(self._state, ordered)[:MAX_STAGE_CLASSES]))
 
 
 def _reason(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.core import commands, entries
 from coordinator.core.decision import Decision, record
 from coordinator.core.models import Models
+from coordinator.core.room import check_lineage, check_other_name
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
 from coordinator.errors import CommandError, UnknownClassError
@@ -26,9 +27,11 @@ class Operator:
             case commands.AdmitDevice(device=device):
                 return self._admit(command), f"device {device} is admitted"
             case commands.ImportBackbone(backbone=backbone):
+                check_lineage(self._state, backbone)
                 text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
                 return record(backbone, actor=actor), text
             case commands.ImportNetwork(network=network):
+                check_lineage(self._state, network)
                 text = f"network {network.digest.short} leads; it begins with its first weights"
                 return record(network, actor=actor), text
             case commands.OpenStage(class_names=names):
@@ -68,12 +71,14 @@ class Operator:
         meant = self._state.classes.aliases.get(new)
         if meant is not None and self._resolve(new) != old:
             raise CommandError(f"class: {str(new)!r} is another name of {str(meant)!r}")
+        check_other_name(self._state, new)
         return record(entries.ClassRenamed(old=old, new=new), actor=entries.OPERATOR)
 
     def _merge(self, source: ClassName, target: ClassName) -> Decision:
         source, target = self._resolve(source), self._resolve(target)
         if source == target:
             raise CommandError(f"class: both names mean {str(target)!r} already")
+        check_other_name(self._state, target)
         body = entries.ClassMerged(source=source, target=target)
         return record(body, actor=entries.OPERATOR)
 

@@ -9,10 +9,10 @@ from coordinator.core import entries
 from coordinator.core.decision import Decision, record, together
 from coordinator.core.live import NANOSECONDS
 from coordinator.core.records import Device, Stage
+from coordinator.core.room import check_room
 from coordinator.core.rules import StageRules
 from coordinator.core.state import State
 from coordinator.errors import CommandError
-from schemas.assignments import MAX_NAME_BYTES
 from schemas.presence import Capabilities
 from schemas.values import ClassName
 
@@ -46,9 +46,9 @@ class Stages:
                 raise CommandError(
                     f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
                 )
-        _check_room(class_names + state.classes.accepted_names)
+        new_names = tuple(name for name in class_names if not state.classes.knows(name))
+        check_room(state, new_names, class_names)
         closing = self._close_current("the next stage was opened")
-        new_names = [name for name in class_names if not state.classes.knows(name)]
         named = together(
             record(entries.ClassNamed(name=name, index=state.classes.next_index + i), actor=actor)
             for i, name in enumerate(new_names)
@@ -123,13 +123,3 @@ class Stages:
             stage=number, reason=reason, answered=answered, expected=expected
         )
         return record(body, actor=actor)
-
-
-def _check_room(names: tuple[ClassName, ...]) -> None:
-    """Raise `CommandError` where an assignment that lists the names would not fit its header."""
-    size = sum(len(name.encode("utf-8")) for name in set(names))
-    if size > MAX_NAME_BYTES:
-        raise CommandError(
-            f"class_names: all names together would take {size} bytes, an assignment holds "
-            f"{MAX_NAME_BYTES}; use shorter names"
-        )
