@@ -1,0 +1,126 @@
+"""The coordinator of light agents: the real core, ledger and workers, without a connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from coordinator.core import inputs
+from coordinator.core.commands import Command
+from coordinator.core.due import next_look
+from coordinator.core.live import Live
+from coordinator.core.requests import (
+    AnswerOperator,
+    AverageRound,
+    ExportHead,
+    Request,
+    SendToDevice,
+)
+from coordinator.core.state import State
+from coordinator.engine import Engine
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.model_maker import ModelMaker
+from coordinator.paths import blob_folder
+from coordinator.settings import load
+from coordinator.workshop import Finished
+from schemas.receipts import Receipt, Refused
+from schemas.values import BootId, Digest
+from simulator.errors import EngineError
+from simulator.virtual.clock import VirtualClock
+from simulator.virtual.inbox import MemoryInbox
+from simulator.virtual.stopwatch import Stopwatch
+
+Average = Callable[[AverageRound], Finished]
+
+
+class LightCoordinator:
+    """A coordinator that lives in `home`; what it would tell devices, nobody hears."""
+
+    def __init__(self, home: Path, clock: VirtualClock, boot: BootId, stopwatch: Stopwatch) -> None:
+        settings = load(home)
+        store = BlobStore(settings.blobs or blob_folder(home))
+        self.engine = Engine.open(home, settings.rules, clock=clock.time_ns)
+        self.blobs = Blobs(self.engine.ledger, store)
+        self.maker = ModelMaker(home, store)
+        self.fleet = settings.fleet
+        self.average: Average | None = None
+        """Who averages a round, since answers are not kept."""
+        self._rules = settings.rules
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._inbox = MemoryInbox(lambda: None, boot)
+
+    @property
+    def state(self) -> State:
+        """What the ledger says."""
+        return self.engine.core.state
+
+    @property
+    def live(self) -> Live:
+        """What the coordinator knows only while it runs."""
+        return self.engine.core.live
+
+    def command(self, command: Command) -> None:
+        """Carry a command out; raise `EngineError` if it is refused."""
+        self.commands([command])
+
+    def commands(self, commands: Sequence[Command]) -> None:
+        """Carry commands out together; raise `EngineError` if one is refused."""
+        tickets = {self._inbox.submit(command): command for command in commands}
+        self.take([inputs.OperatorCommand(*item) for item in tickets.items()])
+        for ticket, command in tickets.items():
+            answer = self._inbox.answer_to(ticket)
+            assert answer is not None
+            if not answer.done:
+                raise EngineError(f"{command.verb}: {answer.text}")
+
+    def look_around(self) -> bool:
+        """Let the rules see that time has passed; return whether it led to anything."""
+        return self.take([inputs.Tick()])
+
+    def take(
+        self, happenings: Sequence[inputs.Input], pruned: Mapping[Digest, int] | None = None
+    ) -> bool:
+        """Commit a group, and what came of it; return whether it led to entries or requests.
+
+        `pruned` are payloads, with their sizes, that were added to a sum and not kept. Raises
+        `EngineError` where a device is refused.
+        """
+        before = self.engine.ledger.size
+        requests = self.engine.process(happenings, pruned=pruned)
+        moved = bool(requests) or self.engine.ledger.size > before
+        waiting = deque(requests)
+        while waiting:
+            finished = self._carry_out(waiting.popleft())
+            if finished is not None:
+                # What follows from it at once is committed with it.
+                group = [finished.happening, inputs.Tick()]
+                waiting.extend(self.engine.process(group, finished.small_blobs))
+        return moved
+
+    def next_look(self) -> float | None:
+        """Return when time alone may change what the rules decide; None for never."""
+        moment = next_look(self._rules, self.state, self.live, self._clock.time_ns())
+        return None if moment is None else self._clock.at(moment)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.engine.close()
+
+    def _carry_out(self, request: Request) -> Finished | None:
+        match request:
+            case AverageRound():
+                assert self.average is not None
+                with self._stopwatch.phase("solve"):
+                    return self.average(request)
+            case ExportHead():
+                with self._stopwatch.phase("export"):
+                    return self.maker.export(request)
+            case AnswerOperator(ticket, done, text):
+                self._inbox.answer(ticket, done=done, text=text)
+            case SendToDevice(device, _, Receipt(answer=Refused(reason=reason))):
+                raise EngineError(f"{device}: {reason}")
+            case _:
+                pass  # messages that nobody hears, and payloads to be deleted that nobody kept
+        return None

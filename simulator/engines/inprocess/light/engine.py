@@ -1,0 +1,82 @@
+"""Engine `inprocess` with light agents: leads the fleet of one seed through its stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator.core.commands import OpenStage
+from simulator.engines.inprocess.light.fleet import LightFleet
+from simulator.engines.inprocess.stage_engine import StageEngine
+from simulator.engines.inprocess.stages import is_closed
+from simulator.engines.interface import Prepared, Watch
+from simulator.engines.rounds import rounds_seconds
+from simulator.errors import EngineError
+from simulator.plan.fleet_plan import StagePlan
+
+_HOPE_SECONDS = 900.0
+"""Of the fleet's clock, past every deadline; what has not happened then never will."""
+
+
+class LightEngine(StageEngine):
+    """A fleet of light agents; see `simulator.engines.interface.Engine`."""
+
+    def __init__(self, prepared: Prepared, folder: Path, watch: Watch) -> None:
+        self._fleet = LightFleet(prepared, folder, watch)
+        super().__init__(prepared, folder, watch, self._fleet)
+
+    def _lead(self, stage: StagePlan) -> None:
+        self._watch.phase(f"stage {stage.number}: data reach the devices")
+        self._fleet.arrive(stage, self._online(stage))
+        self._arrived_ns = self._fleet.clock.time_ns()
+        if not self._numbers(stage):
+            self._fleet.coordinator.command(OpenStage(class_names=self._plan.names(stage.classes)))
+        self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
+        limit = self._fleet.clock.now + self._scenario.engine.deadline_seconds
+        self._pursue(stage, limit + rounds_seconds(self._scenario) + _HOPE_SECONDS)
+        self._fleet.install()
+
+    def _pursue(self, stage: StagePlan, limit: float) -> None:
+        fleet = self._fleet
+        current = self._state.current_round
+        if current is not None and current.closed is not None and not current.done:
+            fleet.average_again(current)
+        while not self._is_learned(stage):
+            if not self._go_on() and not self._leap(limit):
+                raise EngineError(f"stage {stage.number} does not end: {self._awaited()}")
+            self._look_at_rounds(stage)
+
+    def _go_on(self) -> bool:
+        """Do what there is to do now; return whether there was something."""
+        current = self._state.current_round
+        if current is not None and current.closed is None:
+            self._fleet.carry_out(current)
+            return True
+        return self._fleet.coordinator.look_around()
+
+    def _leap(self, limit: float) -> bool:
+        """Let time pass to when the rules may decide otherwise; return whether that is in time."""
+        moment = self._fleet.coordinator.next_look()
+        if moment is None or moment > limit:
+            return False
+        self._fleet.clock.now = moment
+        return True
+
+    def _is_learned(self, stage: StagePlan) -> bool:
+        """Whether the stage is closed and its model is the one that devices are to run."""
+        state, numbers = self._state, self._numbers(stage)
+        if state.failed is not None:
+            raise EngineError(f"stage {stage.number}: no model: {state.failed.reason}")
+        model, desired = state.newest_model, state.desired
+        if not is_closed(state, numbers) or model is None or model.exported is None:
+            return False
+        made = model.solved_index > state.stages[numbers[0]].opened_index
+        return made and desired is not None and desired.version == model.solved.version
+
+    def _awaited(self) -> str:
+        """Say in words what is missing."""
+        current = self._state.current_round
+        if current is None:
+            return "no round was opened: no device can train"
+        closed = current.closed
+        last = "" if closed is None else f": {closed.reason}"
+        return f"round {current.opened.number} was the last{last}"

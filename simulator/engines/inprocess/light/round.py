@@ -1,0 +1,212 @@
+"""One round of light agents: answers are trained, summed, packed, recorded, and dropped.
+
+The order of things for an answer: its integers are added to the exact sum, its bytes are packed and
+hashed, what is said of it goes to the coordinator's core with others, and nothing of it is kept.
+With the last group the round is closed and averaged from the sum.
+
+A run that was killed in a round has its answers in the ledger and no longer in a sum. They are
+trained again, from the memories before the round, and the coordinator knows those that it has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from math import isfinite
+from typing import NamedTuple, cast
+
+from coordinator.core import inputs
+from coordinator.core.entries import NetworkImported, RoundOpened
+from coordinator.core.requests import AverageRound
+from coordinator.workshop import Finished
+from device_agent.core.telling import problem
+from learning.errors import LearningError
+from methods.registry import card
+from methods.training_half import Answer, Summing
+from schemas.contributions import Contribution, Nothing, PartKey, PayloadKind
+from schemas.envelope import Sender
+from schemas.errors import FleetledgerError
+from schemas.message import Message
+from schemas.rounds import RoundAnswer
+from schemas.values import BootId, DeviceId, Digest
+from simulator.engines.inprocess.light.cohort import Cohort, Declined
+from simulator.engines.inprocess.light.ground import Ground
+from simulator.engines.inprocess.light.packing import Packed
+from simulator.errors import EngineError
+
+GROUP_ANSWERS = 4096
+"""Answers that are committed together."""
+_PACKED_ANSWERS = 32
+_PACKED_BYTES = 4 << 20
+"""Bodies that wait to be packed together."""
+_AHEAD = 2
+"""Lots that are being packed while others are trained."""
+
+
+class _Told(NamedTuple):
+    """An answer without its payload and its memory."""
+
+    device: DeviceId
+    samples: dict[str, int]
+    steps: int
+    loss: float | None
+    stored_samples: int
+
+
+class LightRound:
+    """Carries out one round that is open, or averages again one that was closed."""
+
+    def __init__(self, ground: Ground, opened: RoundOpened) -> None:
+        network = ground.coordinator.state.network
+        assert network is not None
+        self._ground = ground
+        self._opened = opened
+        self._cohort = Cohort(ground, opened, opened.cohort[0])
+        self._key = PartKey(stage=opened.stage, part=opened.number)
+        self._network: NetworkImported = network
+        self._kind = cast(PayloadKind, card(network.method).payload_kinds[0])
+        self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
+        self._summed: list[Digest] = []
+        self._lot: list[bytes] = []
+        self._lot_told: list[_Told] = []
+        self._packing: deque[tuple[list[_Told], Future[list[Packed]]]] = deque()
+        self._happenings: list[inputs.Input] = []
+        self._sizes: dict[Digest, int] = {}
+        self._done = 0
+        self._again = False
+        """Whether the answers are in the ledger, so that nothing need be told."""
+
+    def carry_out(self) -> None:
+        """Train everybody who has not said that there is nothing, record, close and average."""
+        ground, opened = self._ground, self._opened
+        current = ground.coordinator.state.rounds[opened.number]
+        quiet = current.nothing | current.unable
+        devices = [device for device in opened.cohort if device not in quiet]
+        ground.traffic.begin(self._cohort.assignment, opened.cohort[0], ground.sent_ms())
+        ground.clock.now += ground.hall.seconds
+        ground.coordinator.average = self.average
+        self._train(devices)
+        # Two looks: the first closes the round, the second has it averaged.
+        self._hand_over(inputs.Tick(), inputs.Tick())
+        ground.memories.settle()
+
+    def average(self, request: AverageRound) -> Finished:
+        """Return the mean of the answers in the ledger, which must be those of the sum."""
+        networks = self._ground.coordinator.maker.networks
+        if sorted(item.payload for item in request.inputs) != sorted(self._summed):
+            reason = "answers: a former run's, and training again gave other ones"
+            return Finished(inputs.RoundNotAveraged(request.opened.number, reason))
+        return networks.average(request, self._sum)
+
+    def sum_again(self, devices: Sequence[DeviceId]) -> None:
+        """Add the answers of a closed round again; they are in the ledger already."""
+        self._again = True
+        self._train(devices)
+        self._happenings.clear()
+
+    def _train(self, devices: Sequence[DeviceId]) -> None:
+        for device, outcome in self._cohort.train(devices):
+            self._ground.traffic.asked(device)
+            if isinstance(outcome, Declined):
+                self._decline(device, outcome.reason)
+            else:
+                self._take(device, outcome)
+        self._pack()
+        self._collect(0)
+
+    def _take(self, device: DeviceId, answer: Answer) -> None:
+        if answer.memory is not None:
+            self._ground.memories.write(device, self._opened.number, answer.memory)
+        try:
+            self._sum.add(answer.payload, sum(answer.samples.values()))
+        except (FleetledgerError, LearningError) as error:
+            raise EngineError(f"{device}: {error}") from error
+        self._lot.append(answer.payload)
+        self._lot_told.append(
+            _Told(
+                device,
+                cast("dict[str, int]", answer.samples),
+                answer.steps,
+                answer.loss,
+                answer.stored_samples,
+            )
+        )
+        if len(self._lot) == _PACKED_ANSWERS or sum(map(len, self._lot)) >= _PACKED_BYTES:
+            self._pack()
+
+    def _pack(self) -> None:
+        if self._lot:
+            self._packing.append((self._lot_told, self._ground.packer.pack(self._lot)))
+            self._lot, self._lot_told = [], []
+            self._collect(_AHEAD)
+
+    def _collect(self, ahead: int) -> None:
+        """Word the answers of lots that are packed, until so many lots are left."""
+        while len(self._packing) > ahead:
+            told, packing = self._packing.popleft()
+            self._word(told, packing.result())
+            self._done += len(told)
+            self._ground.progress(self._done)
+
+    def _word(self, told: Iterable[_Told], packed: Iterable[Packed]) -> None:
+        traffic, sent_ms = self._ground.traffic, self._ground.sent_ms()
+        for one, payload in zip(told, packed, strict=True):
+            contribution = self._contribution(one, payload)
+            traffic.answered(one.device, contribution, sent_ms)
+            self._summed.append(payload.digest)
+            self._sizes[payload.digest] = payload.size
+            self._tell(inputs.PayloadStored(one.device, contribution, waits=False))
+
+    def _contribution(self, told: _Told, payload: Packed) -> Contribution:
+        return Contribution(
+            key=self._key,
+            revision=0,
+            payload_kind=self._kind,
+            method=self._network.method,
+            lineage=self._network.digest,
+            payload=payload.digest,
+            payload_bytes=payload.size,
+            offer=payload.offer,
+            samples=told.samples,
+            round=RoundAnswer(
+                number=self._opened.number,
+                phase=self._opened.phase,
+                samples=sum(told.samples.values()),
+                steps=told.steps,
+                loss=told.loss if told.loss is not None and isfinite(told.loss) else None,
+                seconds=self._ground.hall.seconds,  # of the fleet, so that equal runs are equal
+                stored_samples=told.stored_samples,
+            ),
+        )
+
+    def _decline(self, device: DeviceId, reason: str) -> None:
+        """Say, as an agent does, that there is no answer, and why if it is not for want of data."""
+        ground, number = self._ground, self._opened.number
+        if reason:
+            text = f"round {number}: {reason}"
+            self._tell(letter(ground, device, problem("training", text)))
+        nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
+        self._tell(letter(ground, device, nothing))
+        ground.traffic.declined(device, nothing, ground.sent_ms())
+
+    def _tell(self, happening: inputs.Input) -> None:
+        self._happenings.append(happening)
+        if len(self._happenings) >= GROUP_ANSWERS and not self._again:
+            self._hand_over()
+
+    def _hand_over(self, *after: inputs.Input) -> None:
+        group, self._happenings = [*self._happenings, *after], []
+        pruned, self._sizes = self._sizes, {}
+        self._ground.coordinator.take(group, pruned=pruned)
+
+
+def letter(
+    ground: Ground, device: DeviceId, message: Message, boot: BootId | None = None
+) -> inputs.DeviceMessage:
+    """Return a message as it comes from a device."""
+    known = ground.coordinator.live.device(device).boot
+    own = boot or known
+    assert own is not None, "devices that are away say nothing"
+    sender = Sender(ground.coordinator.fleet, device, own)
+    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=ground.sent_ms()))

@@ -1,0 +1,105 @@
+"""Bytes that light devices would send and receive in rounds, from the sizes of real envelopes.
+
+An envelope of each kind is made once per round; what differs between devices, the length of their
+names, is added. Files count with their size and models are fetched once. Requests for blocks,
+births, deaths and what is sent again are not counted.
+"""
+
+from __future__ import annotations
+
+from schemas.assignments import Assignment
+from schemas.contributions import Contribution, Nothing, PartKey
+from schemas.envelope import Sender, encode
+from schemas.message import Message
+from schemas.offers import Offer
+from schemas.receipts import Accepted, Receipt
+from schemas.values import BootId, DeviceId, FleetId
+from transport.meter import Counts
+
+_BOOT = BootId("0" * 16)
+_SEQUENCE = 100
+"""Of a device in the middle of its run: three digits."""
+_INDEX = 10_000
+
+
+class Traffic:
+    """Counts what each device sends and receives."""
+
+    def __init__(self, fleet: FleetId) -> None:
+        self._fleet = fleet
+        self._up: dict[DeviceId, int] = {}
+        self._down: dict[DeviceId, int] = {}
+        self._sent: dict[DeviceId, int] = {}
+        self._held: dict[DeviceId, frozenset[Offer]] = {}
+        """Files that a device fetched and keeps."""
+        self._asked = 0
+        self._lasting: frozenset[Offer] = frozenset()
+        self._answer: tuple[int, int] | None = None
+        self._nothing: tuple[int, int] | None = None
+
+    def begin(self, assignment: Assignment, device: DeviceId, sent_ms: int) -> None:
+        """Begin a round; `device` is one of its cohort."""
+        assert assignment.round is not None
+        weights = assignment.round.weights
+        self._asked = self._size(device, assignment, sent_ms) + weights.size
+        self._lasting = frozenset(
+            offer for offer in assignment.offers if offer.digest != weights.digest
+        )
+        self._answer = self._nothing = None
+
+    def asked(self, device: DeviceId) -> None:
+        """Count an order and the files that it names."""
+        down, held = self._asked, self._held.get(device)
+        if held is not self._lasting:
+            down += sum(offer.size for offer in self._lasting - (held or frozenset()))
+            self._held[device] = self._lasting
+        self._down[device] = self._down.get(device, 0) + down
+
+    def answered(self, device: DeviceId, contribution: Contribution, sent_ms: int) -> None:
+        """Count an answer and its receipt."""
+        if self._answer is None:
+            receipt = Receipt(
+                about="contribution",
+                key=contribution.key,
+                revision=0,
+                payload=contribution.payload,
+                answer=Accepted(ledger_index=_INDEX),
+            )
+            self._answer = self._pair(device, contribution, receipt, sent_ms)
+        self._count(device, *self._answer, contribution.payload_bytes)
+
+    def declined(self, device: DeviceId, nothing: Nothing, sent_ms: int) -> None:
+        """Count a word that there is no answer, and its receipt."""
+        if self._nothing is None:
+            key = PartKey(stage=nothing.stage, part=nothing.round or 0)
+            receipt = Receipt(about="nothing", key=key, answer=Accepted(ledger_index=_INDEX))
+            self._nothing = self._pair(device, nothing, receipt, sent_ms)
+        self._count(device, *self._nothing, 0)
+
+    def fetched(self, device: DeviceId, files: frozenset[Offer]) -> None:
+        """Count files that a device fetches."""
+        self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files)
+
+    def of(self, device: DeviceId) -> Counts:
+        """Return what a device has sent and received."""
+        return Counts(
+            bytes_up=self._up.get(device, 0),
+            bytes_down=self._down.get(device, 0),
+            messages_up=self._sent.get(device, 0),
+        )
+
+    def _count(self, device: DeviceId, up: int, down: int, payload: int) -> None:
+        self._up[device] = self._up.get(device, 0) + up + len(device) + payload
+        self._down[device] = self._down.get(device, 0) + down
+        self._sent[device] = self._sent.get(device, 0) + 1
+
+    def _pair(
+        self, device: DeviceId, message: Message, receipt: Receipt, sent_ms: int
+    ) -> tuple[int, int]:
+        """Return the sizes of a message without the name of its sender, and of its receipt."""
+        up = self._size(device, message, sent_ms) - len(device)
+        return up, self._size(device, receipt, sent_ms)
+
+    def _size(self, device: DeviceId, message: Message, sent_ms: int) -> int:
+        sender = Sender(self._fleet, device, _BOOT, _SEQUENCE)
+        return len(encode(sender.seal(message, sent_ms=sent_ms)))

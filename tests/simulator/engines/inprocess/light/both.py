@@ -1,0 +1,90 @@
+"""The same fleet with full and with light agents, and what the two ledgers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.core import entries
+from coordinator.core.entries import EntryBody, read_entry
+from coordinator.ledger.entries import Entry
+from schemas.values import Digest
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.interface import Prepared
+from simulator.records import StageRecord
+from tests.simulator.rounds.small import Watching
+
+LIGHT = {"agents": "light"}
+OF_AGENTS = (entries.DeviceModelStatus,)
+"""What only agents that install models say."""
+_LEFT_OUT = {
+    "round.closed": {"counted"},
+    "weights.averaged": {"inputs", "seconds"},
+    "model.solved": {"inputs", "seconds"},
+    "model.exported": {"manifest"},
+}
+"""Indices and seconds; a manifest tells both."""
+
+
+@dataclass
+class Learned:
+    """What came of a run."""
+
+    records: list[StageRecord]
+    ledger: list[tuple[Entry, EntryBody]]
+    models: list[dict[str, bytes]]
+    """Files of each stage's model, without their manifest."""
+
+    def bodies(self, kind: type[EntryBody]) -> list[Any]:
+        return [body for _, body in self.ledger if isinstance(body, kind)]
+
+
+def learn(
+    make: Callable[..., InProcessEngine | LightEngine],
+    what: Prepared,
+    folder: Path,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> Learned:
+    engine = make(what, folder, Watching(on_round))
+    records, models = [], []
+    try:
+        for stage in what.plan.stages:
+            records.append(engine.learn(stage))
+            files = engine.model_folder(records[-1]).iterdir()
+            models.append({f.name: f.read_bytes() for f in files if f.name != "manifest.json"})
+        ledger = [
+            (entry, read_entry(entry.kind, entry.body))
+            for entry in engine._fleet.coordinator.engine.ledger.entries()
+        ]
+        return Learned(records, ledger, models)
+    finally:
+        engine.close()
+
+
+def said(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
+    """Return what entries say, without indices and seconds; what devices say in a round, sorted."""
+    told: list[tuple[Any, ...]] = []
+    group: list[tuple[Any, ...]] = []
+    for entry, body in ledger:
+        if isinstance(body, OF_AGENTS):
+            continue
+        left = {k: v for k, v in entry.body.items() if k not in _LEFT_OUT.get(entry.kind, ())}
+        one = (entry.kind, entry.actor, entry.device, repr(left), len(entry.blobs))
+        if entry.device is not None:
+            group.append(one)
+            continue
+        told.extend(sorted(group, key=repr))
+        told.append(one)
+        group = []
+    return [*told, *sorted(group, key=repr)]
+
+
+def means(learned: Learned) -> list[tuple[Digest, Digest, float]]:
+    """Return the digests of every round's sum and weights, and its drift."""
+    return [
+        (body.aggregate, body.weights.digest, body.client_drift)
+        for body in learned.bodies(entries.WeightsAveraged)
+    ]

@@ -1,0 +1,103 @@
+"""Light agents leave the entries, sums, weights and models that full ones leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from schemas.values import DeviceId
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.interface import Prepared
+from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
+from tests.simulator.engines.inprocess.small import changed
+from tests.simulator.rounds.small import prepared, small
+
+THIRD = DeviceId("device-3")
+
+
+def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
+    full = learn(InProcessEngine, what, folder / "full")
+    return full, learn(LightEngine, what, folder / "light")
+
+
+def assert_same(full: Learned, light: Learned) -> None:
+    assert said(light.ledger) == said(full.ledger)
+    assert means(light) == means(full)
+    assert len(means(full)) > 0
+    assert light.models == full.models
+    for one, two in zip(full.records, light.records, strict=True):
+        assert (one.aggregate, one.head, one.version) == (two.aggregate, two.head, two.version)
+        assert one.contributions == two.contributions
+        assert [r.model_copy(update={"seconds": 0.0}) for r in two.rounds] == [
+            r.model_copy(update={"seconds": 0.0, "loss": pytest.approx(r.loss)}) for r in one.rounds
+        ]
+        for name, device in one.devices.items():
+            other = two.devices[name]
+            assert other.counted_samples == device.counted_samples
+            assert other.stored_samples == device.stored_samples
+            assert other.online == device.online
+
+
+def test_everybody_takes_part(tmp_path: Path) -> None:
+    assert_same(*both(prepared(small()), tmp_path))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"preset": "fedavg-exemplars", "exemplars": 12},
+        {"preset": "flwf-2t"},
+        {"preset": "fed-ewc"},
+        {"averaging": "plain", "schedule": "cosine"},
+    ],
+    ids=["exemplars", "own models", "two phases", "plain"],
+)
+def test_methods_that_remember_or_do_more(settings: dict[str, Any], tmp_path: Path) -> None:
+    what = prepared(small(method={"settings": settings}, rounds={"per_stage": 2}))
+    assert_same(*both(what, tmp_path))
+
+
+def test_a_cohort_is_drawn_and_devices_hold_unequal_shares(tmp_path: Path) -> None:
+    partition = {"rule": "dirichlet", "beta": 0.3, "least_images": 0}
+    what = prepared(
+        small(
+            devices={"count": 6, "partition": partition},
+            rounds={"per_stage": 3, "cohort": 4},
+        )
+    )
+    full, light = both(what, tmp_path)
+    assert_same(full, light)
+    assert {len(body.cohort) for body in light.bodies(entries.RoundOpened)} == {4}
+
+
+def test_devices_drop_out_join_late_leave_and_have_nothing(tmp_path: Path) -> None:
+    what = prepared(small(devices={"count": 5}, rounds={"per_stage": 2}))
+    plan = changed(what.plan, 1, device_2={"online": False}, device_3=None)
+    plan = changed(plan, 2, device_4=None, device_5={"indices": np.empty(0, np.int64)})
+    plan = changed(plan, 1, device_5={"indices": np.empty(0, np.int64)})
+    full, light = both(replace(what, plan=plan), tmp_path)
+    assert_same(full, light)
+    nothing = [entry.device for entry, body in light.ledger if entry.kind == "nothing.reported"]
+    assert nothing == [DeviceId("device-5")] * 4
+    opened = light.bodies(entries.RoundOpened)
+    assert [len(body.cohort) for body in opened] == [3, 3, 4, 4]
+
+
+def test_training_that_leaves_the_numbers_is_told_and_left_out(tmp_path: Path) -> None:
+    from simulator.errors import EngineError
+
+    what = prepared(small(method={"settings": {"rate": 1e30}}, rounds={"per_stage": 1}))
+    with pytest.raises(EngineError, match=r"stage 1 does not end: .* 0 of 2 answers needed"):
+        learn(LightEngine, what, tmp_path)
+
+
+def test_a_stack_trains_as_a_stack_of_full_agents_does(tmp_path: Path) -> None:
+    assert_same(*both(prepared(small(engine={"training": "stack"})), tmp_path))
