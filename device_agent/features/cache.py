@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,18 +54,27 @@ class FeatureCache:
     def _tried(self, work: Callable[[FeatureTable], _Result]) -> _Result | None:
         """Return what `work` returns, or None where the disk refuses; a broken file is replaced."""
         self.trouble = ""
-        for again in (True, False):
+        for first in (True, False):
             try:
                 return work(self._table())
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
                 self.close()
-                if again and _is_broken(error):
-                    log.warning("%s: %s; it is made anew", self._path, error)
-                    delete_cache(self._path)
+                if first and self._begin_anew(error):
                     continue
                 self._note(error)
-                return None
+                break
         return None
+
+    def _begin_anew(self, error: Exception) -> bool:
+        """Delete the file if it is at fault; return whether that may help."""
+        if not _is_broken(self._path, error):
+            return False
+        log.warning("%s: %s; it is made anew", self._path, error)
+        try:
+            delete_cache(self._path)
+        except OSError:
+            return False
+        return True
 
     def _table(self) -> FeatureTable:
         if self._open_table is None:
@@ -101,9 +111,21 @@ def _files(path: Path) -> list[Path]:
     return [file for file in files if file.exists()]
 
 
-def _is_broken(error: Exception) -> bool:
-    """Whether SQLite says that the file is damaged or no database.
+def _is_broken(path: Path, error: Exception) -> bool:
+    """Whether the file is at fault; a full or failing disk shows as `OperationalError`.
 
-    Both come as the base class itself; a full or failing disk comes as `OperationalError`.
+    That is also what some damage shows as, and what a name that is no text is read from.
     """
-    return type(error) is sqlite3.DatabaseError
+    if not isinstance(error, OSError | sqlite3.OperationalError):
+        return True
+    return path.exists() and not _is_sound(path)
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether SQLite finds no fault in a file, which it reads and does not touch."""
+    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False

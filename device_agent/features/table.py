@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,11 +25,15 @@ from schemas.values import Digest
 LAYOUT = 1
 """Written into the file; another one is made anew."""
 _LEAST_PAGES = 16
+"""More than the tables take without rows."""
 _FREED_AT_ONCE = 32
 """Rows that go at a time when there is no room."""
 _FLOAT = np.dtype("<f4")
 
 _TABLES = """
+DROP TABLE IF EXISTS source;
+DROP TABLE IF EXISTS entry;
+DROP TABLE IF EXISTS floats;
 CREATE TABLE source (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY,
@@ -65,9 +70,9 @@ class FeatureTable:
         self._db.execute("PRAGMA journal_mode = WAL").fetchall()
         # A cache may lose its last commits, so it need not wait for the disk.
         self._db.execute("PRAGMA synchronous = NORMAL")
+        # What is damaged need not be text; it is compared, and differs.
+        self._db.conn.text_factory = bytes
         if self._pragma("user_version") != LAYOUT:
-            for name in self._db.table_names():
-                self._db.table(name).drop()
             self._db.executescript(f"{_TABLES}PRAGMA user_version = {LAYOUT};")
 
     def close(self) -> None:
@@ -82,9 +87,9 @@ class FeatureTable:
         rows: dict[Digest, Floats] = {}
         whole: list[int] = []
         torn: list[int] = []
-        for number, image, digest, row in self._found(source, images):
-            if row is not None and row_digest(source, image, row) == digest:
-                rows[image] = np.frombuffer(row, _FLOAT)
+        for number, at, digest, row in self._found(source, images):
+            if row is not None and row_digest(source, images[at], row) == digest:
+                rows[images[at]] = np.frombuffer(row, _FLOAT)
                 whole.append(number)
             else:
                 torn.append(number)
@@ -117,7 +122,8 @@ class FeatureTable:
         """Keep to the limit, which may be another than last time, and give back what is free."""
         with self._db.atomic():
             self._make_room()
-        self._db.execute("PRAGMA incremental_vacuum").fetchall()
+        # Not `execute`, which would free the first page and stop.
+        self._db.executescript("PRAGMA incremental_vacuum")
 
     def _make_room(self) -> None:
         while self._pages() > self._limit_pages:
@@ -125,7 +131,7 @@ class FeatureTable:
                 "SELECT id FROM entry ORDER BY used, id LIMIT ?", [_FREED_AT_ONCE]
             ).fetchall()
             if not oldest:
-                return
+                raise sqlite3.DatabaseError("it holds pages that nothing uses")
             self._remove(number for (number,) in oldest)
 
     def _pages(self) -> int:
@@ -133,12 +139,14 @@ class FeatureTable:
 
     def _found(
         self, source: Digest, images: Sequence[Digest]
-    ) -> list[tuple[int, Digest, bytes, bytes | None]]:
+    ) -> list[tuple[int, int, bytes, bytes | None]]:
+        """Return number, place in `images`, digest and row of each entry."""
         return self._db.execute(
-            "SELECT entry.id, entry.image, entry.digest, floats.row FROM entry"
-            " JOIN source ON source.id = entry.source LEFT JOIN floats ON floats.id = entry.id"
-            " WHERE source.digest = ? AND image IN (SELECT value FROM json_each(?))",
-            [source, json.dumps(images)],
+            "SELECT entry.id, wanted.key, entry.digest, floats.row FROM json_each(?) AS wanted"
+            " JOIN source ON source.digest = ?"
+            " JOIN entry ON entry.source = source.id AND entry.image = wanted.value"
+            " LEFT JOIN floats ON floats.id = entry.id",
+            [json.dumps(images), source],
         ).fetchall()
 
     def _remove(self, numbers: Iterable[int]) -> None:
@@ -147,8 +155,10 @@ class FeatureTable:
         self._db.conn.executemany("DELETE FROM floats WHERE id = ?", rows)
 
     def _value(self, query: str, values: Sequence[str] = ()) -> int | None:
-        row = self._db.execute(query, list(values)).fetchone()
-        return row[0] if row is not None else None
+        (value,) = self._db.execute(query, list(values)).fetchone() or (None,)
+        if value is not None and not isinstance(value, int):
+            raise sqlite3.DatabaseError(f"{query}: {value!r} is no number")
+        return value
 
     def _pragma(self, name: str) -> int:
         return int(self._value(f"PRAGMA {name}") or 0)
