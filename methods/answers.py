@@ -1,11 +1,14 @@
 """Answers to a round: weights as integers on one grid, and their exact mean.
 
-An answer holds one int32 tensor for each float tensor of the network: the weights in steps of the
-grid that both sides derive from the weights that were sent (`learning.numerics.weights`). No image,
-label or name of a file is in it; the number of samples per class travels in the contribution.
+Both sides derive the grid from the weights that were sent. An answer holds one tensor of integers
+for each float tensor of the network, in one of two forms (`methods.answer_forms`): the weights,
+int32, or how far they have moved, int16. No image, label or name of a file is in it; the number of
+samples per class travels in the contribution. Whoever sends an answer packs it (`schemas.tensors`).
 
-Tensors lie in the order of their names, so all answers to a round begin with the same header, and
-what follows is the grid's flat array. Whoever sends an answer packs it (`schemas.tensors`).
+A method that offers the choice has a setting `upload: Upload = "int32"` and gives it to the frame
+in both halves, `AnswerFrame(sent, settings.upload)`; everything else of the frame stays the same.
+Where numbers are no weights (a Fisher diagonal), nothing was sent that they could differ from:
+`AnswerFrame(zeros)`.
 """
 
 from __future__ import annotations
@@ -13,29 +16,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
-from learning.numerics.grids import Integers
-from learning.numerics.weights import SumLimits, WeightGrid, WeightSum
+from learning.numerics.grids import Grid, Integers
+from learning.numerics.weights import SumLimits, WeightSum
+from methods.answer_forms import FORMS, Upload
 from methods.errors import ContributionError, MethodError
 from methods.spread import Spread
 from methods.training_half import Given, Summing
 from schemas.canonical import canonical_json
-from schemas.errors import SchemaError, TensorError
-from schemas.tensor_header import Entry, Header
-from schemas.tensors import Expected, plain_body, read_tensors
+from schemas.errors import SchemaError
+from schemas.tensors import plain_body
 from schemas.values import Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _HEADER_BYTES = 1 << 20
 _MOST_SAMPLES = (1 << 32) - 1
-"""Of all answers of a round: int32 weights times as many fit 64 bits."""
+"""Of all answers of a round: int32 times as many fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +54,19 @@ class Mean:
 class AnswerFrame:
     """What answers to a round look like: integers around the tensors that were sent."""
 
-    def __init__(self, sent: Arrays) -> None:
+    def __init__(self, sent: Arrays, upload: Upload = "int32") -> None:
         self.sent = sent
-        self.grid = WeightGrid.around(sent)
-        self._expected = {name: Expected("int32", array.shape) for name, array in sent.items()}
-        self._limit = _HEADER_BYTES + sum(4 * prod(array.shape) for array in sent.values())
-        entries = {name: Entry("int32", shape) for name, shape in self.grid.shapes.items()}
-        self._header = Header(entries, {}).encode()
+        self.form = FORMS[upload](sent)
+        self._limit = _HEADER_BYTES + self.form.limit_bytes
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the integers that are summed."""
+        return self.form.grid
 
     def encode(self, arrays: Arrays) -> bytes:
         """Return an answer, not packed; raises `NetworkError` and `RangeError` by name."""
-        return self._header + self.grid.flat(arrays).astype("<i4", copy=False).tobytes()
+        return self.form.encode(arrays)
 
     def values(self, payload: bytes) -> Integers:
         """Return the integers of an answer as the grid's flat array (n,).
@@ -70,16 +74,9 @@ class AnswerFrame:
         Raises `ContributionError` naming what is wrong, for an answer that `check` refuses.
         """
         try:
-            body = plain_body(payload, self._limit)
-            if body.startswith(self._header):
-                values = _integers_after(body, len(self._header), self.grid.size)
-            else:
-                tensors = read_tensors(body, self._expected, self._limit).tensors
-                values = np.concatenate([tensors[n].reshape(-1) for n in self.grid.places])
-            self.grid.check_flat(values)
+            return self.form.values(plain_body(payload, self._limit))
         except (SchemaError, LearningError) as error:
             raise ContributionError(f"answer: {error}") from error
-        return values
 
     def check(self, payload: bytes) -> None:
         """Raise `ContributionError` unless the payload could be an answer."""
@@ -119,7 +116,8 @@ class AnswerSum:
             self._total = WeightSum(frame.grid, SumLimits(most, most_samples))
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
-        self._spread = Spread(frame.grid, frame.sent)
+        from_sent = frame.form.steps_from_sent
+        self._spread = Spread(frame.grid, frame.sent, steps_from_sent=from_sent)
 
     def add(self, payload: bytes, samples: int) -> None:
         """Take in an answer; raise `ContributionError` for none, `MethodError` for too much."""
@@ -138,20 +136,14 @@ class AnswerSum:
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
         drift = self._spread.relative_to(mean)
-        return Mean(mean, _digest(self._total), self._samples, drift)
+        aggregate = _digest(self._total, self._frame.form.sum_form)
+        return Mean(mean, aggregate, self._samples, drift)
 
 
-def _integers_after(body: bytes, start: int, count: int) -> Integers:
-    """Return the int32 values of a body from a byte on; raise `TensorError` for another number."""
-    if len(body) != start + 4 * count:
-        raise TensorError(f"body: {len(body)} bytes; give {start + 4 * count}, the whole answer")
-    return np.frombuffer(body, "<i4", count, start).astype(np.int32, copy=False)
-
-
-def _digest(total: WeightSum) -> Digest:
+def _digest(total: WeightSum, form: str) -> Digest:
     """Return the SHA-256 of the sum's one form: tensors by name, integers little-endian."""
     header = {
-        "form": "weights-sum-1",
+        "form": form,
         "samples": total.samples,
         "tensors": {
             name: [total.grid.exponents[name], *shape]

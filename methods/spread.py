@@ -27,12 +27,12 @@ _BLOCK = 1 << 15
 class Spread:
     """The sum of squared distances from the weights that were sent."""
 
-    def __init__(self, grid: Grid, sent: Arrays) -> None:
-        """Begin with no answer."""
+    def __init__(self, grid: Grid, sent: Arrays, *, steps_from_sent: bool) -> None:
+        """Begin with no answer; whether steps count from the sent weights, or from zero."""
         self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
         self._steps, self._from = grid.steps, np.zeros(grid.size, np.float32)
         for name, place in grid.places.items():
-            self._from[place] = sent[name].reshape(-1)
+            self._from[place] = 0 if steps_from_sent else sent[name].reshape(-1)
         buffers = [place for name, place in grid.places.items() if is_buffer(name)]
         if buffers:
             self._steps = self._steps.copy()

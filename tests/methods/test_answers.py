@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from learning.numerics.differences import DifferenceGrid
+from learning.numerics.weights import WeightGrid
+from methods.answer_forms import Upload
 from methods.answers import AnswerFrame
 from methods.errors import ContributionError, MethodError
 from methods.training_half import Given
@@ -20,6 +24,7 @@ SENT = {
     "head.bias": np.zeros(2, np.float32),
 }
 FRAME = AnswerFrame(SENT)
+FRAMES: list[Upload] = ["int32", "int16"]
 
 
 def moved(seed: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -28,13 +33,13 @@ def moved(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def test_an_answer_is_the_tensor_file_of_the_integers() -> None:
-    integers = FRAME.grid.encode(moved(1))
+    integers = WeightGrid.around(SENT).encode(moved(1))
     assert FRAME.encode(moved(1)) == encode_tensors(integers, compress=False)
     assert compressed(FRAME.encode(moved(1))) == encode_tensors(integers)
 
 
 def test_an_answer_is_read_packed_or_not_or_with_words_of_another_program() -> None:
-    integers = FRAME.grid.encode(moved(1))
+    integers = WeightGrid.around(SENT).encode(moved(1))
     expected = np.concatenate([integers[name].reshape(-1) for name in sorted(integers)])
     body = FRAME.encode(moved(1))
     other = encode_tensors(integers, {"program": "another"})
@@ -45,7 +50,7 @@ def test_an_answer_is_read_packed_or_not_or_with_words_of_another_program() -> N
 
 def test_what_is_no_answer_is_refused_by_name() -> None:
     body = FRAME.encode(moved(1))
-    integers = FRAME.grid.encode(moved(1))
+    integers = WeightGrid.around(SENT).encode(moved(1))
     negative = integers | {"norm.running_var": -integers["norm.running_var"] - 1}
     foreign = integers | {"linear.weight": integers["linear.weight"].T.copy()}
     for payload, why in (
@@ -60,24 +65,103 @@ def test_what_is_no_answer_is_refused_by_name() -> None:
             FRAME.check(payload)
 
 
+def test_a_short_answer_is_the_tensor_file_of_the_differences_with_their_exponents() -> None:
+    frame = AnswerFrame(SENT, "int16")
+    grid = DifferenceGrid.around(SENT)
+    made = grid.encode(moved(1))
+    tensors: dict[str, np.ndarray[Any, Any]] = {
+        name: made.values[place].reshape(SENT[name].shape) for name, place in grid.places.items()
+    }
+    tensors["steps/exponents"] = made.exponents
+    body = frame.encode(moved(1))
+    assert body == encode_tensors(tensors, compress=False)
+    other = encode_tensors(tensors, {"program": "another"})
+    for payload in (body, compressed(body), other):
+        assert frame.values(payload).tobytes() == grid.expand(made).tobytes()
+        frame.check(payload)
+
+
+def test_a_short_answer_takes_about_half_the_bytes() -> None:
+    whole, short = (AnswerFrame(SENT, upload).encode(moved(1)) for upload in FRAMES)
+    numbers = sum(array.size for array in SENT.values())
+    assert len(whole) - len(short) > 2 * numbers - 4 * len(SENT) - 200
+    assert len(short) < 2 * numbers + 4 * len(SENT) + 1000
+
+
+def test_what_is_no_short_answer_is_refused_by_name() -> None:
+    frame = AnswerFrame(SENT, "int16")
+    grid = DifferenceGrid.around(SENT)
+    made = grid.encode(moved(1))
+    body = frame.encode(moved(1))
+
+    def changed(**changes: np.ndarray[Any, Any] | None) -> bytes:
+        tensors: dict[str, Any] = {
+            name: made.values[place].reshape(SENT[name].shape)
+            for name, place in grid.places.items()
+        }
+        tensors |= {"steps/exponents": made.exponents} | {
+            name.replace("__", "/").replace("_of_", "."): array for name, array in changes.items()
+        }
+        return encode_tensors({name: a for name, a in tensors.items() if a is not None})
+
+    lowest = np.full(30, -32768, np.int16)
+    coarse = np.array([grid.exponents[name] + 16 for name in grid.places], np.int32)
+    for payload, why in (
+        (body[:-2], "the whole answer"),
+        (body + b"1234", "the whole answer"),
+        (FRAME.encode(moved(1)), "linear.weight|exponents"),
+        (changed(steps__exponents=None), "steps/exponents: is missing"),
+        (changed(steps__exponents=made.exponents[:-1]), r"steps/exponents: int32 \(3,\)"),
+        (changed(steps__exponents=made.exponents - 100), "'head.bias' has steps of"),
+        (changed(steps__exponents=coarse, norm_of_running_var=lowest), "running_var"),
+        (changed(head_of_bias=np.zeros(2, np.int32)), "head.bias: int32"),
+    ):
+        with pytest.raises(ContributionError, match=why):
+            frame.check(payload)
+    with pytest.raises(ContributionError, match=r"linear\.weight|exponents"):
+        FRAME.check(body)
+
+
+@pytest.mark.parametrize("upload", FRAMES)
 @pytest.mark.parametrize("weighted", [True, False])
-def test_a_sum_that_grows_comes_to_the_mean_of_all_answers(weighted: bool) -> None:
-    payloads = [FRAME.encode(moved(seed)) for seed in range(5)]
-    kept = [Given(number, lambda p=payload: p) for number, payload in enumerate(payloads, 1)]
-    growing = FRAME.summing(9, weighted=weighted)
+def test_a_sum_that_grows_comes_to_the_mean_of_all_answers(weighted: bool, upload: Upload) -> None:
+    frame = AnswerFrame(SENT, upload)
+    payloads = [frame.encode(moved(seed)) for seed in range(5)]
+    kept = [Given(number, partial(bytes, payload)) for number, payload in enumerate(payloads, 1)]
+    growing = frame.summing(9, weighted=weighted)
     for number, payload in enumerate(payloads, 1):
         growing.add(compressed(payload), number)
-    one, two = FRAME.mean(kept, weighted=weighted), FRAME.mean(growing, weighted=weighted)
+    one, two = frame.mean(kept, weighted=weighted), frame.mean(growing, weighted=weighted)
+    backwards = frame.mean(kept[::-1], weighted=weighted)
+    assert backwards.aggregate == one.aggregate
+    assert all(backwards.arrays[n].tobytes() == one.arrays[n].tobytes() for n in SENT)
     assert (one.aggregate, one.samples, one.client_drift) == (two.aggregate, 15, two.client_drift)
     assert all(one.arrays[n].tobytes() == two.arrays[n].tobytes() for n in SENT)
     assert one.arrays.keys() == SENT.keys()
 
 
-def test_the_drift_is_that_of_its_formula_without_statistics() -> None:
+def test_both_forms_come_to_the_same_mean_by_sums_of_their_own() -> None:
+    answers = [moved(seed) for seed in range(5)]
+    means = []
+    for upload in FRAMES:
+        frame = AnswerFrame(SENT, upload)
+        given = [Given(n, partial(frame.encode, a)) for n, a in enumerate(answers, 1)]
+        means.append(frame.mean(given, weighted=True))
+    whole, short = means
+    assert whole.aggregate != short.aggregate
+    assert short.client_drift == pytest.approx(whole.client_drift, rel=1e-4)
+    for name, sent in SENT.items():
+        largest = max(float(np.abs(answer[name] - sent).max()) for answer in answers)
+        assert np.abs(whole.arrays[name] - short.arrays[name]).max() < largest / 16_000
+
+
+@pytest.mark.parametrize("upload", FRAMES)
+def test_the_drift_is_that_of_its_formula_without_statistics(upload: Upload) -> None:
+    frame = AnswerFrame(SENT, upload)
     answers = [moved(seed) for seed in range(3)]
-    total = FRAME.summing(3, weighted=True)
+    total = frame.summing(3, weighted=True)
     for weight, arrays in enumerate(answers, 1):
-        total.add(FRAME.encode(arrays), weight)
+        total.add(frame.encode(arrays), weight)
     mean = total.mean()
     trained = ("linear.weight", "head.bias")
     apart = sum(

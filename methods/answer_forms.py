@@ -1,0 +1,153 @@
+"""The forms that an answer's numbers can have: bytes, and the integers that are summed.
+
+    int32   the weights, in steps of the grid
+    int16   how far they have moved from what was sent, in steps of the answer's own, and the
+            exponents of these steps, one for each tensor in the order of their names
+
+Both are files of tensors (`schemas.tensors`), with one for each float tensor of the network. All
+answers to a round begin with the same header, and what follows are flat arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.differences import DifferenceGrid, Differences
+from learning.numerics.grids import Grid, Integers
+from learning.numerics.weights import WeightGrid
+from schemas.errors import TensorError
+from schemas.tensor_header import Entry, Header
+from schemas.tensors import Expected, read_tensors
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+Upload = Literal["int32", "int16"]
+"""A setting of methods whose answers are weights."""
+
+_EXPONENTS = "steps/exponents"
+
+Number = TypeVar("Number", np.int16, np.int32)
+
+
+class AnswerForm(Protocol):
+    """A way to write an answer."""
+
+    sum_form: str
+    """What its exact sum is called where that is hashed."""
+    steps_from_sent: bool
+    """Whether its integers count from the weights that were sent, or from zero."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the integers that are summed."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """How large an answer may be without its header."""
+
+    def encode(self, arrays: Arrays) -> bytes:
+        """Return an answer; raise `NetworkError` and `RangeError` by name."""
+
+    def values(self, body: bytes) -> Integers:
+        """Return the integers of an answer (n,), as the grid's flat array.
+
+        Raises `SchemaError` and `LearningError` for what is none.
+        """
+
+
+class WholeWeights:
+    """The weights themselves, int32."""
+
+    sum_form = "weights-sum-1"
+    steps_from_sent = False
+
+    def __init__(self, sent: Arrays) -> None:
+        self.grid = WeightGrid.around(sent)
+        self.limit_bytes = 4 * self.grid.size
+        shapes = self.grid.shapes
+        self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
+        self._header = _header({name: Entry("int32", shape) for name, shape in shapes.items()})
+
+    def encode(self, arrays: Arrays) -> bytes:
+        """Return the header and the grid's flat array."""
+        return self._header + _little_endian(self.grid.flat(arrays))
+
+    def values(self, body: bytes) -> Integers:
+        """Return the integers of an answer."""
+        if body.startswith(self._header):
+            values = _numbers(_content(body, self._header, self.limit_bytes), np.int32)
+        else:
+            tensors = read_tensors(body, self._expected, len(body)).tensors
+            values = _in_a_row(tensors, self.grid)
+        self.grid.check_flat(values)
+        return values
+
+
+class MovedWeights:
+    """How far the weights have moved, int16, in steps of the answer's own."""
+
+    sum_form = "differences-sum-1"
+    steps_from_sent = True
+
+    def __init__(self, sent: Arrays) -> None:
+        self.grid = DifferenceGrid.around(sent)
+        shapes = self.grid.shapes
+        exponents = Entry("int32", (len(shapes),))
+        self._first = exponents.size
+        self.limit_bytes = self._first + 2 * self.grid.size
+        self._expected = {name: Expected("int16", shape) for name, shape in shapes.items()}
+        self._expected[_EXPONENTS] = Expected("int32", exponents.shape)
+        entries = {name: Entry("int16", shape) for name, shape in shapes.items()}
+        self._header = _header(entries | {_EXPONENTS: exponents})
+
+    def encode(self, arrays: Arrays) -> bytes:
+        """Return the header, the exponents and the flat array of differences."""
+        moved = self.grid.encode(arrays)
+        return self._header + _little_endian(moved.exponents) + _little_endian(moved.values)
+
+    def values(self, body: bytes) -> Integers:
+        """Return the integers of an answer, in the finest steps."""
+        return self.grid.expand(self._read(body))
+
+    def _read(self, body: bytes) -> Differences:
+        if body.startswith(self._header):
+            content = _content(body, self._header, self.limit_bytes)
+            exponents = _numbers(content[: self._first], np.int32)
+            return Differences(exponents, _numbers(content[self._first :], np.int16))
+        tensors = read_tensors(body, self._expected, len(body)).tensors
+        return Differences(tensors[_EXPONENTS], _in_a_row(tensors, self.grid))
+
+
+FORMS: Mapping[Upload, Callable[[Arrays], AnswerForm]] = {
+    "int32": WholeWeights,
+    "int16": MovedWeights,
+}
+"""Forms by the name that settings give them, made for the weights that were sent."""
+
+
+def _header(entries: dict[str, Entry]) -> bytes:
+    return Header(entries, {}).encode()
+
+
+def _little_endian(numbers: npt.NDArray[Any]) -> bytes:
+    return numbers.astype(numbers.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _content(body: bytes, header: bytes, size: int) -> memoryview:
+    """Return what follows the header; raise `TensorError` where that has another size."""
+    if len(body) != len(header) + size:
+        raise TensorError(f"body: {len(body)} bytes; give {len(header) + size}, the whole answer")
+    return memoryview(body)[len(header) :]
+
+
+def _numbers(content: memoryview, kind: type[Number]) -> npt.NDArray[Number]:
+    stored = np.dtype(kind).newbyteorder("<")
+    return np.frombuffer(content, stored).astype(kind, copy=False)
+
+
+def _in_a_row(tensors: Arrays, grid: Grid) -> npt.NDArray[Any]:
+    return np.concatenate([tensors[name].reshape(-1) for name in grid.places])
