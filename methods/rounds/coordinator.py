@@ -81,7 +81,7 @@ def _is_weighted(assignment: RoundsAssignment) -> bool:
 
 def _frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
     sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
-    return frame_of(sent, asked.phase)
+    return frame_of(assignment, sent, asked.phase)
 
 
 def _what_follows(

@@ -98,7 +98,7 @@ def finish(assignment: RoundsAssignment, begun: Begun, trained: Trained | None) 
             return _measured(assignment, begun, kept)
         assert trained is not None
         arrays = to_arrays(trained.parameters, trained.buffers)
-        payload = frame_of(kept.sent, kept.order.round.phase).encode(arrays)
+        payload = frame_of(assignment, kept.sent, kept.order.round.phase).encode(arrays)
     except LearningError as error:
         raise MethodError(f"training: {error}") from error
     memory = kept.memory
@@ -119,7 +119,7 @@ def _measured(assignment: RoundsAssignment, begun: Begun, kept: _Kept) -> Answer
     cap = assignment.settings.ewc_cap
     diagonal = fisher_diagonal(begun.work, EngineSettings(), cap)
     shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
-    payload = frame_of(kept.sent, FISHER).encode(shares)
+    payload = frame_of(assignment, kept.sent, FISHER).encode(shares)
     return Answer(
         payload=payload,
         samples=dict(begun.samples),

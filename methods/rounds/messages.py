@@ -1,9 +1,9 @@
 """What leaves a device that trains in rounds: `methods.answers` around what it was sent.
 
-| phase | an answer holds | around |
-| --- | --- | --- |
-| train | the weights | the weights that were sent, with the head's new rows |
-| fisher | how much each weight matters, 0 to 1 of the cap | zeros |
+| phase | an answer holds | around | form |
+| --- | --- | --- | --- |
+| train | the weights | the weights that were sent, with the head's new rows | `upload` |
+| fisher | how much each weight matters, 0 to 1 of the cap | zeros | `int32` |
 
 The fleet's weights, and files of the same tensors such as an old model, are those of
 `methods.network_weights`.
@@ -35,6 +35,8 @@ def received(
     return grown(arrays, known, names, assignment.settings.seed)
 
 
-def frame_of(sent: Arrays, phase: str) -> AnswerFrame:
+def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> AnswerFrame:
     """Return what answers look like, of devices that began with `sent`."""
-    return AnswerFrame(unit_zeros(sent) if phase == FISHER else sent)
+    if phase == FISHER:
+        return AnswerFrame(unit_zeros(sent))
+    return AnswerFrame(sent, assignment.settings.upload)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from methods.answer_forms import Upload
 from schemas.message import Strict
 
 Preset = Literal[
@@ -97,6 +98,8 @@ class RoundsSettings(LossSettings):
     """Images of earlier stages that a device keeps for training, over all its classes."""
     averaging: Literal["samples", "plain"] = "samples"
     """Weigh answers by their number of samples, or alike."""
+    upload: Upload = "int32"
+    """What an answer holds: weights, or in half the bytes how far they have moved."""
 
     @model_validator(mode="before")
     @classmethod

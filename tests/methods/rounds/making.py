@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.answers import AnswerFrame
 from methods.network_weights import decode_weights, grown
 from methods.rounds import coordinator
 from methods.rounds.assignment import RoundsAssignment
+from methods.rounds.messages import frame_of
 from methods.training_half import Asked, Given
 from schemas.values import ClassName
 
@@ -58,7 +58,7 @@ def moved(
 
 
 def answer(of: RoundsAssignment, question: Asked, arrays: dict[str, Any]) -> bytes:
-    return AnswerFrame(sent(of, question)).encode(arrays)
+    return frame_of(of, sent(of, question), question.phase).encode(arrays)
 
 
 def given(payload: bytes, samples: int = 1) -> Given:
