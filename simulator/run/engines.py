@@ -18,6 +18,10 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
         from simulator.engines.mqtt.engine import MqttEngine  # noqa: PLC0415
 
         return MqttEngine(prepared, folder, watch)
+    if prepared.scenario.engine.agents == "light":
+        from simulator.engines.inprocess.light.engine import LightEngine  # noqa: PLC0415
+
+        return LightEngine(prepared, folder, watch)
     from simulator.engines.inprocess.engine import InProcessEngine  # noqa: PLC0415
 
     return InProcessEngine(prepared, folder, watch)

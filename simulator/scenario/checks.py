@@ -104,6 +104,7 @@ def check_scenario(scenario: Scenario) -> None:
         )
     _check_absences(scenario)
     _check_participation(scenario)
+    _check_agents(scenario)
 
 
 def _check_absences(scenario: Scenario) -> None:
@@ -126,6 +127,26 @@ def _check_absences(scenario: Scenario) -> None:
         away = sum(not absence.present(stage) for absence in devices.absences)
         if away >= devices.count + devices.groups.joining * (stage - 1):
             raise ValueError(f"devices.absences: nobody is there in stage {stage}; let one stay")
+
+
+def _check_agents(scenario: Scenario) -> None:
+    """Check that nothing is asked of light agents that they leave out."""
+    engine, usual = scenario.engine, type(scenario.engine)()
+    if engine.agents == "full":
+        return
+    asked = {
+        "engine.kind": engine.kind != "inprocess" and engine.kind,
+        "engine.latency_ms": engine.latency_ms != usual.latency_ms and engine.latency_ms,
+        "engine.awake_agents": engine.awake_agents != usual.awake_agents and engine.awake_agents,
+        "devices.stragglers": scenario.devices.stragglers,
+        "stages.opened_by": scenario.stages.opened_by != "schedule" and scenario.stages.opened_by,
+    }
+    for field, value in asked.items():
+        if value is not False and value != 0:
+            raise ValueError(
+                f"{field}: {value!r} beside engine.agents 'light', which sends no messages, sees "
+                "nothing new by itself and is never late; leave one of them out"
+            )
 
 
 def _check_participation(scenario: Scenario) -> None:

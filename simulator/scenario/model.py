@@ -250,6 +250,10 @@ class EngineSettings(Strict):
     kind: Literal["inprocess", "mqtt"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
     a real broker and a process for each agent."""
+    agents: Literal["full", "light"] = "full"
+    """What `inprocess` runs of a device. `full`: its agent. `light`: the training alone, for
+    methods that train: the same entries, sums and models, many times faster, and without messages,
+    so that nothing of a network is simulated."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run; `auto` takes a GPU where there is one."""
     latency_ms: float = Field(default=20.0, ge=0)

@@ -1,0 +1,40 @@
+"""Light agents leave things out, and a scenario that asks for these is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import ScenarioError
+from simulator.scenario.loading import parse_scenario
+
+HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ("latency_ms = 5.0", "engine.latency_ms: 5.0"),
+        ("awake_agents = 9", "engine.awake_agents: 9"),
+        ('kind = "mqtt"', "engine.kind: 'mqtt'"),
+        ("[devices]\nstragglers = 0.1", "devices.stragglers: 0.1"),
+        ('[stages]\nopened_by = "reports"', "stages.opened_by: 'reports'"),
+    ],
+)
+def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: str) -> None:
+    with pytest.raises(ScenarioError, match=f"{field} beside engine.agents 'light'"):
+        parse_scenario("s", HEAD + more, Path())
+
+
+@pytest.mark.parametrize(
+    "method",
+    ['[method]\nname = "stsa"\n', '[method]\nname = "stsa"\n[method.first_stage]\nrounds = 2\n'],
+)
+def test_methods_of_statistics_need_whole_agents(method: str) -> None:
+    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents train networks"):
+        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+
+
+def test_a_usual_scenario_may_have_light_agents() -> None:
+    assert parse_scenario("s", HEAD, Path()).engine.agents == "light"
