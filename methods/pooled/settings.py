@@ -18,8 +18,9 @@ class PooledSettings(Strict):
     publish: Publish = "features"
     """`features`: the features of every sample. `moments`: of every class the number of samples,
     and mean and variance of each feature."""
-    moments_minimum: int = Field(default=2, ge=2, le=1000)
-    """`moments`: fewest samples of a class in a part; the mean of a single one is its feature."""
+    moments_minimum: int = Field(default=5, ge=3, le=1000)
+    """`moments`: fewest samples of a class in a part. Of one the mean is its feature, and of two,
+    sum and sum of squares tell both values of every feature."""
     max_samples_per_part: int = Field(default=1000, ge=1, le=1_000_000)
     """More samples go into several parts."""
     draws_per_class: int = Field(default=200, ge=1, le=100_000)

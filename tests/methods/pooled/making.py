@@ -11,7 +11,7 @@ from methods.pooled.messages import PooledAssignment
 from tests.methods.samples import NAMES, WIDTH, Samples
 
 FEATURES = assign({}, WIDTH)
-MOMENTS = assign({"publish": "moments"}, WIDTH)
+MOMENTS = assign({"publish": "moments", "moments_minimum": 4}, WIDTH)
 
 
 def payload_of(told: PooledAssignment, samples: Samples) -> bytes:
@@ -37,12 +37,11 @@ def solved(told: PooledAssignment, aggregate: Aggregate) -> LinearHead:
     return solve(aggregate, told.settings, NAMES)
 
 
-def paired_shares(samples: Samples, devices: int, seed: int) -> list[np.ndarray]:
-    """Return the rows of each device: of every class that it has, at least two samples."""
+def dealt_by_four(samples: Samples, devices: int, seed: int) -> list[np.ndarray]:
+    """Return the rows of each device: of every class that it has, at least four samples."""
     random = np.random.default_rng(seed)
     labels, owner = np.array(samples.labels), np.empty(len(samples.labels), np.int64)
     for name in NAMES:
         rows = np.flatnonzero(labels == name)
-        pairs = random.integers(0, devices, len(rows) // 2).repeat(2)
-        owner[rows] = np.resize(pairs, len(rows))
+        owner[rows] = np.resize(random.integers(0, devices, len(rows) // 4).repeat(4), len(rows))
     return [rows for k in range(devices) if len(rows := np.flatnonzero(owner == k))]

@@ -11,7 +11,7 @@ from methods.pooled.messages import PooledAssignment
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,
-    paired_shares,
+    dealt_by_four,
     part_of,
     parts_of,
     payload_of,
@@ -33,13 +33,13 @@ def test_the_order_of_files_on_a_device_does_not_show(told: PooledAssignment):
 @BOTH
 def test_every_order_grouping_and_division_gives_one_digest_and_one_head(told: PooledAssignment):
     samples = make_samples(2)
-    parts = parts_of(told, samples, paired_shares(samples, 9, 2))
+    parts = parts_of(told, samples, dealt_by_four(samples, 9, 2))
     whole = summed(told, parts)
     others = [
         summed(told, parts[::-1]),
         summed(told, parts[:4]) + summed(told, parts[4:]),
         part_of(told, samples),
-        summed(told, parts_of(told, samples, paired_shares(samples, 3, 5))),
+        summed(told, parts_of(told, samples, dealt_by_four(samples, 3, 5))),
     ]
     for other in others:
         assert other.samples == whole.samples == dict.fromkeys(NAMES, 40)
@@ -57,7 +57,7 @@ def test_in_which_stage_a_contribution_was_made_does_not_matter(told: PooledAssi
 @BOTH
 def test_a_withdrawn_part_leaves_the_fleet_that_never_had_it(told: PooledAssignment):
     samples = make_samples(4)
-    parts = parts_of(told, samples, paired_shares(samples, 6, 1))
+    parts = parts_of(told, samples, dealt_by_four(samples, 6, 1))
     without = summed(told, parts) - parts[2]
     never = summed(told, [*parts[:2], *parts[3:]])
     assert aggregate_digest(without) == aggregate_digest(never)
@@ -70,7 +70,7 @@ def test_a_withdrawn_part_leaves_the_fleet_that_never_had_it(told: PooledAssignm
 @BOTH
 def test_a_replaced_part_is_as_if_the_new_one_had_come_first(told: PooledAssignment):
     samples, corrected = make_samples(5), make_samples(6, 40)
-    old, *others = parts_of(told, samples, paired_shares(samples, 4, 1))
+    old, *others = parts_of(told, samples, dealt_by_four(samples, 4, 1))
     new = part_of(told, corrected)
     replaced = summed(told, [old, *others]) - old + new
     assert aggregate_digest(replaced) == aggregate_digest(summed(told, [*others, new]))

@@ -13,7 +13,7 @@ from methods.pooled.coordinator import Aggregate, assign, solve
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,
-    paired_shares,
+    dealt_by_four,
     part_of,
     parts_of,
     solved,
@@ -75,8 +75,10 @@ def test_scores_are_log_odds_that_need_no_scale():
 
 def test_from_moments_the_head_is_fitted_to_draws_around_the_means():
     samples = make_samples(6)
-    told = assign({"publish": "moments", "draws_per_class": 50, "l2": 1e-2}, WIDTH)
-    parts = parts_of(told, samples, paired_shares(samples, 5, 0))
+    told = assign(
+        {"publish": "moments", "moments_minimum": 4, "draws_per_class": 50, "l2": 1e-2}, WIDTH
+    )
+    parts = parts_of(told, samples, dealt_by_four(samples, 5, 0))
     total = summed(told, parts)
     labels, drawn = np.array(samples.labels), []
     for name in NAMES:

@@ -90,12 +90,12 @@ def test_samples_that_are_none_are_refused_on_the_device():
         finish(assign({"max_samples_per_part": 9}, WIDTH), samples.features, samples.labels)
 
 
-def test_the_mean_of_a_single_sample_waits_and_its_features_do_not():
-    h = make_samples(5).features[:3]
-    labels = [NAMES[0], NAMES[0], NAMES[1]]
-    with pytest.raises(MethodError, match=r"1 of class 'dog'.* hold them back until there are 2"):
+def test_moments_of_a_few_samples_wait_and_their_features_do_not():
+    h = make_samples(5).features[:7]
+    labels = [NAMES[0]] * 4 + [NAMES[1]] * 3
+    with pytest.raises(MethodError, match=r"3 of class 'dog'.* hold them back until there are 4"):
         finish(MOMENTS, h, labels)
-    assert finish(FEATURES, h, labels).samples == {"cat": 2, "dog": 1}
+    assert finish(FEATURES, h, labels).samples == {"cat": 4, "dog": 3}
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_features_that_no_samples_have_are_refused(part, told: str):
 @pytest.mark.parametrize(
     ("part", "told"),
     [
-        (moments(2, [255] + [0] * 11, [2] * 12), "sums: 255 for feature 0 of class 'cat'; 2"),
-        (moments(2, [2] * 12, [40_000] + [2] * 11), "squares: 40000 for feature 0 .* 2 samples"),
-        (moments(2, [4] * 12, [6] + [8] * 11), "squares: 6 .* sum of 4 cannot have it"),
-        (moments(2, [3] * 12, [6] + [5] * 11), "squares: 6 .* sum of 3 cannot have it"),
-        (moments(1, [3] * 12, [9] * 12), "counts: 1 to 1 samples per class; give at least 2"),
-        (moments(2, [3] * 11, [5] * 11), r"sums: packed \(1, 11\) does not fit"),
+        (moments(4, [509] + [0] * 11, [4] * 12), "sums: 509 for feature 0 of class 'cat'; 4"),
+        (moments(4, [4] * 12, [64_518] + [4] * 11), "squares: 64518 for feature 0 .* 4 samples"),
+        (moments(4, [8] * 12, [14] + [16] * 11), "squares: 14 .* sum of 8 cannot have it"),
+        (moments(4, [3] * 12, [6] + [5] * 11), "squares: 6 .* sum of 3 cannot have it"),
+        (moments(3, [3] * 12, [3] * 12), "counts: 3 to 3 samples per class; give at least 4"),
+        (moments(4, [3] * 11, [5] * 11), r"sums: packed \(1, 11\) does not fit"),
     ],
 )
 def test_moments_that_no_samples_have_are_refused(part: ClassMoments, told: str):
@@ -132,8 +132,8 @@ def test_moments_that_no_samples_have_are_refused(part: ClassMoments, told: str)
 
 
 def test_moments_at_the_edge_of_what_samples_have_are_accepted():
-    check(MOMENTS, encode_published(moments(2, [-254] * 12, [2 * 127**2] * 12)))
-    check(MOMENTS, encode_published(moments(2, [0] * 12, [0] * 12)))
+    check(MOMENTS, encode_published(moments(4, [-508] * 12, [4 * 127**2] * 12)))
+    check(MOMENTS, encode_published(moments(4, [0] * 12, [0] * 12)))
 
 
 def test_numbers_of_another_kind_and_torn_payloads_are_refused():
@@ -156,8 +156,8 @@ def test_numbers_of_another_kind_and_torn_payloads_are_refused():
 def test_settings_that_do_not_fit_are_refused_by_name():
     with pytest.raises(MethodError, match="publish: 'images'"):
         assign({"publish": "images"}, WIDTH)
-    with pytest.raises(MethodError, match="moments_minimum: 1"):
-        assign({"moments_minimum": 1}, WIDTH)
+    with pytest.raises(MethodError, match="moments_minimum: 2"):
+        assign({"moments_minimum": 2}, WIDTH)
     with pytest.raises(MethodError, match=r"max_samples_per_part: 1000000 .* or less"):
         assign({"max_samples_per_part": 1_000_000}, 2048)
     assert assign({"max_samples_per_part": 1_000_000, "publish": "moments"}, 2048)
