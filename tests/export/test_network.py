@@ -12,9 +12,12 @@ import pytest
 from export.backbone import import_backbone
 from export.errors import ModelFileError
 from export.golden import build_golden
+from export.head import head_scores
 from export.network import export_body, export_network
+from export.network_head import NetworkHead
 from export.package import Lineage, SolvedHead, export_model
 from export.runtime import LoadedModel
+from learning.networks.feature_adjustment import FeatureAdjustment, Shortcut
 from learning.networks.head import HeadKind
 from learning.networks.network import Network
 from learning.networks.plan import initial_arrays
@@ -120,3 +123,13 @@ def test_another_layout_is_refused() -> None:
     other = COLOUR.model_copy(update={"layout": "NHWC"})
     with pytest.raises(ModelFileError, match="layout"):
         export_network(network, used(network), other)
+
+
+@pytest.mark.parametrize("shortcut", ["hidden", "input", "none"])
+def test_an_adapter_with_any_shortcut_gives_its_scores_behind_features(shortcut: Shortcut) -> None:
+    network = Network(FeatureAdjustment(40, 24, 16, shortcut), "hidden")
+    arrays = used(network)
+    features = np.random.default_rng(1).normal(size=(5, 40)).astype(np.float32)
+    file = NetworkHead(network, arrays, 40).file(1.0)
+    expected = own_scores(network, arrays, features)
+    assert np.abs(head_scores(file, features) - expected).max() <= 1e-5 * np.abs(expected).max()
