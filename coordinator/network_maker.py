@@ -32,7 +32,7 @@ from coordinator.core.requests import (
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.offering import offer_of
-from coordinator.packing import handed_over, pack_network
+from coordinator.packing import base_of, handed_over, pack_network
 from coordinator.paths import ledger_path
 from coordinator.workshop import Finished
 from export.backbone import import_backbone
@@ -42,7 +42,7 @@ from export.network import export_body
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from methods.registry import load_coordinator, load_training_coordinator
-from methods.training_half import Asked, Given, Summing
+from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 
@@ -53,18 +53,19 @@ class NetworkMaker:
     def __init__(self, home: Path, store: BlobStore) -> None:
         self._ledger = ledger_path(home)
         self._store = store
-        self._asked: tuple[int, Asked] | None = None
+        self._asked: tuple[int, TrainingAssignment, Asked] | None = None
 
     def check(self, request: TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
         lineage, opened = request.lineage, request.round
         assert isinstance(lineage, NetworkImported)
         assert opened is not None
+        half = load_training_coordinator(lineage.method)
         if self._asked is None or self._asked[0] != opened.number:
             with self._blobs() as blobs:
-                self._asked = (opened.number, _asked(opened, blobs))
-        half = load_training_coordinator(lineage.method)
-        half.check(half.read_assignment(lineage.settings), payload, self._asked[1])
+                own = half.read_assignment(lineage.settings)
+                self._asked = (opened.number, own, _asked(opened, blobs))
+        half.check(self._asked[1], payload, self._asked[2])
 
     def summing(self, lineage: NetworkImported, opened: RoundOpened) -> Summing:
         """Return the empty sum of a round's answers; raise what the method's half raises."""
@@ -133,7 +134,8 @@ class NetworkMaker:
             trained.read_assignment(network.settings),
             blobs.get(request.weights.weights.digest),
         )
-        body = export_body(described, arrays, network.preprocessing)
+        base = base_of(network, described, blobs)
+        body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)
         half = load_coordinator(successor.method)
         assignment = half.assign(successor.settings, backbone.feature_width)

@@ -3,8 +3,8 @@
     small   1,000 agents, 10,000 float32 each, five rounds
     large   1,000 agents, 1,000,000 float32 each, two rounds
 
-Sides: fleetledger's engine `inprocess` with its full ledger (as it comes, and with all agents kept
-in memory), pfl-research's `SimulatedBackend`, Flower's simulation, and a bare loop in NumPy. Each
+Sides: fleetledger's engine `inprocess` with its full ledger (light agents; full ones as they come,
+and all of them kept in memory), pfl-research's `SimulatedBackend`, Flower's simulation, and a bare loop in NumPy. Each
 run is a process of its own; the sides take turns.
 
     python -m benchmarks.fleet_overhead.run --environments FOLDER
@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 CASES = {"small": ("1000", "10000", "5"), "large": ("1000", "1000000", "2")}
 """Agents, floats, rounds."""
 OURS = [sys.executable, "-m", "benchmarks.fleet_overhead.sides.fleetledger_side"]
-SIDES = ("numpy", "pfl", "fleetledger", "fleetledger-awake", "flwr")
+SIDES = ("numpy", "pfl", "fleetledger-light", "fleetledger", "fleetledger-awake", "flwr")
 TIMEOUT_SECONDS = 3600.0
 
 
@@ -42,8 +42,10 @@ def command(side: str, case: str, environments: Path) -> list[str] | None:
     numbers = CASES[case]
     if side == "numpy":
         return [sys.executable, str(HERE / "sides" / "bare_numpy.py"), *numbers]
+    if side == "fleetledger-light":
+        return [*OURS, *numbers, "light"]
     if side == "fleetledger":
-        return [*OURS, *numbers]
+        return [*OURS, *numbers, "full"]
     if side == "fleetledger-awake":
         return [*OURS, *numbers, numbers[0]]
     python = python_of(side, environments)

@@ -9,8 +9,9 @@ from typing import Any
 TITLES = {
     "numpy": "bare NumPy loop",
     "pfl": "pfl-research, `SimulatedBackend`",
-    "fleetledger": "fleetledger, `inprocess`",
-    "fleetledger-awake": "fleetledger, all agents kept in memory",
+    "fleetledger-light": "fleetledger, `inprocess` with light agents",
+    "fleetledger": "fleetledger, `inprocess` with whole agents",
+    "fleetledger-awake": "fleetledger, all whole agents kept in memory",
     "flwr": "Flower, simulation on Ray",
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 from learning.networks.network import Network
 from methods.answers import AnswerFrame, Arrays
 from methods.network_weights import decode_weights, encode_weights
+from methods.once import OncePerRound
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment, read_assignment
 from methods.rounds.fisher import consolidated, encode_fisher
 from methods.rounds.messages import frame_of, received
@@ -30,6 +31,9 @@ __all__ = [
     "read_assignment",
     "summing",
 ]
+
+_FRAME = OncePerRound[AnswerFrame]()
+"""Of the newest round: each of its answers is checked against it."""
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> RoundsAssignment:
@@ -80,6 +84,10 @@ def _is_weighted(assignment: RoundsAssignment) -> bool:
 
 
 def _frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
+    return _FRAME(asked, assignment, lambda: _made_frame(assignment, asked))
+
+
+def _made_frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
     sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
     return frame_of(assignment, sent, asked.phase)
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from methods.echo.messages import EchoAssignment, read_assignment, received
+from methods.echo.messages import EchoAssignment, frame_of, read_assignment
 
 from learning.networks.network import Network
 from methods.answers import AnswerFrame
 from methods.network_weights import Arrays, decode_weights, encode_weights
-from methods.training_half import Asked, Combined, Given
+from methods.once import OncePerRound
+from methods.training_half import Asked, Combined, Given, Summing
 from schemas.values import ClassName
 
-__all__ = ["assign", "check", "combine", "first_weights", "network_of", "read_assignment"]
+__all__ = [
+    "assign",
+    "check",
+    "combine",
+    "first_weights",
+    "network_of",
+    "read_assignment",
+    "summing",
+]
+
+FRAME = OncePerRound[AnswerFrame]()
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, int, int]) -> EchoAssignment:
@@ -31,7 +42,14 @@ def check(assignment: EchoAssignment, payload: bytes, asked: Asked) -> None:
     _frame(assignment, asked).check(payload)
 
 
-def combine(assignment: EchoAssignment, asked: Asked, answers: Sequence[Given]) -> Combined:
+def summing(assignment: EchoAssignment, asked: Asked, most: int) -> Summing:
+    """Return the empty sum of at most so many answers."""
+    return _frame(assignment, asked).summing(most, weighted=True)
+
+
+def combine(
+    assignment: EchoAssignment, asked: Asked, answers: Sequence[Given] | Summing
+) -> Combined:
     """Return the mean, weighted by samples."""
     mean = _frame(assignment, asked).mean(answers, weighted=True)
     weights = encode_weights(mean.arrays, asked.class_names)
@@ -47,6 +65,5 @@ def network_of(
 
 
 def _frame(assignment: EchoAssignment, asked: Asked) -> AnswerFrame:
-    return AnswerFrame(
-        received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
-    )
+    names = asked.weights_class_names, asked.class_names
+    return FRAME(asked, assignment, lambda: frame_of(assignment, asked.weights, *names))

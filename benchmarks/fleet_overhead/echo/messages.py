@@ -10,8 +10,9 @@ from pydantic import Field, ValidationError
 
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network
+from methods.answers import AnswerFrame
 from methods.errors import MethodError
-from methods.network_weights import Arrays, decode_weights, grown
+from methods.network_weights import decode_weights, grown
 from schemas.message import Message, Strict, explain
 from schemas.rounds import TRAIN
 from schemas.values import ClassName
@@ -61,12 +62,12 @@ def read_assignment(body: Mapping[str, Any]) -> EchoAssignment:
         raise MethodError(f"assignment: {explain(error)}") from error
 
 
-def received(
+def frame_of(
     assignment: EchoAssignment,
     weights: bytes,
     known: Sequence[ClassName],
     names: Sequence[ClassName],
-) -> Arrays:
-    """Return the sent weights with the head's new rows."""
+) -> AnswerFrame:
+    """Return what answers look like, around the sent weights with the head's new rows."""
     arrays, _ = decode_weights(weights, assignment.network)
-    return grown(arrays, known, names, assignment.settings.seed)
+    return AnswerFrame(grown(arrays, known, names, assignment.settings.seed))

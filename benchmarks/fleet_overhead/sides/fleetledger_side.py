@@ -1,9 +1,9 @@
 """fleetledger: a thousand agents on engine `inprocess`, with their ledger, and no training.
 
-    python -m benchmarks.fleet_overhead.sides.fleetledger_side 1000 10000 5 [AWAKE [PROFILE]]
+    python -m benchmarks.fleet_overhead.sides.fleetledger_side 1000 10000 5 AGENTS [PROFILE]
 
-Agents, floats, rounds. AWAKE agents stay in memory, the others rest on disk; left out, as the
-simulator has it. Where the processor's time goes is written to PROFILE, a file.
+Agents, floats, rounds. AGENTS is `light`, `full`, or a number: full agents of which so many stay in
+memory. Where the processor's time goes is written to PROFILE, a file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from schemas.values import ClassName
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.pixels import pixels_backbone
 from simulator.datasets.images import LabelledImages, Split
-from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.plan.making import device_id
 from simulator.records import RoundRecord, StageRecord
+from simulator.run.engines import make_engine
 from simulator.run.preparing import Seed
 from simulator.scenario.model import Scenario
 
@@ -61,8 +61,9 @@ class Clock:
         self.ends.append(mark())
 
 
-def scenario_of(agents: int, floats: int, rounds: int, awake: int | None) -> Scenario:
+def scenario_of(agents: int, floats: int, rounds: int, kind: str) -> Scenario:
     """Return one stage of so many rounds, in which everybody takes part."""
+    engine = {"awake_agents": int(kind)} if kind.isdigit() else {"agents": kind}
     return Scenario.model_validate(
         {
             "title": "The machinery alone",
@@ -70,7 +71,7 @@ def scenario_of(agents: int, floats: int, rounds: int, awake: int | None) -> Sce
             "devices": {"count": agents},
             "rounds": {"per_stage": rounds, "quorum": 1.0},
             "method": {"name": "echo", "settings": {"hidden": HIDDEN[floats]}},
-            "engine": {"device": "cpu", **({} if awake is None else {"awake_agents": awake})},
+            "engine": {"device": "cpu", **engine},
             "evaluation": {"every_rounds": rounds},
         }
     )
@@ -100,7 +101,7 @@ def run(scenario: Scenario, folder: Path) -> None:
     os.environ["FLEETLEDGER_CACHE"] = str(folder / "cache")
     clock, began = Clock(), mark()
     prepared = seed_of(scenario).prepare(clock)
-    engine = InProcessEngine(prepared, folder, clock)
+    engine = make_engine(prepared, folder, clock)
     record = engine.learn(prepared.plan.stages[0])
     learned = mark()
     engine.close()
@@ -171,12 +172,12 @@ def profiled(path: Path | None) -> Iterator[None]:
 def main() -> None:
     """Run the rounds in a folder that is removed afterwards."""
     agents, floats, rounds = numbers(sys.argv[1:4])
-    awake = int(sys.argv[4]) if len(sys.argv) > 4 else None
+    kind = sys.argv[4]
     profile = Path(sys.argv[5]) if len(sys.argv) > 5 else None
     methods.__path__.append(str(Path(__file__).resolve().parents[1]))
     registry.METHODS = (*registry.METHODS, "echo")
     with tempfile.TemporaryDirectory(prefix="fleet-overhead-") as folder, profiled(profile):
-        run(scenario_of(agents, floats, rounds, awake), Path(folder))
+        run(scenario_of(agents, floats, rounds, kind), Path(folder))
 
 
 if __name__ == "__main__":
