@@ -69,11 +69,11 @@ class Aggregate:
         """
         self._check_width(other)
         features, moments = self.features + other.features, self.moments + other.moments
-        samples = sum(features.samples.values())
-        if samples * self.columns > self.memory_bytes:
+        held = features.total * self.columns
+        if held > self.memory_bytes:
             raise MethodError(
-                f"memory_megabytes: {self.memory_bytes >> 20}; features of {samples} samples take "
-                f"{samples * self.columns >> 20}: let a new lineage allow more, or publish moments"
+                f"memory_megabytes: {self.memory_bytes >> 20}; features of {features.total} "
+                f"samples take {-(-held >> 20)}: let a new lineage allow more, or publish moments"
             )
         return replace(self, features=features, moments=moments)
 

@@ -95,18 +95,15 @@ def solve(
 
 def _check_memory(aggregate: Aggregate, settings: PooledSettings) -> None:
     """Raise `MethodError` where features, scores and weights would leave the bound."""
-    samples, columns = aggregate.samples, aggregate.columns
-    classes = len(samples)
-    fitted = classes * settings.draws_per_class
-    if aggregate.features.classes:
-        fitted = sum(samples.values())
+    classes, columns = len(aggregate.samples), aggregate.columns
+    fitted = aggregate.features.total or classes * settings.draws_per_class
     scores, weights = 8 * SCORE_ARRAYS * fitted * classes, 8 * WEIGHT_ARRAYS * classes * columns
     needed = 3 * fitted * columns + scores + weights  # rows as kept, in their order, and together
     if needed > settings.memory_bytes:
         raise MethodError(
             f"memory_megabytes: {settings.memory_megabytes}; a head of {classes} classes from "
-            f"{fitted} samples of {columns} features takes {needed >> 20}: let a new lineage allow "
-            "more, or publish moments, with fewer draws_per_class"
+            f"{fitted} samples of {columns} features takes {-(-needed >> 20)}: let a new "
+            "lineage allow more, or publish moments, with fewer draws_per_class"
         )
 
 

@@ -39,15 +39,17 @@ Blocks = Mapping[bytes, tuple[Block, int]]
 
 @dataclass(frozen=True, eq=False)
 class KeptFeatures:
-    """The blocks of every class that has samples, by name."""
+    """The blocks of every class that has samples, by name, and how many rows they have together."""
 
     classes: Mapping[ClassName, Blocks] = field(default_factory=dict)
+    total: int = 0
 
     @classmethod
     def of(cls, part: ClassFeatures) -> Self:
         """Return the blocks of one contribution."""
         blocks = {name: Block(features.copy()) for name, features in part.by_class.items()}
-        return cls({name: {block.digest: (block, 1)} for name, block in blocks.items()})
+        classes = {name: {block.digest: (block, 1)} for name, block in blocks.items()}
+        return cls(classes, len(part.features))
 
     @property
     def samples(self) -> dict[ClassName, int]:
@@ -77,7 +79,7 @@ class KeptFeatures:
         for alias, blocks in self.classes.items():
             name = names.get(alias, alias)
             classes[name] = _together(name, classes.get(name, {}), blocks, 1)
-        return KeptFeatures(classes)
+        return KeptFeatures(classes, self.total)
 
     def _with(self, other: KeptFeatures, sign: int) -> KeptFeatures:
         classes = dict(self.classes)
@@ -85,7 +87,7 @@ class KeptFeatures:
             classes[name] = _together(name, classes.get(name, {}), blocks, sign)
             if not classes[name]:
                 del classes[name]
-        return KeptFeatures(classes)
+        return KeptFeatures(classes, self.total + sign * other.total)
 
 
 def _together(name: ClassName, one: Blocks, other: Blocks, sign: int) -> Blocks:
