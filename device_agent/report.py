@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from device_agent.status import Status
+from device_agent.status import MIB, Status
 
 if TYPE_CHECKING:
     from device_agent.doctor import Finding
@@ -28,6 +28,12 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
     if status.training:
         yield f"training     {status.training}"
+        cached = f"{status.feature_cache_bytes / MIB:.1f} MiB of cached features"
+        yield f"exemplars    {status.exemplars} kept as {status.exemplars_as}; {cached}"
+        yield from (
+            f"round {item.number:<6} {item.bytes_up} bytes up, {item.bytes_down} bytes down"
+            for item in status.rounds
+        )
     if status.policy:
         yield f"policy       {status.policy}"
     yield f"detection    {status.detection}"

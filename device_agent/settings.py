@@ -66,10 +66,13 @@ class DetectionSettings(Strict):
     """For `code`: the rise over the batch before."""
 
 
+Exemplars = Literal["images", "features"]
+
+
 class TrainingSettings(Strict):
     """How this device trains, where the fleet's method does."""
 
-    exemplars: Literal["images", "features"] = "images"
+    exemplars: Exemplars = "images"
     """What is kept of old classes on a frozen backbone: that an image of the folder is one, or its
     features, which stay on the device when the image is gone."""
     feature_cache_megabytes: int = Field(default=256, ge=1, le=1_000_000)

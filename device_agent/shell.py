@@ -30,19 +30,23 @@ from device_agent.core.requests import (
 from device_agent.core.session import turn
 from device_agent.core.state import State
 from device_agent.errors import DamagedError
+from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
 from device_agent.mail import Mail
 from device_agent.memory import resident_bytes
+from device_agent.round_traffic import RoundTraffic, asked_round
 from device_agent.slots import Slots
 from device_agent.status import (
     MIB,
     REMEMBERED,
     Status,
+    bytes_of_rounds,
     describe_detection,
     describe_model,
     describe_policy,
     describe_training,
     is_settled,
+    kept_as,
     part_states,
     write_status,
 )
@@ -100,6 +104,7 @@ class Agent:
         self._status_due = 0.0
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
         self._problems: list[str] = []
+        self._rounds = RoundTraffic()
         self._farewell = "ended by an error"
 
     def run(self) -> None:
@@ -181,6 +186,8 @@ class Agent:
         parts = self._parts
         for request in turn(parts.state, event, parts.clock.seconds(), parts.store.commit):
             self._carry_out(request)
+        if isinstance(event, inputs.Started | inputs.Assigned):
+            self._rounds.turn_to(asked_round(parts.state), self.traffic())
 
     def _carry_out(self, request: Request) -> None:
         match request:
@@ -315,6 +322,10 @@ class Agent:
             refusals=tuple(item.reason for item in refusals),
             waiting_classes=dict(state.scanning.waiting),
             training=describe_training(state),
+            exemplars=records.exemplars,
+            exemplars_as=kept_as(state, settings.training.exemplars),
+            feature_cache_bytes=cache_bytes(self._parts.home.feature_cache),
+            rounds=bytes_of_rounds(self._rounds, traffic),
             policy=describe_policy(state),
             detection=describe_detection(state),
             problems=tuple(told[-REMEMBERED:]),

@@ -9,13 +9,24 @@ from pydantic import Field, ValidationError
 
 from device_agent.core.policy import refusal
 from device_agent.core.state import State
+from device_agent.round_traffic import RoundTraffic
+from device_agent.settings import Exemplars
 from methods.registry import can_learn
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest, FleetId
+from transport.meter import Counts
 
 REMEMBERED = 10
 """Problems and refusals shown."""
 MIB = 1 << 20
+
+
+class RoundBytes(Strict):
+    """Payload bytes that crossed in a round, by the transport's meter."""
+
+    number: int
+    bytes_up: int
+    bytes_down: int
 
 
 class Status(Strict):
@@ -48,6 +59,14 @@ class Status(Strict):
     training: str = ""
     """What is trained, what was answered last, or what keeps this device from it; empty in a fleet
     that trains no network."""
+    exemplars: int = 0
+    """Samples of older classes that the method remembers here."""
+    exemplars_as: Exemplars = "images"
+    """As digests of images in the folder, or as features that stay when the image is gone."""
+    feature_cache_bytes: int = 0
+    """Size of the cache of features on the disk."""
+    rounds: tuple[RoundBytes, ...] = ()
+    """The newest rounds since the start, oldest first."""
     policy: str = ""
     """Why this device gives nothing for what the fleet asks; empty where it does."""
     detection: str = "off"
@@ -115,6 +134,20 @@ def describe_training(state: State) -> str:
     if training.retry.count:
         return f"failed {training.retry.count} times, will be tried again; {before}"
     return f"waits for a round; {before}"
+
+
+def kept_as(state: State, wanted: Exemplars) -> Exemplars:
+    """Return as what exemplars are kept; there are features on a frozen backbone only."""
+    assignment = state.records.assignment
+    return wanted if assignment is not None and assignment.backbone is not None else "images"
+
+
+def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, ...]:
+    """Return what crossed in the newest rounds."""
+    return tuple(
+        RoundBytes(number=number, bytes_up=counts.bytes_up, bytes_down=counts.bytes_down)
+        for number, counts in traffic.by_round(total).items()
+    )
 
 
 def describe_policy(state: State) -> str:

@@ -5,8 +5,9 @@ torch is imported with the first order, so that an agent starts without it.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -24,6 +25,7 @@ from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
 from methods.registry import card, load_training_device
 from methods.training_half import (
+    BASE,
     Answer,
     Begun,
     Exemplars,
@@ -39,6 +41,8 @@ from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
+
+log = logging.getLogger("device_agent.training")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +117,9 @@ def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: De
     """Return an order with its files; `read` raises `DamagedError` where one is not whole."""
     assert assignment.round is not None
     asked = assignment.round
-    extras: Mapping[str, bytes] = {name: read(offer.digest) for name, offer in asked.extras.items()}
+    extras = {name: read(offer.digest) for name, offer in asked.extras.items()}
+    if assignment.base is not None:
+        extras[BASE] = read(assignment.base.digest)
     return Order(
         stage=assignment.stage,
         stage_class_names=tuple(
@@ -158,12 +164,14 @@ def train(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
     from learning.training.settings import EngineSettings  # noqa: PLC0415
 
-    trained = None
+    trained, works = None, 0
     following: Session | None = session
     while following is not None:
-        session = following
+        session, works = following, works + 1
         if session.begun.trains:
+            log.info("round %d: work %d begins", order.round.number, works)
             trained = train_alone(session.begun.work, EngineSettings())
+            log.info("round %d: work %d is done", order.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)
 

@@ -83,8 +83,12 @@ def _nothing_written(state: Records, change: changes.NothingWritten) -> None:
 def _answer_written(state: Records, change: changes.AnswerWritten) -> None:
     body = change.contribution
     state.answered.add(body.key.part)
-    state.memory = change.memory
+    state.memory, state.exemplars = change.memory, change.exemplars
     _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
+
+
+def _memory_forgotten(state: Records, _change: changes.MemoryForgotten) -> None:
+    state.memory, state.exemplars = None, 0
 
 
 def _round_declined(state: Records, change: changes.RoundDeclined) -> None:
@@ -172,6 +176,7 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.PartWithdrawn: _part_withdrawn,
     changes.NothingWritten: _nothing_written,
     changes.AnswerWritten: _answer_written,
+    changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,

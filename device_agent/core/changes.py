@@ -100,6 +100,13 @@ class AnswerWritten:
     """The payload, unless it is offered."""
     memory: Digest | None
     """The file with what the method remembers from here on."""
+    exemplars: int
+    """How many samples of older classes that is."""
+
+
+@dataclass(frozen=True)
+class MemoryForgotten:
+    """The owner has what the method remembers deleted."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,7 @@ Durable: TypeAlias = (
     | PartWithdrawn
     | NothingWritten
     | AnswerWritten
+    | MemoryForgotten
     | RoundDeclined
     | AnswerLost
     | LetterAccepted

@@ -75,7 +75,9 @@ def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
     if event.memory is not None:
         new.add(event.memory)
     here = replace(files, here=files.here | new, littered=True)
-    return decision + change(here, AnswerWritten(contribution, event.attached, event.memory))
+    stored = event.answer.stored_samples
+    written = AnswerWritten(contribution, event.attached, event.memory, stored)
+    return decision + change(here, written)
 
 
 def nothing_to_train(state: State, event: inputs.NothingToTrain, _now: float) -> Decision:

@@ -49,6 +49,7 @@ def load_records(db: Database) -> Records:
         nothing={stage for (stage,) in db.execute("SELECT stage FROM empty_stage")},
         answered={number for (number,) in db.execute("SELECT number FROM answered_round")},
         memory=Digest(memory) if memory is not None else None,
+        exemplars=_plain(facts, "exemplars") or 0,
         dead_letters=db.execute("SELECT count(*) FROM dead_letter").fetchone()[0],
         assignment=_message(facts, "assignment", Assignment),
         desired=_message(facts, "desired", DesiredModel),

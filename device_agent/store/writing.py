@@ -107,7 +107,13 @@ def _answer_written(db: Database, change: changes.AnswerWritten) -> None:
     body = change.contribution
     _note_answered(db, body.key.part)
     write_fact(db, "memory", change.memory)
+    write_fact(db, "exemplars", change.exemplars)
     _post(db, LetterKey("contribution", body.key), body.revision, body, change.attached)
+
+
+def _memory_forgotten(db: Database, _change: changes.MemoryForgotten) -> None:
+    for name in ("memory", "exemplars"):
+        write_fact(db, name, None)
 
 
 def _round_declined(db: Database, change: changes.RoundDeclined) -> None:
@@ -216,6 +222,7 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.PartWithdrawn: _part_withdrawn,
     changes.NothingWritten: _nothing_written,
     changes.AnswerWritten: _answer_written,
+    changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,
