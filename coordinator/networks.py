@@ -24,8 +24,10 @@ from export.network import export_network
 from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
+from methods.network_weights import Arrays
 from methods.registry import card, load_training_coordinator, trains
 from schemas.models import AnyPreprocessing
+from schemas.tensors import encode_tensors
 from schemas.values import ClassName
 
 _PROBE = (ClassName("probe"), ClassName("probe-2"))
@@ -41,12 +43,18 @@ class _Frozen:
 
 
 def prepare_network(
-    home: Path, preprocessing_file: Path, backbone: Path | None = None, *, pool: bool = False
+    home: Path,
+    preprocessing_file: Path,
+    backbone: Path | None = None,
+    *,
+    pool: bool = False,
+    weights_file: Path | None = None,
 ) -> NetworkImported:
     """Make the first weights of the network that the settings name, store them, describe them.
 
     With a `backbone`, an ONNX feature extractor, the network is trained on its features; `pool`
-    averages a feature map over its pixels. Raises `NetworkSettingsError` where the fleet's method
+    averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
+    a network that has such, and needs torch. Raises `NetworkSettingsError` where the fleet's method
     trains no network, or not so, `MethodError` for its settings, `BackboneFileError` for a file
     that cannot be read, and `ModelFileError` for a backbone that is none and for a network that
     cannot be exported.
@@ -61,10 +69,13 @@ def prepare_network(
     assignment = half.assign(method.settings, shape)
     weights = half.first_weights(assignment)
     network, _, _ = half.network_of(assignment, weights)
-    golden = build_golden(_probed(network, preprocessing, frozen), preprocessing)
+    base = _base(network, str(method.settings.get("network", method.name)), weights_file)
+    golden = build_golden(_probed(network, preprocessing, frozen, base), preprocessing)
+    base_data = encode_tensors(base, compress=False) if base else None
     store = BlobStore(settings.blobs or blob_folder(home))
-    for data in (weights, golden) if frozen is None else (weights, golden, frozen.file):
-        store.put(data)
+    for data in (weights, golden, None if frozen is None else frozen.file, base_data):
+        if data is not None:
+            store.put(data)
     return NetworkImported(
         name=str(method.settings.get("network", method.name)),
         weights=offer_of(weights),
@@ -76,6 +87,7 @@ def prepare_network(
         closing_phases=assignment.closing_phases,
         successor=successor,
         backbone=None if frozen is None else _described(frozen),
+        base=None if base_data is None else offer_of(base_data),
     )
 
 
@@ -115,14 +127,39 @@ def _described(frozen: _Frozen) -> FrozenBackbone:
     )
 
 
-def _probed(network: Network, preprocessing: AnyPreprocessing, frozen: _Frozen | None) -> bytes:
+def _base(network: Network, name: str, file: Path | None) -> Arrays:
+    """Return the network's tensors that nobody trains, from a file; none where all are trained.
+
+    Raises `NetworkSettingsError` where a file is lacking or has no place, and `NetworkError` where
+    it does not hold them.
+    """
+    plans = network.body.base_plan()
+    if plans and file is None:
+        raise NetworkSettingsError(
+            f"weights: of {name!r} a part alone is trained, and a file gives the rest; name it: "
+            "`fleetledger model import-network --weights FILE`, a state dict (.safetensors, .pth)"
+        )
+    if file is None:
+        return {}
+    if not plans:
+        raise NetworkSettingsError(
+            f"weights: {file} has no place, {name!r} is trained whole; leave --weights out"
+        )
+    from learning.networks.weights_file import read_tensors  # noqa: PLC0415 - needs torch
+
+    return {name: tensor.numpy() for name, tensor in read_tensors(file, plans).items()}
+
+
+def _probed(
+    network: Network, preprocessing: AnyPreprocessing, frozen: _Frozen | None, base: Arrays
+) -> bytes:
     """Return the file that features of golden pictures come from.
 
     A network that cannot be exported is refused now, and not after a stage.
     """
     arrays = network.initial(0, _PROBE)
     if frozen is None:
-        return export_network(network, arrays, preprocessing).trunk
+        return export_network(network, arrays, preprocessing, base).trunk
     NetworkHead(network, arrays, frozen.feature_width).file(1.0)
     return frozen.file
 

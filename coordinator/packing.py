@@ -13,6 +13,8 @@ from export.head import RowsHead
 from export.network import export_network
 from export.network_head import NETWORK_RULES, NetworkHead
 from export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from learning.networks.network import Network
+from methods.network_weights import Arrays, decode_base
 from methods.registry import load_training_coordinator
 
 
@@ -41,9 +43,15 @@ def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) ->
         shared = Lineage(frozen, blobs.get(lineage.golden.digest), preprocessing)
         head = NetworkHead(network, arrays, lineage.backbone.feature_width)
         return pack_model(shared, facts, head, NETWORK_RULES)
-    files = export_network(network, arrays, preprocessing)
+    base = base_of(lineage, network, blobs)
+    files = export_network(network, arrays, preprocessing, base)
     own = Lineage(files.trunk, build_golden(files.trunk, preprocessing), preprocessing)
     return pack_model(own, facts, RowsHead(files.head))
+
+
+def base_of(lineage: NetworkImported, network: Network, blobs: Blobs) -> Arrays:
+    """Return the network's tensors that nobody trains; none where all are trained."""
+    return {} if lineage.base is None else decode_base(blobs.get(lineage.base.digest), network)
 
 
 def handed_over(model: ExportedModel, blobs: Blobs) -> Finished:

@@ -55,15 +55,18 @@ def export_network(
     return NetworkFiles(trunk, head_rows(arrays))
 
 
-def export_body(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> bytes:
+def export_body(
+    network: Network, arrays: Arrays, preprocessing: AnyPreprocessing, base: Arrays | None = None
+) -> bytes:
     """Return the network without its head as a backbone's ONNX file: pictures in, features out.
 
-    Raises `ModelFileError` as `export_network` does.
+    `base` holds the tensors that are not trained. Raises `ModelFileError` as `export_network` does.
     """
     _check(network, arrays, preprocessing)
     graph = GraphBuilder()
     source = Value(preprocessing.input_name, len(preprocessing.shape) + 1)
-    features = network.body.features(OnnxLayers(graph, arrays), source).name
+    layers = OnnxLayers(graph, {**(base or {}), **arrays})
+    features = network.body.features(layers, source).name
     return graph.model(
         [float_value(preprocessing.input_name, BATCH, *preprocessing.shape)],
         [float_value(features, BATCH, network.width)],

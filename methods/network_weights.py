@@ -44,6 +44,16 @@ def decode_weights(data: bytes, network: Network) -> tuple[Arrays, tuple[ClassNa
     return file.tensors, names
 
 
+def decode_base(data: bytes, network: Network) -> Arrays:
+    """Return the tensors of a network that nobody trains; raise `ContributionError` for others."""
+    plans = network.body.base_plan()
+    expected = {plan.name: Expected("float32", plan.shape) for plan in plans}
+    try:
+        return read_tensors(data, lambda _: expected, len(data) + _HEADER_BYTES).tensors
+    except SchemaError as error:
+        raise ContributionError(f"base: {error}") from error
+
+
 def grown(
     arrays: Mapping[str, npt.NDArray[Any]],
     old: Sequence[ClassName],

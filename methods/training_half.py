@@ -17,6 +17,9 @@ import numpy.typing as npt
 from schemas.rounds import Observation, RoundOrder
 from schemas.values import ClassName, Digest
 
+BASE = "base"
+"""The extra file of an order with the network's tensors that nobody trains, where it has some."""
+
 
 @dataclass(frozen=True)
 class Order:

@@ -33,6 +33,8 @@ class Assignment(Message):
     """The frozen model whose features are wanted; None where networks are trained."""
     backbone: Offer | None = None
     """A frozen model on whose features a network is trained; None where it sees the pictures."""
+    base: Offer | None = None
+    """Tensors of a network that nobody trains; None where all are trained."""
     preprocessing: AnyPreprocessing
     class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
     """Names that the registry knows; images of other classes wait on the device."""
@@ -47,7 +49,8 @@ class Assignment(Message):
     @property
     def offers(self) -> tuple[Offer, ...]:
         """Every file that the work of this assignment needs."""
-        files = tuple(offer for offer in (self.frozen, self.backbone) if offer is not None)
+        every = (self.frozen, self.backbone, self.base)
+        files = tuple(offer for offer in every if offer is not None)
         if self.round is None:
             return files
         return (*files, self.round.weights, *self.round.extras.values())

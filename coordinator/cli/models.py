@@ -149,10 +149,16 @@ def import_network(
     pool: Annotated[
         bool, typer.Option("--pool", help="Average the backbone's feature map over its pixels.")
     ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="State dict with what nobody trains, of a network like vit_b_16.", dir_okay=False
+        ),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
     from coordinator.networks import prepare_network  # noqa: PLC0415 - onnx is heavy
 
-    network = prepare_network(home, preprocessing, backbone, pool=pool)
+    network = prepare_network(home, preprocessing, backbone, pool=pool, weights_file=weights)
     command(home, ImportNetwork(network=network))

@@ -30,12 +30,13 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
     stage, lineage = state.current_stage, state.lineage
     if stage is None or lineage is None:
         return None
-    frozen, backbone, most, least = None, None, _ANY_SAMPLES, 1
+    frozen, backbone, base, most, least = None, None, None, _ANY_SAMPLES, 1
     if isinstance(lineage, BackboneImported):
         frozen = lineage.frozen
         most, least = lineage.max_samples_per_part, lineage.min_samples_per_class
-    elif lineage.backbone is not None:
-        backbone = lineage.backbone.frozen
+    else:
+        base = lineage.base
+        backbone = None if lineage.backbone is None else lineage.backbone.frozen
     return Assignment(
         action=action,
         stage=stage,
@@ -44,6 +45,7 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         lineage=lineage.digest,
         frozen=frozen,
         backbone=backbone,
+        base=base,
         preprocessing=lineage.preprocessing,
         class_names=state.classes.accepted_names,
         stage_class_names=state.stages[stage].class_names,

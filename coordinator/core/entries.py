@@ -113,12 +113,15 @@ class NetworkImported(EntryBody):
     successor: Successor | None = None
     backbone: FrozenBackbone | None = None
     """Where the network sees features; None where it sees the pictures themselves."""
+    base: Offer | None = None
+    """The network's tensors that nobody trains, as safetensors; None where all are trained."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
-        """The first weights, the golden batch and the backbone, where there is one."""
-        own = (self.weights.digest, self.golden.digest)
-        return own if self.backbone is None else (*own, self.backbone.frozen.digest)
+        """The first weights, the golden batch, and backbone and base where there are some."""
+        backbone = None if self.backbone is None else self.backbone.frozen
+        offers = (self.weights, self.golden, backbone, self.base)
+        return tuple(offer.digest for offer in offers if offer is not None)
 
     @property
     def digest(self) -> Digest:

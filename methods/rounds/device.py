@@ -11,11 +11,13 @@ Pure functions of bytes and pictures; an engine of `learning.training` runs in b
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import cos, pi
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from learning.errors import LearningError
 from learning.networks.conversion import to_arrays, to_tensors
@@ -29,6 +31,7 @@ from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment, read_assignment
+from methods.rounds.base import base_of
 from methods.rounds.memory import Memory, OwnModel, read_memory
 from methods.rounds.messages import frame_of, received
 from methods.rounds.terms import frozen_parts, loss_of, plain_loss
@@ -83,7 +86,7 @@ def begin(
         chance=Chance(
             order.round.seed, order.device, order.stage, order.round.number, order.round.phase
         ),
-        frozen=frozen_parts(assignment, order, remembered, parameters),
+        frozen=frozen_parts(assignment, order, remembered, parameters, base_of(assignment, order)),
         pictures=pictures if measures else shaken,
     )
     samples = Counter(data.class_names[row] for row in rows)
@@ -147,31 +150,38 @@ def _entered(
     if memory.stage == order.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
     if assignment.settings.exemplars and memory.task:
-        memory = _with_exemplars(assignment, data, memory, sent, pictures)
+        features = _incoming(assignment, order, sent, pictures)
+        memory = _with_exemplars(assignment, data, memory, features)
     return replace(
         memory, stage=order.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
     )
+
+
+def _incoming(
+    assignment: RoundsAssignment, order: Order, sent: Arrays, pictures: Pictures | None
+) -> Callable[[Tensor], Tensor]:
+    """Return what makes the features of the weights that were sent."""
+    parameters, buffers = to_tensors(sent)
+    every = {**base_of(assignment, order), **parameters}
+    infer = Inference(_INFERENCE_BATCH, pictures)
+    return lambda inputs: infer(assignment.network, every, buffers, inputs).features
 
 
 def _with_exemplars(
     assignment: RoundsAssignment,
     data: LocalData,
     memory: Memory,
-    sent: Arrays,
-    pictures: Pictures | None,
+    features: Callable[[Tensor], Tensor],
 ) -> Memory:
     """Return the memory with exemplars of its task; m = |M| over all its classes."""
     classes = {*memory.exemplars, *memory.task}
     per_class = assignment.settings.exemplars // len(classes)
-    infer = Inference(_INFERENCE_BATCH, pictures)
-    parameters, buffers = to_tensors(sent)
     lists = {}
     for name in memory.task:
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
-            inputs = torch.from_numpy(data.inputs[rows])
-            features = infer(assignment.network, parameters, buffers, inputs).features
-            chosen = herd(features.numpy(), per_class)
+            seen = features(torch.from_numpy(data.inputs[rows]))
+            chosen = herd(seen.numpy(), per_class)
             lists[name] = tuple(data.digests[rows[index]] for index in chosen)
     return memory.with_exemplars(lists, per_class)
 

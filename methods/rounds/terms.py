@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, FedMax, Proximal
 from learning.networks.head import ROWS
 from learning.networks.plan import is_buffer
@@ -67,27 +67,32 @@ def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:
 
 
 def frozen_parts(
-    assignment: RoundsAssignment, order: Order, memory: Memory, received: Mapping[str, Tensor]
+    assignment: RoundsAssignment,
+    order: Order,
+    memory: Memory,
+    received: Mapping[str, Tensor],
+    base: Mapping[str, Tensor],
 ) -> dict[str, Any]:
-    """Return what the terms look at, by name."""
+    """Return what the terms look at, by name; `base` are the tensors that nobody trains."""
     settings, names = assignment.settings, order.round.class_names
-    frozen: dict[str, Any] = {}
+    frozen: dict[str, Any] = {FIXED: base} if base else {}
     if settings.scope == "task":
         frozen[TASK] = _mask(names, set(order.stage_class_names))
     if settings.proximal:
         frozen[RECEIVED] = dict(received)
     if settings.server_distillation:
         arrays, _ = decode_weights(order.weights, assignment.network)
-        frozen[SERVER] = _model(arrays)
+        frozen[SERVER] = _model(arrays, base)
     if OLD_MODEL in order.extras and settings.needs_old_model:
         arrays, old_names = decode_weights(order.extras[OLD_MODEL], assignment.network)
         ordered = _in_order(arrays, old_names, names)
-        frozen[OLD] = _model(ordered)
+        frozen[OLD] = _model(ordered, base)
         if settings.ewc and FISHER in order.extras:
-            frozen[ANCHOR] = frozen[OLD]["parameters"]
+            frozen[ANCHOR] = _model(ordered, {})["parameters"]
             frozen[IMPORTANCE] = _importance(settings.ewc_cap, order, received, names)
     if settings.past_distillation and memory.past is not None:
-        frozen[PAST] = _model(_in_order(memory.past.arrays, memory.past.class_names, names))
+        past = _in_order(memory.past.arrays, memory.past.class_names, names)
+        frozen[PAST] = _model(past, base)
     return frozen
 
 
@@ -118,8 +123,9 @@ def _mask(names: Sequence[ClassName], chosen: set[ClassName]) -> Tensor:
     return torch.tensor([name in chosen for name in names])
 
 
-def _model(arrays: Arrays) -> dict[str, dict[str, Tensor]]:
-    tensors = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
+def _model(arrays: Arrays, base: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    own = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
+    tensors = {**base, **own}
     return {
         "parameters": {name: tensor for name, tensor in tensors.items() if not is_buffer(name)},
         "buffers": {name: tensor for name, tensor in tensors.items() if is_buffer(name)},

@@ -105,14 +105,17 @@ class RoundFleet(MemoryFleet):
         device.start()
         self.until(lambda: self.is_there(device.name))
 
-    def begin(self, *classes: str) -> None:
-        """Admit and start everybody, import the network, open a stage."""
+    def begin(self, *classes: str, **files: Path) -> None:
+        """Admit and start everybody, import the network, open a stage.
+
+        `files` are those that `prepare_network` takes beside the preprocessing.
+        """
         for name, device in self.devices.items():
             self.coordinator.command(AdmitDevice(device=DeviceId(name)))
             device.start()
         self.until(lambda: all(self.is_there(name) for name in self.devices))
         home = self.coordinator.home
-        network = prepare_network(home, home / "pixels.json")
+        network = prepare_network(home, home / "pixels.json", **files)
         self.coordinator.command(ImportNetwork(network=network))
         self.coordinator.open(*classes)
 

@@ -1,0 +1,27 @@
+"""The tensors of a network that nobody trains, such as those that adapters change."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from methods.errors import MethodError
+from methods.network_weights import decode_base
+from methods.rounds.assignment import RoundsAssignment
+from methods.training_half import BASE, Order
+
+
+def base_of(assignment: RoundsAssignment, order: Order) -> dict[str, Tensor]:
+    """Return them by name; none where all of the network is trained.
+
+    Raises `MethodError` where the order lacks their file, or it is not this network's.
+    """
+    if not assignment.network.body.base_plan():
+        return {}
+    if BASE not in order.extras:
+        raise MethodError(
+            f"{BASE}: network {assignment.settings.network!r} has tensors that nobody trains, and "
+            "the order names no file with them; import the network again with --weights"
+        )
+    arrays = decode_base(order.extras[BASE], assignment.network)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
