@@ -32,6 +32,7 @@ from methods.fedhaf.exemplars import Samples, remembered, samples_of
 from methods.fedhaf.memory import Memory, read_memory
 from methods.fedhaf.messages import frame_of
 from methods.fedhaf.models import old_model, sent_model
+from methods.fedhaf.settings import FedHafSettings
 from methods.fedhaf.terms import KNOWN, NEW, OLD, TASK, TEACHER, Part, loss_of, parts_of, task_mask
 from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.values import ClassName
@@ -149,7 +150,7 @@ def _work(local: _Local, part: Part, state: _State) -> Work:
         data=local.data,
         loss=loss_of(local.assignment, order, part),
         optimiser=Sgd(_rates(local, part), settings.momentum, settings.weight_decay),
-        batching=Batching(settings.batch),
+        batching=_batching(settings, len(local.data)),
         chance=Chance(asked.seed, order.device, order.stage, asked.number, f"{asked.phase}-{part}"),
         frozen={FIXED: others, **_frozen(local)},
     )
@@ -163,6 +164,12 @@ def _frozen(local: _Local) -> dict[str, Any]:
         frozen[TEACHER] = {"parameters": old.parameters, "buffers": old.buffers}
         frozen[KNOWN] = old.known
     return frozen
+
+
+def _batching(settings: FedHafSettings, samples: int) -> Batching:
+    """Return how samples become batches; a device with few has one small batch."""
+    smallest = min(settings.smallest_batch, settings.batch)
+    return Batching(settings.batch, smallest if samples >= smallest else 2)
 
 
 def _is_of(part: Part, name: str) -> bool:

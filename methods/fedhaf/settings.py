@@ -99,6 +99,8 @@ class FedHafSettings(LossSettings):
     adapter_epochs: int = Field(default=2, ge=1, le=10_000)
     """E_2: local epochs of the module."""
     batch: int = Field(default=64, ge=2, le=65_536)
+    smallest_batch: int = Field(default=8, ge=2, le=65_536)
+    """A last batch of fewer samples is left out of an epoch, unless it is the only one."""
     head_rate: float = Field(default=0.02, gt=0)
     adapter_rate: float = Field(default=1e-3, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"

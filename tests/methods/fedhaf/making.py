@@ -24,8 +24,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def assignment(**settings: Any) -> FedHafAssignment:
-    small = {"hidden": 10, "width": 5, "batch": 8, "head_epochs": 3, "head_rate": 0.05}
-    return coordinator.assign(small | settings, (WIDTH,))
+    small = {"hidden": 10, "width": 5, "batch": 8, "smallest_batch": 2}
+    brief = {"head_epochs": 3, "head_rate": 0.05}
+    return coordinator.assign(small | brief | settings, (WIDTH,))
 
 
 def samples(count: int, *names: ClassName, seed: int = 0, **changes: Any) -> LocalData:

@@ -16,7 +16,7 @@ from learning.training.loop import train_alone
 from learning.training.settings import EngineSettings
 from learning.training.work import Work
 from methods.fedhaf.terms import KNOWN, NEW, OLD, TASK, TEACHER
-from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
+from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment, only
 from tests.methods.fedhaf.training import Taught
 
 CE = Weighted(1.0, CrossEntropy(TASK, NEW))
@@ -129,6 +129,17 @@ def test_each_stage_has_rate_and_epochs_of_its_own(settings, rates):
     made = works(**settings)
     assert tuple(work.optimiser.rates for work in made) == rates
     assert losses(made) == STAGES
+
+
+def test_a_small_last_batch_is_left_out_unless_it_is_the_only_one():
+    head, body = works(smallest_batch=5)  # 18 samples: 8, 8 and 2
+    assert head.batching == body.batching
+    assert head.batching.count(18) == 2
+    assert works()[0].batching.count(18) == 3
+    fleet = Taught(assignment(smallest_batch=5))
+    few = fleet.begun(only(fleet.new, range(3))).work
+    assert few.batching.count(len(few.data)) == 1
+    assert works(smallest_batch=50)[0].batching.count(18) == 2
 
 
 def test_no_work_is_left_where_no_loss_has_anything_to_say():
