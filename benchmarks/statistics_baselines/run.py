@@ -1,4 +1,4 @@
-"""FedNCM, FedCOF and Fed3R beside STSA: the same scenarios, seeds and frozen networks.
+"""Baselines beside STSA, pooled heads among them: the same scenarios, seeds and frozen networks.
 
     python -m benchmarks.statistics_baselines.run                     # digits: some minutes
     python -m benchmarks.statistics_baselines.run --set cifar100 --core CORE.npz --backbone NET.onnx
@@ -39,11 +39,14 @@ class Case:
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     devices: int = 5
+    publishes: bool = False
+    """Whether owners must allow it, because features of images leave the devices."""
 
     def changes(self) -> list[str]:
         """Return what the case sets in its scenario."""
         told = {f"method.settings.{name}": value for name, value in self.settings.items()}
-        fields = {"method.name": self.method, "devices.count": self.devices, **told}
+        allowed = {"devices.policy.publish_features": "true"} if self.publishes else {}
+        fields = {"method.name": self.method, "devices.count": self.devices, **allowed, **told}
         return [f"{name}={value}" for name, value in fields.items()]
 
 
@@ -59,6 +62,12 @@ CASES = {
     "stsa, no map, cosine": Case("stsa", {**NO_MAP, "head": "cosine"}),
     "stsa-e, 10 groups": Case("stsa", ESTIMATED),
     "stsa": Case("stsa"),
+    "pooled": Case("pooled", publishes=True),
+    "pooled, moments": Case("pooled", {"publish": "moments"}, publishes=True),
+    "pooled, 50 devices": Case("pooled", devices=50, publishes=True),
+    "pooled, moments, 50 devices": Case(
+        "pooled", {"publish": "moments"}, devices=50, publishes=True
+    ),
     "fedncm, 50 devices": Case("fedncm", devices=50),
     "fedcof, 50 devices": Case("fedcof", devices=50),
     "fed3r, 50 devices": Case("fed3r", devices=50),
