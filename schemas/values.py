@@ -58,11 +58,16 @@ class ValidatedText(str):
         return cls.pattern.fullmatch(text) is not None
 
     @classmethod
+    def _read(cls, value: object, read_text: ValidatorFunctionWrapHandler) -> Self:
+        """Take a value that is known to be good as it is."""
+        return value if type(value) is cls else cls(read_text(value))
+
+    @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(
-            cls,
+        return core_schema.no_info_wrap_validator_function(
+            cls._read,
             core_schema.str_schema(strict=True),
             serialization=core_schema.to_string_ser_schema(),
         )

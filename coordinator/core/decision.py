@@ -39,7 +39,9 @@ def ask(*requests: Request) -> Decision:
 
 def together(decisions: Iterable[Decision]) -> Decision:
     """Join decisions in their order."""
-    joined = Decision()
+    entries: list[NewEntry] = []
+    requests: list[Request] = []
     for decision in decisions:
-        joined += decision
-    return joined
+        entries.extend(decision.entries)
+        requests.extend(decision.requests)
+    return Decision(tuple(entries), tuple(requests))

@@ -7,7 +7,7 @@ protocol is answered with a `Problem` that names field and value, so the owner c
 from __future__ import annotations
 
 from coordinator.core import entries
-from coordinator.core.assigning import assignment_for
+from coordinator.core.assigning import assignment_for, round_assignment
 from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
@@ -15,6 +15,7 @@ from coordinator.core.models import Models
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
+from schemas.assignments import Assignment
 from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
@@ -123,7 +124,9 @@ class Devices:
         ):
             return together(self._assignment(device) for device in self._state.devices)
         if isinstance(body, entries.RoundOpened):
-            return together(self._assignment(device) for device in body.cohort)
+            # The same for everybody who was asked just now.
+            message = round_assignment(self._state, body)
+            return ask(*(_told(device, message) for device in body.cohort))
         if isinstance(body, entries.RoundClosed):
             return together(self._assignment(device) for device in body.missing)
         if isinstance(body, entries.ModelDesired):
@@ -225,7 +228,7 @@ class Devices:
         body = assignment_for(self._state, device)
         if body is None:
             return Decision()
-        return ask(SendToDevice(device, "assignment", body, retain=True))
+        return ask(_told(device, body))
 
     def _model_status(self, device: DeviceId, status: ModelStatus) -> Decision:
         if status.state not in ("active", "failed", "rolled_back"):
@@ -251,6 +254,10 @@ class Devices:
             losses=evaluation.losses,
         )
         return record_for(device, body)
+
+
+def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:
+    return SendToDevice(device, "assignment", assignment, retain=True)
 
 
 def _older(known: int | None, current: int) -> bool:

@@ -66,9 +66,14 @@ class Grid(ABC):
     def check_steps(self, name: str, steps: npt.NDArray[Any]) -> None:
         """Raise `RangeError` where flat `steps` of a tensor stand for a variance below zero."""
 
+    @cached_property
+    def variances(self) -> dict[str, slice]:
+        """Where the variances lie in a flat array."""
+        return {name: place for name, place in self.places.items() if is_variance(name)}
+
     def check_flat(self, values: npt.NDArray[Any]) -> None:
         """Raise `RangeError` for a variance below zero in a flat array."""
-        for name, place in self.places.items():
+        for name, place in self.variances.items():
             self.check_steps(name, values[place])
 
     def check(self, integers: Weights) -> None:

@@ -12,17 +12,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
 
 from coordinator.core import entries
 from coordinator.core.entries import EntryBody, read_entry
 from coordinator.ledger.reader import LedgerReader
 from schemas.message import Strict
-from schemas.rounds import TRAIN, RoundAnswer
+from schemas.rounds import TRAIN
 from simulator.records import RoundRecord
 from simulator.run.durable import append_line, whole_lines
 
 Measure = Callable[[entries.NetworkImported, entries.WeightsAveraged], float]
 """Gives the accuracy of a network with a round's weights."""
+
+_OF_ROUNDS = frozenset(
+    body.kind
+    for body in (
+        entries.NetworkImported,
+        entries.RoundOpened,
+        entries.RoundClosed,
+        entries.RoundFailed,
+        entries.WeightsAveraged,
+    )
+)
 
 
 class KeptRound(Strict):
@@ -39,8 +53,8 @@ class _Open:
 
     opened: entries.RoundOpened
     began: float
-    answers: dict[int, RoundAnswer | None] = field(default_factory=dict)
-    """By index in the ledger."""
+    answers: dict[int, tuple[float | None, int]] = field(default_factory=dict)
+    """Loss and samples by index in the ledger."""
 
 
 class RoundLog:
@@ -63,9 +77,13 @@ class RoundLog:
         """Take in the new entries; return whether a round has ended now."""
         ended = False
         start, self._at = self._at, self._ledger.size
-        for entry in self._ledger.entries(start, self._at):
-            over = self._take(entry.index, read_entry(entry.kind, entry.body), measure)
-            ended |= over and entry.index >= self._former
+        # Unchecked: this process has just committed them, or checked them when it began.
+        for index, _, kind, _, _, body, *_ in self._ledger.rows(start, self._at):
+            if kind == entries.ContributionAccepted.kind:
+                self._note(index, from_json(body))
+            elif kind in _OF_ROUNDS:
+                over = self._take(read_entry(kind, from_json(body)), measure)
+                ended |= over and index >= self._former
         return ended
 
     def records(self, stages: tuple[int, ...]) -> tuple[RoundRecord, ...]:
@@ -73,14 +91,18 @@ class RoundLog:
         kept = [self._kept[number] for number in sorted(self._kept)]
         return tuple(item.record for item in kept if item.stage in stages)
 
-    def _take(self, index: int, body: EntryBody, measure: Measure) -> bool:
+    def _note(self, index: int, body: dict[str, Any]) -> None:
+        """Take in an answer: its loss and its samples."""
+        answer = body.get("answer")
+        if answer is not None and body["round"] in self._open:
+            self._open[body["round"]].answers[index] = (answer["loss"], answer["samples"])
+
+    def _take(self, body: EntryBody, measure: Measure) -> bool:
         match body:
             case entries.NetworkImported():
                 self._network = body
             case entries.RoundOpened():
                 self._open[body.number] = _Open(body, time.perf_counter())
-            case entries.ContributionAccepted() if body.round in self._open:
-                self._open[body.round].answers[index] = body.answer
             case entries.RoundClosed() if not body.counted:
                 return self._end(self._open.pop(body.number))
             case entries.RoundFailed():
@@ -127,7 +149,7 @@ class RoundLog:
 def _loss(ended: _Open, averaged: entries.WeightsAveraged) -> float | None:
     """Return the mean loss of the answers that count, weighted by samples."""
     answers = [ended.answers[index] for index in averaged.inputs if index in ended.answers]
-    told = [(item.loss, item.samples) for item in answers if item and item.loss is not None]
+    told = [(loss, samples) for loss, samples in answers if loss is not None]
     samples = sum(number for _, number in told)
     return sum(loss * number for loss, number in told) / samples if samples else None
 
