@@ -23,10 +23,11 @@ def file_backbone(path: Path, size: int | None) -> Backbone:
             "example of `fleetledger model export-backbone` (docs/models.md)"
         ) from error
     preprocessing = load_preprocessing(_beside(path))
-    if size is not None and preprocessing.size != (size, size):
+    takes = "texts" if preprocessing.mode == "text" else f"pictures of {preprocessing.size}"
+    if size is not None and takes != f"pictures of {(size, size)}":
         raise BackboneError(
-            f"backbone.size: {size}, but {path.name} takes pictures of {preprocessing.size}; leave "
-            "size out, or make the file again for that size"
+            f"backbone.size: {size}, but {path.name} takes {takes}; leave size out, or make the "
+            "file again for that size"
         )
     return Backbone(path.stem, data, preprocessing)
 

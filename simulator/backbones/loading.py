@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simulator.backbones.backbone import Backbone
+from simulator.backbones.characters import character_encoder
 from simulator.backbones.from_file import file_backbone
 from simulator.backbones.from_torchvision import torchvision_backbone
 from simulator.backbones.pixels import pixels_backbone
@@ -15,7 +16,9 @@ __all__ = ["Backbone", "load_backbone"]
 
 
 def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
-    """Return the network that `settings` name; `pixels` is made to fit the pictures of `split`.
+    """Return the network that `settings` name.
+
+    `pixels` is made to fit the pictures of `split`, `characters` learns from its public text.
 
     Raises `BackboneError`, or an `ExportError` where a file or network does not do, naming the
     setting and the way out.
@@ -26,6 +29,8 @@ def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
         case "file":
             assert settings.file is not None
             return file_backbone(Path(settings.file).expanduser(), settings.size)
+        case "characters":
+            return character_encoder(settings.characters, split)
         case "torchvision":
             assert settings.name is not None
             return torchvision_backbone(settings.name, settings.weights, settings.size)

@@ -16,7 +16,7 @@ def pixels_backbone(split: Split, size: int | None) -> Backbone:
     """Return the backbone for pictures as they are, or stretched to `size` by `size` pixels.
 
     Grey pictures stay grey. Raises `BackboneError` where pictures differ in size and `size` is
-    None.
+    None, and for texts.
     """
     looks = _looks(split.train) | _looks(split.test)
     sizes = {(height, width) for _, height, width in looks}
@@ -41,5 +41,13 @@ def pixels_backbone(split: Split, size: int | None) -> Backbone:
 def _looks(samples: Samples) -> set[tuple[str, int, int]]:
     """Return mode, height and width of some pictures from all over the set."""
     step = max(1, len(samples) // _LOOKED_AT)
-    pictures = (samples.picture(index) for index in range(0, len(samples), step))
-    return {(picture.mode, picture.height, picture.width) for picture in pictures}
+    looks = set()
+    for index in range(0, len(samples), step):
+        picture = samples.picture(index)
+        if isinstance(picture, bytes):
+            raise BackboneError(
+                "backbone.network: 'pixels', but the samples are texts; give 'characters', or "
+                "'file' with an encoder of token ids (docs/text.md)"
+            )
+        looks.add((picture.mode, picture.height, picture.width))
+    return looks

@@ -80,7 +80,9 @@ class Material:
     def _picture(self, index: int) -> bytes:
         if index not in self._pictures:
             file = io.BytesIO()
-            self.split.train.picture(index).save(file, "PNG")
+            picture = self.split.train.picture(index)
+            assert not isinstance(picture, bytes), "chaos is tried on pictures"
+            picture.save(file, "PNG")
             self._pictures[index] = file.getvalue()
         return self._pictures[index]
 

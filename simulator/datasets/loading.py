@@ -1,10 +1,11 @@
-"""From the `[data]` of a scenario to pictures: one line for each data set."""
+"""From the `[data]` of a scenario to samples: one line for each data set."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from simulator.datasets.digits import split_digits
+from simulator.datasets.grammar import speak
 from simulator.datasets.image_folder import load_image_folder
 from simulator.datasets.imagenet import load_imagenet
 from simulator.datasets.images import Split
@@ -12,6 +13,8 @@ from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.npz import load_npz
 from simulator.datasets.omniglot import load_omniglot
 from simulator.datasets.samples import Samples, first_of_every_class
+from simulator.datasets.speeches import read_speeches
+from simulator.datasets.texts import split_texts
 from simulator.datasets.tiny_imagenet import load_tiny_imagenet
 from simulator.datasets.torchvision_sets import (
     CIFAR10,
@@ -63,6 +66,11 @@ def _whole(data: DataSettings, seed: int) -> Split:
             return load_mini_imagenet(_root(data), data.test_share, seed)
         case "imagenet":
             return load_imagenet(_root(data))
+        case "shakespeare":
+            said = read_speeches(_root(data, "the text file"))
+            return split_texts(said, data.text, data.test_share)
+        case "grammar":
+            return split_texts(speak(), data.text, data.test_share)
 
 
 def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:

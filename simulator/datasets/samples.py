@@ -1,4 +1,4 @@
-"""What every part of a data set offers, whether its pictures lie in memory or in files."""
+"""What every part of a data set offers, whether its samples lie in memory or in files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing_extensions import Self
 from schemas.values import ClassName, Digest
 from simulator.errors import DatasetError
 
+Content = Image.Image | bytes
+"""What preprocessing takes: a picture that is open, or the content of a text file."""
+
 
 class Samples(Protocol):
-    """Labelled pictures in a fixed order; `labels` index `class_names`.
+    """Labelled pictures or texts in a fixed order; `labels` index `class_names`.
 
     Pictures are opened when they are asked for, so a part may be larger than the memory.
     """
@@ -36,15 +39,15 @@ class Samples(Protocol):
     def __len__(self) -> int:
         """Return the number of samples."""
 
-    def picture(self, index: int) -> Image.Image:
-        """Return one picture, of mode L or RGB."""
+    def picture(self, index: int) -> Content:
+        """Return one picture, of mode L or RGB, or one text."""
 
     def digest(self, index: int) -> Digest:
-        """Return `picture_digest` of one picture: equal exactly where pictures are equal."""
+        """Return `picture_digest` of one picture, or the digest of one text's bytes."""
 
     @property
     def fingerprint(self) -> Digest:
-        """Digest of pictures (of files: names and sizes), labels, owners and class names."""
+        """Digest of samples (of files: names and sizes), labels, owners and class names."""
 
     def take(self, indices: NDArray[np.int64]) -> Self:
         """Return the samples at `indices`, in that order."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from simulator.datasets.images import Split
 from simulator.features.interface import FeatureBank
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
@@ -24,7 +24,7 @@ class Prepared:
     backbone_name: str
     backbone: bytes
     """ONNX: preprocessed images in, features out; empty where the fleet trains its network."""
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     features: FeatureBank
 
 

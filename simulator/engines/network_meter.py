@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from methods.registry import load_training_coordinator
 from simulator.engines.interface import Prepared
-from simulator.engines.sight import sight_of
+from simulator.engines.sight import Sight, sight_of
 from simulator.virtual.training import torch_device
 
 _BATCH = 512
@@ -20,7 +21,11 @@ class NetworkMeter:
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
-        self._sight = sight_of(prepared)
+
+    @cached_property
+    def _sight(self) -> Sight:
+        """What the network sees; only runs that train one ask for it."""
+        return sight_of(self._prepared)
 
     def accuracy(
         self, method: str, settings: Mapping[str, Any], weights: bytes, seen: tuple[int, ...]

@@ -10,7 +10,7 @@ from coordinator.core.entries import NetworkImported
 from coordinator.core.rules import RoundRules
 from coordinator.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
@@ -66,7 +66,7 @@ def backbone_of(prepared: Prepared) -> Backbone | None:
 
 
 def network_of(
-    home: Path, preprocessing: Preprocessing, backbone: Backbone | None = None
+    home: Path, preprocessing: AnyPreprocessing, backbone: Backbone | None = None
 ) -> NetworkImported:
     """Make the first weights and store them; the command that imports them is still to be given.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import plain_frozen
-from schemas.models import Preprocessing
+from schemas.models import Preprocessing, of_pictures
 from simulator.engines.interface import Prepared
 from simulator.features.interface import Indices, own_features
 from simulator.scenario.trainer import trains_on_features
@@ -48,11 +48,9 @@ def sight_of(prepared: Prepared) -> Sight:
         backbone = import_backbone(prepared.backbone, preprocessing)
         features = prepared.features.frozen(own_features(frozen_backbone(backbone)))
         return Sight((backbone.feature_width,), features.train, features.test, None)
+    spec = of_pictures(preprocessing)
     return Sight(
-        preprocessing.shape,
-        SizedPictures(split.train, preprocessing),
-        SizedPictures(split.test, preprocessing),
-        preprocessing,
+        spec.shape, SizedPictures(split.train, spec), SizedPictures(split.test, spec), spec
     )
 
 

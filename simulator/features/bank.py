@@ -14,7 +14,7 @@ import numpy as np
 
 from export.backbone import import_backbone
 from export.rules import STANDARD_DOMAINS, read_model
-from schemas.models import FEATURES, Preprocessing
+from schemas.models import FEATURES, AnyPreprocessing
 from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
 from simulator.datasets.images import Split
@@ -60,7 +60,7 @@ class _Opened:
 
     split: Split
     classes: Classes
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     provider: str
     cache_folder: Path
     watch: Watch

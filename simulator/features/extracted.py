@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from device_agent.inference import describe_runtime
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from schemas.values import Digest
 from simulator.datasets.images import Split
 from simulator.datasets.samples import Samples
@@ -35,7 +35,7 @@ class Source:
     """Of the file that the model comes from."""
     make: Callable[[], tuple[bytes, str]]
     """Returns the ONNX model and the name of its output; called only when rows are missing."""
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     provider: str
 
     @property

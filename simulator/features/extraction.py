@@ -1,6 +1,6 @@
-"""Runs a model over pictures as an agent does, on all cores at once.
+"""Runs a model over samples as an agent does, on all cores at once.
 
-Every core takes a few pictures at a time, preprocesses them and runs them, in one session that
+Every core takes a few samples at a time, preprocesses them and runs them, in one session that
 computes a run on one thread: the batch, the threads and the order of every sum are those of an
 agent, so its numbers are an agent's too, and no core waits for another.
 """
@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
 
 from device_agent.inference import Session, SessionSettings
-from learning.errors import ImageError
+from learning.errors import SampleError
 from learning.numerics.preprocessing import preprocess
-from schemas.models import Preprocessing
-from simulator.datasets.samples import Samples
+from schemas.models import AnyPreprocessing
+from simulator.datasets.samples import Content, Samples
 from simulator.errors import DatasetError
 from simulator.features.interface import Floats
 from simulator.features.providers import CPU
@@ -49,7 +49,7 @@ class Extractor:
     """One model on one provider."""
 
     def __init__(
-        self, model: bytes, output: str, preprocessing: Preprocessing, provider: str
+        self, model: bytes, output: str, preprocessing: AnyPreprocessing, provider: str
     ) -> None:
         """Load `model`, whose tensor `output` is wanted; raise `LoadError` if it does not load."""
         self._output = output
@@ -66,7 +66,7 @@ class Extractor:
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Floats, float]]:
         """Yield the output for a few samples after the other, in order, and the seconds they took.
 
-        Raises `DatasetError` for a picture that cannot be read, `LoadError` where a run fails.
+        Raises `DatasetError` for a sample that cannot be read, `LoadError` where a run fails.
         """
         starts = range(0, len(samples), self._batch)
         batches = (samples[start : start + self._batch] for start in starts)
@@ -75,15 +75,15 @@ class Extractor:
 
     def _run(self, samples: Sequence[Sample]) -> tuple[Floats, float]:
         started = self._clock()
-        pixels = np.stack([self._pixels(part.picture(index)) for part, index in samples])
-        rows = self._session.run(self._output, pixels)
+        inputs = np.stack([self._input(part.picture(index)) for part, index in samples])
+        rows = self._session.run(self._output, inputs)
         return rows, self._clock() - started
 
-    def _pixels(self, picture: Image.Image) -> Floats:
+    def _input(self, sample: Content) -> NDArray[Any]:
         try:
-            return preprocess(picture, self._preprocessing)
-        except ImageError as error:
-            raise DatasetError(f"data: a picture cannot be used: {error}") from error
+            return preprocess(sample, self._preprocessing)
+        except SampleError as error:
+            raise DatasetError(f"data: a sample cannot be used: {error}") from error
 
 
 def _in_order(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.models import FEATURES, Preprocessing
+from schemas.models import FEATURES, AnyPreprocessing
 from schemas.values import Digest
 from simulator.datasets.images import Split
 from simulator.engines.interface import Watch
@@ -19,7 +19,7 @@ from simulator.features.providers import choose_provider
 class Looks:
     """How pictures are seen, where models run, and where what they give is kept."""
 
-    preprocessing: Preprocessing
+    preprocessing: AnyPreprocessing
     device: str
     cache_folder: Path
     watch: Watch

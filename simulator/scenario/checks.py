@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first")
 """Fields of `[stages]` that say what `lists` says too."""
-WITH_OWNERS = ("omniglot", "npz")
-"""Data sets that know who made an image."""
+WITH_OWNERS = ("omniglot", "npz", "shakespeare", "grammar")
+"""Data sets that know who made an image or said a text."""
 OF_CIFAR_100 = ("cifar100", "npz")
 """Data sets that can hold the classes of CIFAR-100."""
 

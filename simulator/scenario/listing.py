@@ -12,6 +12,8 @@ from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import shipped_names
 from simulator.scenario.trainer import trainer_of
 
+WITHOUT_FILES = ("digits", "grammar")
+EXPORTED_BY_TORCH = ("torchvision", "characters")
 READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 
 
@@ -64,10 +66,11 @@ def shipped_table() -> Table:
 def needs(scenario: Scenario) -> str:
     """Return what a person must bring to run it: files, and extras that are large."""
     wanted = []
-    if scenario.data.root is None and scenario.data.set != "digits":
+    if scenario.data.root is None and scenario.data.set not in WITHOUT_FILES:
         wanted.append("data.root")
     reads = scenario.data.set in READ_BY_TORCHVISION
-    if reads or scenario.backbone.network == "torchvision" or trainer_of(scenario) is not None:
+    exported = scenario.backbone.network in EXPORTED_BY_TORCH
+    if reads or exported or trainer_of(scenario) is not None:
         wanted.append("torch")
     if scenario.engine.kind == "mqtt":
         wanted.append("a broker")

@@ -34,8 +34,28 @@ DataSet = Literal[
     "tiny-imagenet",
     "mini-imagenet",
     "imagenet",
+    "shakespeare",
+    "grammar",
 ]
+TEXTS = ("shakespeare", "grammar")
+"""Data sets of texts."""
 Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class TextSettings(Strict):
+    """`[data.text]`: how a text by several speakers becomes samples (docs/text.md)."""
+
+    length: int = Field(default=64, ge=1, le=1024)
+    """Characters of a sample; its class is the character that follows."""
+    classes: int | None = Field(default=None, ge=2)
+    """So many of the most frequent characters are classes; left out, all."""
+    speakers: int = Field(default=100, ge=1)
+    """Those who speak most are natural owners; what all others say is public text, from which an
+    encoder may learn."""
+    windows: int = Field(default=1000, ge=1)
+    """Most training samples of a speaker, evenly spaced over what is to be learned from."""
+    test_windows: int = Field(default=200, ge=1)
+    """Most test samples of a speaker, evenly spaced over the rest."""
 
 
 class DataSettings(Strict):
@@ -44,14 +64,18 @@ class DataSettings(Strict):
     set: DataSet = "digits"
     """Name of the data set; docs/datasets.md describes them."""
     root: str | None = None
-    """Folder of the data set, or the file for `npz`. `digits` needs none."""
+    """Folder of the data set, or the file for `npz` and `shakespeare`. `digits` and `grammar` need
+    none."""
     per_class: int | None = Field(default=None, ge=1)
     """At most so many training images of every class; left out, all."""
     test_per_class: int | None = Field(default=None, ge=1)
     """At most so many test images of every class; left out, all."""
     test_share: Share = 0.25
     """Share of every class that becomes test data, where a data set has no test part of its own
-    (digits, omniglot, an image-folder without `test` or `val`)."""
+    (digits, omniglot, an image-folder without `test` or `val`); of texts the last share of what
+    every speaker says."""
+    text: TextSettings = TextSettings()
+    """How texts become samples."""
 
 
 class StageSettings(Strict):
@@ -216,6 +240,17 @@ class MethodSettings(Strict):
     """For a method of statistics whose frozen network the fleet trains itself."""
 
 
+class CharacterSettings(Strict):
+    """`[backbone.characters]`: a small recurrent network that learns to foretell characters."""
+
+    width: int = Field(default=256, ge=1, le=4096)
+    """Features of a text."""
+    epochs: int = Field(default=30, ge=1)
+    """Most passes over the public text; the weights that foretell its held-out tenth best stay."""
+    seed: int = Field(default=1, ge=0)
+    """Of first weights and order. All seeds of a scenario share the encoder, as they do a file."""
+
+
 class BackboneSettings(Strict):
     """`[backbone]`: the frozen network that every device sees its images with.
 
@@ -223,9 +258,10 @@ class BackboneSettings(Strict):
     that trains a network on features sees its images with this one.
     """
 
-    network: Literal["pixels", "file", "torchvision"] = "pixels"
+    network: Literal["pixels", "file", "torchvision", "characters"] = "pixels"
     """`pixels`: the pixels themselves. `file`: an ONNX file of yours. `torchvision`: a network of
-    torchvision, exported here (needs torch)."""
+    torchvision, exported here (needs torch). `characters`: for texts, an encoder that learns here
+    from the public part of the text (needs torch)."""
     file: str | None = None
     """ONNX file, with its preprocessing in a JSON file of the same name."""
     name: str | None = None
@@ -234,6 +270,8 @@ class BackboneSettings(Strict):
     """File with its weights, or torchvision's name for them; left out, random weights."""
     size: int | None = Field(default=None, ge=8, le=1024)
     """Side of the input in pixels; left out, what the images (`pixels`) or the network have."""
+    characters: CharacterSettings = CharacterSettings()
+    """How the encoder of `characters` learns."""
 
     @model_validator(mode="after")
     def _names_what_it_needs(self) -> Self:

@@ -43,7 +43,7 @@ from methods.training_half import LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.datasets.samples import Samples
-from simulator.engines.paths import image_path, index_of
+from simulator.engines.paths import image_path, index_of, suffix_of
 from simulator.errors import EngineError
 from simulator.features.interface import Floats, FrozenFeatures
 from simulator.virtual.models import SharedModels, SharingInstaller
@@ -66,8 +66,8 @@ class Laboratory:
     """Gives the features of a frozen model."""
     models: SharedModels
     stopwatch: Stopwatch
-    pictures: SizedPictures
-    """Of `train`, at the size of the network."""
+    pictures: SizedPictures | None
+    """Of `train`, at the size of the network; None of texts, on which no network is trained."""
     hall: TrainingHall
 
 
@@ -135,8 +135,9 @@ class DeviceBench:
 
     def _scan(self) -> inputs.Scanned:
         train, names = self.laboratory.train, self.laboratory.train.class_names
+        path = partial(image_path, suffix=suffix_of(train))
         images = [
-            inputs.Image(image_path(names[label], stage, index), train.digest(index), names[label])
+            inputs.Image(path(names[label], stage, index), train.digest(index), names[label])
             for stage, indices in self.delivered
             for index, label in zip(indices.tolist(), train.labels[indices].tolist(), strict=True)
         ]
@@ -192,13 +193,18 @@ class DeviceBench:
     def _data(self, request: Train) -> LocalData:
         images, backbone = request.images, request.assignment.backbone
         return LocalData(
-            self.laboratory.pictures([index_of(image.path) for image in images])
+            self._pictures(images)
             if backbone is None
             else self._cached_features(backbone.digest, images),
             tuple(image.class_name for image in images),
             tuple(image.digest for image in images),
             self._at_hand.home.settings.training.exemplars,
         )
+
+    def _pictures(self, images: Sequence[ImageToCount]) -> NDArray[np.uint8]:
+        pictures = self.laboratory.pictures
+        assert pictures is not None, "a run on texts begins with a frozen encoder"
+        return pictures([index_of(image.path) for image in images])
 
     def _cached_features(self, backbone: Digest, images: Sequence[ImageToCount]) -> Floats:
         """Return features to train on; a device computes those of an image once."""

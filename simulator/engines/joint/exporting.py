@@ -15,7 +15,7 @@ from export.network import export_network
 from export.network_head import NETWORK_RULES, NetworkHead
 from export.package import ExportedModel, Lineage, ModelFacts, pack_model
 from learning.networks.network import Network
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from schemas.values import Digest
 from simulator.engines.interface import Prepared
 from simulator.engines.sight import frozen_backbone
@@ -47,5 +47,5 @@ def write_model(folder: Path, model: ExportedModel) -> Digest:
     return model.manifest.digest
 
 
-def _lineage(frozen: bytes, preprocessing: Preprocessing) -> Lineage:
+def _lineage(frozen: bytes, preprocessing: AnyPreprocessing) -> Lineage:
     return Lineage(frozen, build_golden(frozen, preprocessing), preprocessing)

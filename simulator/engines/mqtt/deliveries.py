@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from schemas.values import DeviceId
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
-from simulator.engines.mqtt.delivery import hand_over, image_path, prepare
+from simulator.engines.mqtt.delivery import hand_over, prepare
 from simulator.engines.mqtt.folder import FleetFolder
+from simulator.engines.paths import image_path, suffix_of
 from simulator.features.interface import Indices
 from simulator.plan.fleet_plan import StagePlan
 
@@ -40,5 +42,9 @@ class Deliveries:
 
     def _prepare(self, device: DeviceId, stage: int, indices: Indices) -> None:
         labels, names = self._train.labels, self._plan.class_names
-        paths = {int(i): image_path(names[labels[i]], stage, int(i)) for i in indices}
+        suffix = suffix_of(self._train)
+        paths = {
+            int(i): PurePosixPath(image_path(names[labels[i]], stage, int(i), suffix))
+            for i in indices
+        }
         prepare(self._folder.private_images(device), self._train, paths)

@@ -20,20 +20,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from schemas.values import ClassName
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import Content, Samples
 
 _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""
 
 
-def image_path(class_name: ClassName, stage: int, index: int) -> PurePosixPath:
-    """Return where an image lies in a device's data folder; the same in every engine."""
-    return PurePosixPath(class_name, f"stage-{stage:02}-{index:06}.png")
-
-
 def deliver(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) -> None:
-    """Write the pictures of `samples` into `folder` as PNG files, each under its index's path.
+    """Write `samples` into `folder`, pictures as PNG files, each under its index's path.
 
     A path is `<class name>/<file name>`. Files that are there already stay, so that a delivery
     that was broken off is finished by delivering again.
@@ -50,7 +44,7 @@ def prepare(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) 
     for name in {path.parent for path in missing.values()}:
         (beside / name).mkdir(parents=True)
     for index, path in missing.items():
-        samples.picture(index).save(beside / path, compress_level=_FAST)
+        _write(beside / path, samples.picture(index))
 
 
 def hand_over(folder: Path) -> None:
@@ -71,6 +65,13 @@ def hand_over(folder: Path) -> None:
         for file in files[class_folder]:
             file.rename(target / file.name)
     shutil.rmtree(beside)
+
+
+def _write(path: Path, sample: Content) -> None:
+    if isinstance(sample, bytes):
+        path.write_bytes(sample)
+    else:
+        sample.save(path, compress_level=_FAST)
 
 
 def _beside(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from coordinator.settings import FILE_NAME, BrokerSettings, CoordinatorSettings,
 from device_agent.home import SETTINGS_FILE
 from device_agent.settings import AgentSettings
 from device_agent.settings import BrokerSettings as AgentBrokerSettings
-from schemas.models import Preprocessing
+from schemas.models import AnyPreprocessing
 from schemas.values import DeviceId
 from transport.brokers import Broker
 
@@ -54,7 +54,7 @@ def admit(home: Path, devices: Iterable[DeviceId]) -> None:
         carry_out(home, command)
 
 
-def import_backbone(home: Path, name: str, data: bytes, preprocessing: Preprocessing) -> None:
+def import_backbone(home: Path, name: str, data: bytes, preprocessing: AnyPreprocessing) -> None:
     """Begin the lineage of a backbone, which the ledger then knows under `name`."""
     with tempfile.TemporaryDirectory() as scratch:
         backbone = Path(scratch, f"{name}.onnx")

@@ -10,7 +10,7 @@ from device_agent.settings import AgentSettings, DataSettings, ModelSettings
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from simulator.engines.rounds import method_settings, round_rules, rounds_seconds
-from simulator.scenario.model import Scenario
+from simulator.scenario.model import TEXTS, Scenario
 from transport.brokers import Broker
 
 FLEET = FleetId("simulated")
@@ -54,6 +54,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         data=DataSettings(
             folder=Path("data"),
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
+            samples="text" if scenario.data.set in TEXTS else "pictures",
         ),
         model=ModelSettings(providers=_providers(scenario)),
         detection=scenario.detection,
