@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 from coordinator.errors import BackboneFileError, NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
@@ -13,14 +15,18 @@ from coordinator.paths import blob_folder
 from export.errors import ModelFileError
 from export.golden import read_golden
 from export.runtime import LoadedModel
-from learning.networks.registry import build_network
+from learning.networks.network import Network
+from learning.networks.plan import initial_arrays
+from learning.networks.registry import BODIES, build_network
 from methods.errors import MethodError
-from methods.network_weights import decode_weights
+from methods.network_weights import decode_base, decode_weights
 from schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
 from tests.export.networks import COLOUR, convolution, data, network, value
+from tests.export.test_network import TINY_VIT
 
 FEATURES_OF_PIXELS = 16
+SQUARE = COLOUR.model_copy(update={"size": (16, 16)})
 
 
 def home(folder: Path, method: str = "rounds", **settings: object) -> Path:
@@ -96,6 +102,42 @@ def test_a_first_stage_has_no_place_for_a_backbone(tmp_path: Path) -> None:
 def test_pooling_without_a_backbone_makes_no_sense(tmp_path: Path) -> None:
     with pytest.raises(NetworkSettingsError, match="give --backbone with it"):
         prepare_network(home(tmp_path, network="mlp"), tmp_path / "pixels.json", pool=True)
+
+
+def test_a_network_of_adapters_begins_with_the_file_of_what_nobody_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(BODIES, "tiny", lambda _shape: TINY_VIT)  # type: ignore[arg-type]
+    home(tmp_path, network="tiny")
+    (tmp_path / "colour.json").write_text(SQUARE.model_dump_json(), encoding="utf-8")
+    arrays = initial_arrays(TINY_VIT.base_plan(), 5)
+    head = {"heads.head.weight": np.ones((2, 12), np.float32)}
+    safetensors.numpy.save_file({**arrays, **head}, tmp_path / "base.safetensors")
+    made = prepare_network(
+        tmp_path, tmp_path / "colour.json", weights_file=tmp_path / "base.safetensors"
+    )
+    assert made.base is not None
+    assert made.base.digest in made.blobs
+    kept = decode_base(BlobStore(blob_folder(tmp_path)).get(made.base.digest), Network(TINY_VIT))
+    assert set(kept) == set(arrays), "a classifier in the file has no part in it"
+    assert all((kept[name] == array).all() for name, array in arrays.items())
+
+
+def test_a_network_of_adapters_without_its_file_is_told_the_option(tmp_path: Path) -> None:
+    home(tmp_path, network="vit_b_16")
+    picture = SQUARE.model_copy(update={"size": (32, 32)})
+    (tmp_path / "colour.json").write_text(picture.model_dump_json(), encoding="utf-8")
+    with pytest.raises(NetworkSettingsError, match=r"of 'vit_b_16' a part .* --weights FILE"):
+        prepare_network(tmp_path, tmp_path / "colour.json")
+
+
+def test_a_file_of_weights_has_no_place_where_all_is_trained(tmp_path: Path) -> None:
+    home(tmp_path, network="mlp")
+    with pytest.raises(NetworkSettingsError, match="'mlp' is trained whole"):
+        prepare_network(
+            tmp_path, tmp_path / "pixels.json", weights_file=tmp_path / "base.safetensors"
+        )
 
 
 def test_files_that_are_no_backbone_are_refused_and_leave_nothing(tmp_path: Path) -> None:
