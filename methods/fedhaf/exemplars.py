@@ -136,7 +136,16 @@ class _Choosing:
         if self._data.exemplars_as == "images" or known.features is None:
             rows = [self._row_of[digest] for digest in left.digests]
             return self._taken(rows, known.wanted)
-        return left
+        return self._refreshed(left)
+
+    def _refreshed(self, left: Exemplars) -> Exemplars:
+        """Return a list with the features of now, wherever the image is still there."""
+        rows = [self._row_of.get(digest) for digest in left.digests]
+        features = np.array(left.features)
+        for place, row in enumerate(rows):
+            if row is not None:
+                features[place] = self._data.inputs[row]
+        return Exemplars(left.digests, features, left.wanted)
 
     def _is(self, digest: Digest, name: ClassName, known: Exemplars) -> bool:
         """Whether an exemplar can still be trained on as one of the class."""

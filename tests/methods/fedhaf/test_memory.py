@@ -152,6 +152,17 @@ def test_training_on_features_is_training_on_the_images():
     assert made[0].class_names == made[1].class_names
 
 
+def test_features_of_images_that_are_there_are_those_of_now():
+    """The backbone's runtime may be another, and so their last bits."""
+    old = samples(20, ANT, BEE, exemplars_as="features")
+    memory = after_first(old)
+    data = replace(old, inputs=old.inputs + np.float32(1e-3))
+    in_use, _ = remember(SECOND, data, memory)
+    by_digest = dict(zip(data.digests, data.inputs, strict=True))
+    for item in in_use.classes.values():
+        assert np.array_equal(item.features, [by_digest[digest] for digest in item.digests])
+
+
 def test_going_back_to_images_drops_all_features():
     old = samples(20, ANT, BEE, exemplars_as="features")
     memory = after_first(old)
