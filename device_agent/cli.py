@@ -91,6 +91,29 @@ def status(
 
 
 @app.command()
+def forget(
+    home: Home = HOME,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+) -> None:
+    """Delete exemplars and cached features that training keeps here; the agent must be stopped."""
+    from device_agent.forgetting import training_memory  # noqa: PLC0415 - with what needs it
+    from device_agent.home import AgentHome  # noqa: PLC0415
+
+    with training_memory(AgentHome.open(home)) as memory:
+        lines = memory.describe() if memory is not None else ()
+        if memory is None or not lines:
+            typer.echo("nothing is kept here of what this device has trained on")
+            return
+        for line in lines:
+            typer.echo(f"to delete    {line}")
+        typer.echo("stays        your images, the outbox, the fleet's models")
+        if not yes:
+            typer.confirm("Delete it?", abort=True)
+        memory.delete()
+        typer.echo("deleted")
+
+
+@app.command()
 def doctor(home: Home = HOME) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
     from device_agent.doctor import examine  # noqa: PLC0415 - imports what an agent runs on

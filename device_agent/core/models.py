@@ -16,7 +16,7 @@ from device_agent.core.requests import (
     FetchFile,
     InstallModel,
 )
-from device_agent.core.state import State
+from device_agent.core.state import Records, State
 from device_agent.core.telling import problem, tell
 from schemas.contributions import Contribution
 from schemas.models import DesiredModel, ModelStatus
@@ -45,8 +45,12 @@ def desired(state: State, event: inputs.Desired, _now: float) -> Decision:
 
 def open_action(state: State) -> DesiredModel | None:
     """Return the desired model that was not brought to an end yet."""
-    desired_model = state.records.desired
-    if desired_model is None or desired_model.action == state.records.acted:
+    return _open_action(state.records)
+
+
+def _open_action(records: Records) -> DesiredModel | None:
+    desired_model = records.desired
+    if desired_model is None or desired_model.action == records.acted:
         return None
     return desired_model
 
@@ -228,12 +232,19 @@ def cleaning_due(state: State, _now: float) -> Decision:
         return NOTHING_TO_DO
     if state.records.assignment is None:
         return NOTHING_TO_DO
-    letters = (letter.body for letter in state.records.outbox.values())
-    payloads = {body.payload for body in letters if isinstance(body, Contribution)}
-    needed = {offer.digest for offer in state.records.assignment.offers}
-    memory = {state.records.memory} if state.records.memory is not None else set()
-    keep = frozenset({*needed, *payloads, *memory})
+    keep = files_to_keep(state.records)
     return change(replace(files, littered=False)) + ask(CleanFiles(keep))
+
+
+def files_to_keep(records: Records) -> frozenset[Digest]:
+    """Return what work, letters, memory and an open action need, beside what the slots name."""
+    offers = records.assignment.offers if records.assignment is not None else ()
+    letters = (letter.body for letter in records.outbox.values())
+    payloads = {body.payload for body in letters if isinstance(body, Contribution)}
+    memory = {records.memory} if records.memory is not None else set()
+    action = _open_action(records)
+    wanted = _digests(action) if action is not None else set()
+    return frozenset({*(offer.digest for offer in offers), *payloads, *memory, *wanted})
 
 
 def files_listed(state: State, event: inputs.FilesListed, _now: float) -> Decision:

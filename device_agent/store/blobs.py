@@ -90,10 +90,13 @@ class BlobFolder:
 
     def clean(self, keep: Collection[Digest]) -> frozenset[Digest]:
         """Remove every file not named in `keep`, part files too; return what is left."""
-        for item in list(self.folder.iterdir()):
-            if item.name.removesuffix(PART) not in keep:
-                item.unlink(missing_ok=True)
+        for item in self.others_than(keep):
+            item.unlink(missing_ok=True)
         return self.digests()
+
+    def others_than(self, keep: Collection[Digest]) -> list[Path]:
+        """Return every file not named in `keep`, part files too."""
+        return [item for item in self.folder.iterdir() if item.name.removesuffix(PART) not in keep]
 
 
 def file_digest(path: Path) -> Digest:

@@ -1,0 +1,83 @@
+"""`agent forget`: deletes what training keeps of this device's images beside the images themselves.
+
+That is the method's memory, such as exemplars and models of its own, and the cache of features.
+What waits in the outbox, the fleet's models and the images stay. A deleted file is unlinked, not
+overwritten; docs/agent.md says what that means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from device_agent.core.changes import MemoryForgotten
+from device_agent.core.models import files_to_keep
+from device_agent.core.state import Records
+from device_agent.errors import HomeError
+from device_agent.features.cache import cache_bytes, delete_cache
+from device_agent.home import AgentHome, lock_home
+from device_agent.slots import Slots
+from device_agent.store.blobs import BlobFolder
+from device_agent.store.store import Store
+from schemas.values import Digest
+
+
+class TrainingMemory:
+    """What training keeps in a home in which no agent runs."""
+
+    def __init__(self, home: AgentHome, store: Store) -> None:
+        self._home = home
+        self._store = store
+        self._blobs = BlobFolder(home.state_folder / "blobs")
+        self._slots = Slots(home.state_folder / "slots")
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each thing that `delete` deletes; none where there is nothing."""
+        records, lines = self._store.load(), []
+        unneeded = self._blobs.others_than(self._needed(records))
+        size = sum(file.stat().st_size for file in unneeded)
+        if records.memory is not None or unneeded:
+            lines.append(f"what training remembers: {records.exemplars} exemplars, {size} bytes")
+        cached = cache_bytes(self._home.feature_cache)
+        if cached:
+            lines.append(f"the cache of features: {self._home.feature_cache}, {cached} bytes")
+        return tuple(lines)
+
+    def delete(self) -> None:
+        """Delete it; raise `HomeError` or `StoreError` when the disk refuses."""
+        self._store.commit((MemoryForgotten(),))
+        try:
+            self._blobs.clean(self._needed(self._store.load()))
+            delete_cache(self._home.feature_cache)
+        except OSError as error:
+            raise HomeError(f"{error.filename}: cannot be deleted: {error.strerror}") from error
+
+    def _needed(self, records: Records) -> frozenset[Digest]:
+        """Return the files that stay.
+
+        The others are the memory, and what an agent that was killed left of an earlier one.
+        """
+        return files_to_keep(replace(records, memory=None)) | self._slots.digests()
+
+
+@contextmanager
+def training_memory(home: AgentHome) -> Iterator[TrainingMemory | None]:
+    """Keep agents out and give what training keeps; None where no agent has run yet.
+
+    Raises `HomeError` while an agent runs, `StoreError` where its database cannot be read.
+    """
+    lock = lock_home(home.folder)
+    try:
+        database = home.state_folder / "agent.db"
+        if not database.exists():
+            yield None
+            return
+        store = Store(database)
+        try:
+            yield TrainingMemory(home, store)
+        finally:
+            store.close()
+    finally:
+        os.close(lock)
