@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from coordinator.core import entries
 from coordinator.core.entries import EntryBody, read_entry
-from methods.network_weights import decode_weights
 from methods.registry import load_training_coordinator, load_training_device
 from methods.training_half import Asked, Given, LocalData, Order
 from schemas.rounds import RoundOrder
@@ -20,11 +19,11 @@ from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
 from simulator.engines.paths import image_path
+from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
 from simulator.run.preparing import Seed
-from simulator.scenario.model import Scenario
-from simulator.virtual.pictures import SizedPictures
+from simulator.scenario.model import MethodSettings, Scenario
 from tests.simulator.engines.mqtt.small import Quiet
 
 
@@ -55,6 +54,17 @@ def small(**sections: Any) -> Scenario:
     if "method" in sections:
         content["method"]["settings"] = settings | sections["method"].get("settings", {})
     return Scenario.model_validate(content)
+
+
+def on_features(method: str = "rounds", **sections: Any) -> Scenario:
+    """Return `small` on the features of the frozen network: the digits' pixels."""
+    made = small(**sections)
+    if method == "fedhaf":
+        settings = {"batch": 8, "hidden": 32, "width": 16, "head_epochs": 2}
+        learning = MethodSettings(name=method, settings=settings)
+    else:
+        learning = MethodSettings(name=method, settings=made.method.settings, on_features=True)
+    return made.model_copy(update={"method": learning})
 
 
 def prepared(scenario: Scenario, plan: FleetPlan | None = None) -> Prepared:
@@ -90,11 +100,53 @@ def final_weights(what: Prepared, folder: Path) -> dict[str, np.ndarray]:
     state, blobs = engine._fleet.coordinator.state, engine._fleet.coordinator.blobs
     assert state.network is not None
     assert state.weights is not None
-    half = load_training_coordinator("rounds")
-    network = half.read_assignment(state.network.settings).network
-    arrays, _ = decode_weights(blobs.get(state.weights.offer.digest), network)
+    half = load_training_coordinator(state.network.method)
+    assignment = half.read_assignment(state.network.settings)
+    _, arrays, _ = half.network_of(assignment, blobs.get(state.weights.offer.digest))
     engine.close()
     return arrays
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """What a round came to."""
+
+    counted: tuple[DeviceId, ...]
+    aggregate: Digest
+    weights: Digest
+
+
+def rounds_by_hand(what: Prepared, folder: Path) -> list[tuple[Averaged, Averaged]]:
+    """Train all stages; return every round as the ledger has it, and as both halves give it."""
+    engine = InProcessEngine(what, folder, Watching())
+    for stage in what.plan.stages:
+        engine.learn(stage)
+    coordinator = engine._fleet.coordinator
+    ledger = list(coordinator.engine.ledger.entries())
+    opened: dict[int, entries.RoundOpened] = {}
+    stages: dict[int, tuple[str, ...]] = {}
+    compared, hand = [], None
+    for entry in ledger:
+        body = read_entry(entry.kind, entry.body)
+        if isinstance(body, entries.NetworkImported):
+            hand = ByHand(what, body, coordinator.blobs.get(body.weights.digest))
+        elif isinstance(body, entries.StageOpened):
+            stages[body.stage] = body.class_names
+        elif isinstance(body, entries.RoundOpened):
+            opened[body.number] = body
+        elif isinstance(body, entries.WeightsAveraged):
+            assert hand is not None
+            asked = opened[body.number]
+            counted = tuple(device for i in body.inputs if (device := ledger[i].device) is not None)
+            expected = hand.average(asked, list(counted), stages[asked.stage])
+            compared.append(
+                (
+                    Averaged(counted, body.aggregate, body.weights.digest),
+                    Averaged(counted, *expected),
+                )
+            )
+    engine.close()
+    return compared
 
 
 class ByHand:
@@ -109,7 +161,7 @@ class ByHand:
         self._device = load_training_device("rounds")
         self._assignment = self._coordinator.read_assignment(network.settings)
         self._weights = first
-        self._pictures = SizedPictures(what.split.train, what.preprocessing)
+        self._sight = sight_of(what)
 
     def average(
         self, opened: entries.RoundOpened, counted: list[DeviceId], stage_names: tuple[str, ...]
@@ -126,7 +178,6 @@ class ByHand:
     def _answer(
         self, opened: entries.RoundOpened, device: DeviceId, stage_names: tuple[str, ...]
     ) -> Given:
-        from learning.networks.pictures import Pictures
         from learning.training.loop import train_alone
         from learning.training.settings import EngineSettings
 
@@ -136,13 +187,12 @@ class ByHand:
             if name in type(opened).model_fields
         }
         order = Order(opened.stage, stage_names, RoundOrder(**fields), self._weights, {}, device)
-        spec = self._what.preprocessing
         begun = self._device.begin(
             self._assignment,
             order,
             self._data(device, opened),
             None,
-            Pictures(spec.mean, spec.deviation),
+            self._sight.pictures(),
         )
         assert begun is not None
         answer = self._device.finish(
@@ -160,7 +210,7 @@ class ByHand:
         )
         indices = [index for _, index in found]
         return LocalData(
-            self._pictures(indices),
+            self._sight.train(np.array(indices, np.int64)),
             tuple(train.class_names[train.labels[index]] for index in indices),
             tuple(train.digest(index) for index in indices),
         )

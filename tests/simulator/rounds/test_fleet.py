@@ -11,42 +11,25 @@ import pytest
 pytest.importorskip("torch")
 
 from coordinator.core import entries
-from coordinator.core.entries import read_entry
 from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.joint.engine import JointEngine
 from simulator.plan.fleet_plan import DeviceStage
-from tests.simulator.rounds.small import ByHand, Watching, final_weights, learn, prepared, small
+from tests.simulator.rounds.small import (
+    Watching,
+    final_weights,
+    learn,
+    prepared,
+    rounds_by_hand,
+    small,
+)
 
 
 def test_every_round_comes_to_the_digests_of_both_halves_called_by_hand(tmp_path: Path) -> None:
-    what = prepared(small(rounds={"participation": 0.6}))
-    engine = InProcessEngine(what, tmp_path, Watching())
-    for stage in what.plan.stages:
-        engine.learn(stage)
-    coordinator = engine._fleet.coordinator
-    ledger = list(coordinator.engine.ledger.entries())
-    opened: dict[int, entries.RoundOpened] = {}
-    stages: dict[int, tuple[str, ...]] = {}
-    hand, rounds = None, 0
-    for entry in ledger:
-        body = read_entry(entry.kind, entry.body)
-        if isinstance(body, entries.NetworkImported):
-            hand = ByHand(what, body, coordinator.blobs.get(body.weights.digest))
-        elif isinstance(body, entries.StageOpened):
-            stages[body.stage] = body.class_names
-        elif isinstance(body, entries.RoundOpened):
-            opened[body.number] = body
-        elif isinstance(body, entries.WeightsAveraged):
-            assert hand is not None
-            asked = opened[body.number]
-            counted = [ledger[index].device for index in body.inputs]
-            expected = hand.average(asked, counted, stages[asked.stage])  # type: ignore[arg-type]
-            assert (body.aggregate, body.weights.digest) == expected
-            assert len(counted) == 2
-            rounds += 1
-    engine.close()
-    assert rounds == 6
+    compared = rounds_by_hand(prepared(small(rounds={"participation": 0.6})), tmp_path)
+    assert len(compared) == 6
+    for fleet, hand in compared:
+        assert fleet == hand
+        assert len(fleet.counted) == 2
 
 
 def test_the_record_tells_of_every_round(tmp_path: Path) -> None:
