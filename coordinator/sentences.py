@@ -38,7 +38,9 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
     if body.successor is not None:
         after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
     what = "it whole"
-    if (seen := body.backbone) is not None:
+    if body.base is not None:
+        what = f"it, all but the tensors in {body.base.digest.short}"
+    elif (seen := body.backbone) is not None:
         what = (
             f"it on the {seen.feature_width} features of frozen model {seen.frozen.digest.short} "
             f"({seen.name})"

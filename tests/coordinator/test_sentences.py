@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.entries import ENTRY_KINDS
+from coordinator.core.entries import ENTRY_KINDS, FrozenBackbone
 from coordinator.ledger.entries import Entry
 from coordinator.sentences import SENTENCES
+from tests.coordinator.core.harness import offer
+from tests.coordinator.core.round_bench import NETWORK
 from tests.coordinator.test_views import story
 
 
@@ -34,3 +36,20 @@ def test_a_story_can_be_read() -> None:
         "On device dev-1 model 1 was right for 3 of 4 held-out images (CPUExecutionProvider)."
         in told
     )
+
+
+def test_what_devices_train_of_a_network_is_said() -> None:
+    behind = FrozenBackbone(name="pixels", frozen=offer("backbone"), feature_width=64)
+    short = {name: offer(name).digest.short for name in ("first weights", "backbone", "base")}
+    begins = f"Network {short['first weights']} (mlp) leads: devices train "
+    for changes, what in (
+        ({}, "it whole"),
+        (
+            {"backbone": behind},
+            f"it on the 64 features of frozen model {short['backbone']} (pixels)",
+        ),
+        ({"base": offer("base")}, f"it, all but the tensors in {short['base']}"),
+    ):
+        body = NETWORK.model_copy(update=changes)
+        entry = Entry(0, 0, body.kind, "test", None, body.model_dump(mode="json"))
+        assert SENTENCES[body.kind](entry) == f"{begins}{what}, in rounds, with rounds."

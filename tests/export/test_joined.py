@@ -18,6 +18,9 @@ from export.runtime import LoadedModel
 from learning.networks.registry import build_network
 from schemas.models import FEATURES, PROBABILITIES, SCORES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
+from tests.export.test_text_backbone import LENGTH as TEXT_LENGTH
+from tests.export.test_text_backbone import TEXT, encoder
+from tests.export.test_text_backbone import WIDTH as TEXT_WIDTH
 
 NAMES = ("cat", "dog", "owl")
 Pair = tuple[bytes, bytes]
@@ -101,3 +104,14 @@ def test_opsets_that_cannot_be_brought_together_are_named(monkeypatch: pytest.Mo
     monkeypatch.setattr("onnx.version_converter.convert_version", refuse)
     with pytest.raises(ModelFileError, match="opset 13 cannot be converted to 20"):
         join_model(frozen, newer)
+
+
+def test_a_model_of_text_is_joined_too() -> None:
+    frozen = plain_frozen(import_backbone(encoder(), TEXT).model)
+    described = build_network("mlp", (TEXT_WIDTH,))
+    head = NetworkHead(described, described.initial(1, NAMES), TEXT_WIDTH).file(1.0)
+    tokens = np.random.default_rng(0).integers(0, 8, (3, TEXT_LENGTH))
+    inputs = {"tokens": tokens}
+    joined = join_model(frozen, head)
+    assert require_equal(joined, (frozen, head), inputs, 1e-3) < 1e-6
+    assert LoadedModel(joined).run(inputs)[SCORES].shape == (3, 3)
