@@ -17,10 +17,22 @@ from methods.answers import AnswerFrame, Arrays
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment, read_assignment
 from methods.fedhaf.messages import frame_of, received
 from methods.network_weights import decode_weights, encode_weights
-from methods.training_half import Asked, Combined, Given
+from methods.once import OncePerRound
+from methods.training_half import Asked, Combined, Given, Summing
 from schemas.values import ClassName
 
-__all__ = ["assign", "check", "combine", "first_weights", "network_of", "read_assignment"]
+__all__ = [
+    "assign",
+    "check",
+    "combine",
+    "first_weights",
+    "network_of",
+    "read_assignment",
+    "summing",
+]
+
+_FRAME = OncePerRound[AnswerFrame]()
+"""Of the newest round: each of its answers is checked against it."""
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> FedHafAssignment:
@@ -45,13 +57,20 @@ def check(assignment: FedHafAssignment, payload: bytes, asked: Asked) -> None:
     _frame(assignment, asked).check(payload)
 
 
-def combine(assignment: FedHafAssignment, asked: Asked, answers: Sequence[Given]) -> Combined:
+def summing(assignment: FedHafAssignment, asked: Asked, most: int) -> Summing:
+    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
+    return _frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
+
+
+def combine(
+    assignment: FedHafAssignment, asked: Asked, answers: Sequence[Given] | Summing
+) -> Combined:
     """Return the mean of answers, at least one, and the old model where a stage ends with it.
 
     Raises `MethodError` where their sum could not be exact.
     """
     settings = assignment.settings
-    mean = _frame(assignment, asked).mean(answers, weighted=settings.averaging == "samples")
+    mean = _frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
     weights, extras = encode_weights(mean.arrays, asked.class_names), dict(asked.extras)
     if asked.ends_stage and settings.needs_old_model:
         extras[OLD_MODEL] = weights
@@ -66,7 +85,15 @@ def network_of(
     return assignment.network, arrays, names
 
 
+def _is_weighted(assignment: FedHafAssignment) -> bool:
+    return assignment.settings.averaging == "samples"
+
+
 def _frame(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
+    return _FRAME(asked, assignment, lambda: _made_frame(assignment, asked))
+
+
+def _made_frame(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
     sent = received(
         assignment,
         asked.weights,
@@ -74,4 +101,4 @@ def _frame(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
         asked.class_names,
         asked.round_of_stage,
     )
-    return frame_of(sent)
+    return frame_of(sent, assignment.settings.upload)

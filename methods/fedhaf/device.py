@@ -113,7 +113,7 @@ def finish(assignment: FedHafAssignment, begun: Begun, trained: Trained) -> Answ
     """Return the answer to a round; raise `MethodError` where training left the numbers."""
     kept: _Kept = begun.kept
     local, state = kept.local, kept.after(trained)
-    frame = frame_of(sent_model(assignment, local.order).arrays)
+    frame = frame_of(sent_model(assignment, local.order).arrays, assignment.settings.upload)
     try:
         payload = frame.encode(to_arrays(state.parameters, state.buffers))
     except LearningError as error:

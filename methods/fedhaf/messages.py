@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from methods.answer_forms import Upload
 from methods.answers import AnswerFrame
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.network_weights import Arrays, decode_weights, grown
@@ -34,6 +35,6 @@ def received(
     return grown(arrays, known, names, settings.seed)
 
 
-def frame_of(sent: Arrays) -> AnswerFrame:
+def frame_of(sent: Arrays, upload: Upload = "int32") -> AnswerFrame:
     """Return what answers look like, of devices that began with `sent`."""
-    return AnswerFrame(sent)
+    return AnswerFrame(sent, upload)

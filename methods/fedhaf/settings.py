@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from methods.answer_forms import Upload
 from schemas.message import Strict
 
 Preset = Literal[
@@ -114,6 +115,8 @@ class FedHafSettings(LossSettings):
     """B: the most samples that it remembers in all; None is no bound."""
     averaging: Literal["samples", "plain"] = "samples"
     """Weigh answers by their number of samples, or alike."""
+    upload: Upload = "int32"
+    """What an answer holds: weights, or in half the bytes how far they have moved."""
 
     @model_validator(mode="before")
     @classmethod
