@@ -39,6 +39,7 @@ def main() -> None:
                 f"seeds=[{arguments.seed}]",
                 f"devices.partition.beta={beta}",
                 "evaluation.every_rounds=10",
+                *(["engine.agents=light"] if CASES[name].method not in ("joint", "stsa") else []),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
             print(key, json.dumps(found), flush=True)
