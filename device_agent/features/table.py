@@ -140,11 +140,15 @@ class FeatureTable:
     def _found(
         self, source: Digest, images: Sequence[Digest]
     ) -> list[tuple[int, int, bytes, bytes | None]]:
-        """Return number, place in `images`, digest and row of each entry."""
+        """Return number, place in `images`, digest and row of each entry.
+
+        CROSS JOIN keeps the order of the tables: SQLite cannot know how many images are wanted, and
+        would look through all of them for every entry.
+        """
         return self._db.execute(
             "SELECT entry.id, wanted.key, entry.digest, floats.row FROM json_each(?) AS wanted"
-            " JOIN source ON source.digest = ?"
-            " JOIN entry ON entry.source = source.id AND entry.image = wanted.value"
+            " CROSS JOIN source ON source.digest = ?"
+            " CROSS JOIN entry ON entry.source = source.id AND entry.image = wanted.value"
             " LEFT JOIN floats ON floats.id = entry.id",
             [json.dumps(images), source],
         ).fetchall()

@@ -1,0 +1,1 @@
+"""A device's cache of features, against computing them."""

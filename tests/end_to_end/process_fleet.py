@@ -1,0 +1,126 @@
+"""A fleet whose programs run as they would anywhere: a coordinator and agents, each a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from coordinator.core.entries import EntryBody, read_entry
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
+from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
+from transport.brokers import MosquittoBroker
+
+PATIENCE = 120.0
+FLEET = "digits"
+Body = TypeVar("Body", bound=EntryBody)
+
+
+class ProcessFleet:
+    """A fleet, and the operator's command line."""
+
+    def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
+        self.folder = folder
+        self.home = folder / "coordinator"
+        self.broker = broker
+        self.children = children
+
+    def operator(self, *arguments: str) -> str:
+        """Run a command of the operator; return what it says."""
+        return self.run(*arguments, "--home", str(self.home))
+
+    def agent(self, verb: str, device: str, *arguments: str) -> str:
+        """Run a command of a device's owner; return what it says."""
+        return self.run("agent", verb, *arguments, "--home", str(self.folder / device))
+
+    def set_up_coordinator(self, settings: str) -> None:
+        """Make the coordinator's home; `settings` stand where `coordinator init` names a method."""
+        write_password(self.home, self.broker, "coordinator")
+        self.operator("coordinator", "init", "--fleet", FLEET, *self._access(self.broker.port))
+        path = self.home / "coordinator.toml"
+        before, _, _ = path.read_text(encoding="utf-8").partition("[method]")
+        path.write_text(before + settings, encoding="utf-8")
+
+    def set_up_agent(self, device: str, port: int | None = None, more: str = "") -> None:
+        """Make a device's home with `more` settings, and admit the device."""
+        home = self.folder / device
+        write_password(home, self.broker, device)
+        access = self._access(port or self.broker.port)
+        self.agent("init", device, "--device", device, "--fleet", FLEET, *access)
+        path = home / "agent.toml"
+        text = path.read_text(encoding="utf-8")
+        text = text.replace("# evaluation_folder", "evaluation_folder")
+        text = text.replace("scan_seconds = 5", "scan_seconds = 0.5")
+        path.write_text(text + more, encoding="utf-8")
+        self.operator("coordinator", "admit", device)
+
+    def start_coordinator(self) -> None:
+        self.start("coordinator", "coordinator", "serve", "--home", str(self.home))
+
+    def start_agent(self, device: str) -> None:
+        self.start(device, "agent", "run", "--home", str(self.folder / device))
+
+    def start(self, name: str, *arguments: str) -> None:
+        self.children.start(name, fleetledger_command(*arguments))
+
+    def kill(self, device: str) -> None:
+        """End an agent without a word."""
+        self.signal(device, signal.SIGKILL)
+        self._forget(device)
+
+    def stop(self, device: str) -> None:
+        """Have an agent end in an orderly way."""
+        self.signal(device, signal.SIGTERM)
+        self._forget(device)
+
+    def signal(self, device: str, number: signal.Signals) -> None:
+        (child,) = (child for child in self.children.running if child.name == device)
+        child.process.send_signal(number)
+
+    def said(self, name: str) -> str:
+        """Return everything that a program has written, over all its starts."""
+        return (self.children.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def entries(self, kind: type[Body]) -> list[tuple[str | None, Body]]:
+        """Return the ledger's entries of a kind, with the device of each."""
+        found = []
+        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
+            for entry in ledger.entries(kind=kind.kind):
+                body = read_entry(entry.kind, entry.body)
+                assert isinstance(body, kind)
+                found.append((entry.device, body))
+        return found
+
+    def until(self, found: Callable[[], object], pause: float = 0.2) -> None:
+        """Wait for something; fail with the programs' last words where it does not happen."""
+        deadline = time.monotonic() + PATIENCE
+        while not found():
+            self.children.check()
+            assert time.monotonic() < deadline, self.children.tails()
+            time.sleep(pause)
+
+    def run(self, *arguments: str) -> str:
+        """Run a command; return what it says."""
+        done = subprocess.run(
+            fleetledger_command(*arguments),
+            capture_output=True,
+            text=True,
+            env={**child_environment(), "COLUMNS": "200"},
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def _forget(self, device: str) -> None:
+        (child,) = (child for child in self.children.running if child.name == device)
+        child.process.wait()
+        self.children.running.remove(child)
+
+    def _access(self, port: int) -> tuple[str, ...]:
+        return ("--broker-port", str(port), "--password-file", str(PASSWORD_FILE))

@@ -1,0 +1,290 @@
+"""FedHAF with real programs: Mosquitto, a coordinator, three agents with torch, two tasks.
+
+What goes wrong in a fleet goes wrong here: an agent is cut off and answers late, one joins in the
+middle of a task, one is killed while it trains its adapter. At the end every agent runs the
+averaged network behind the backbone, in ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coordinator import views
+from coordinator.core.entries import (
+    ContributionAccepted,
+    DeviceBorn,
+    DeviceEvaluated,
+    ModelExported,
+    RoundClosed,
+    RoundOpened,
+    WeightsAveraged,
+)
+from device_agent.status import RoundBytes, Status, read_status
+from export.scaling_backbone import scaling_backbone
+from schemas.models import Preprocessing
+from simulator.engines.mqtt.processes import Children
+from tests.end_to_end.process_fleet import ProcessFleet
+from tests.transport.relay import Relay
+from transport.brokers import MosquittoBroker
+
+pytest.importorskip("torch")
+datasets = pytest.importorskip("sklearn.datasets")
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+
+STRAGGLER, KILLED, JOINER = DEVICES = ("dev-a", "dev-b", "dev-c")
+FIRST, SECOND = tuple("01234"), tuple("56789")
+ROUNDS_PER_TASK = 4
+DEADLINE_SECONDS = 30.0
+PREPROCESSING = Preprocessing(
+    mode="L", size=(8, 8), mean=(0.5,), deviation=(0.25,), input_name="image"
+)
+SETTINGS = f"""\
+[method]
+name = "fedhaf"
+
+[method.settings]
+preset = "replay"
+hidden = 256
+width = 64
+batch = 32
+adapter_epochs = 20
+
+[rounds]
+per_stage = {ROUNDS_PER_TASK}
+deadline_seconds = {DEADLINE_SECONDS}
+quorum = 0.5
+"""
+KEEPS_FEATURES = '\n[training]\nexemplars = "features"\n'
+NOT_IMPORTED = ("torchvision", "timm", "transformers", "onnx")
+"""What a device would need to have a backbone in torch, or to export."""
+
+
+class Line(Relay):
+    """A device's line to the broker, which can be down for a while."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__("127.0.0.1", port)
+        self._up = self._target
+
+    def down(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as nobody:
+            self._target = nobody.getsockname()
+        self.cut()
+
+    def up(self) -> None:
+        self._target = self._up
+
+
+class FedHafFleet(ProcessFleet):
+    """Three devices with digits; the line of one of them can be cut."""
+
+    def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
+        super().__init__(folder, broker, children)
+        self.line = Line(broker.port)
+        self.killed_in = ""
+        """What the killed agent had said by then."""
+
+    def begin(self) -> None:
+        """Set everything up, start all but the joiner, and import the backbone's network."""
+        self.set_up_coordinator(SETTINGS)
+        self.set_up_agent(STRAGGLER, self.line.port)
+        self.set_up_agent(KILLED)
+        put_digits(self.folder)
+        self.start_coordinator()
+        for device in (STRAGGLER, KILLED):
+            self.start_agent(device)
+        self.until(lambda: len(self.entries(DeviceBorn)) == 2)
+        backbone, described = self.folder / "pixels.onnx", self.folder / "digits.json"
+        backbone.write_bytes(scaling_backbone(PREPROCESSING))
+        described.write_text(PREPROCESSING.model_dump_json())
+        self.operator(
+            *("model", "import-network", "--preprocessing", str(described)),
+            *("--backbone", str(backbone)),
+        )
+
+    def learn_the_first_task(self) -> None:
+        """Cut the straggler's line while it trains; let another join; mend the line."""
+        self.operator("coordinator", "open-stage", *FIRST)
+        self.until(lambda: "round 1: work 1 begins" in self.said(STRAGGLER), pause=0.01)
+        self.line.down()
+        self.set_up_agent(JOINER, more=KEEPS_FEATURES)
+        self.start_agent(JOINER)
+        self.until(lambda: self.entries(RoundClosed))
+        self.line.up()
+        self.until(lambda: len(self.evaluations(1)) == 3)
+
+    def learn_the_second_task(self) -> None:
+        """Delete images of the first on one device; kill another while it trains its adapter."""
+        for name in FIRST:
+            shutil.rmtree(self.folder / JOINER / "data" / name)
+        number = ROUNDS_PER_TASK + 1
+        self.operator("coordinator", "open-stage", *SECOND)
+        self.until(lambda: f"round {number}: work 2 begins" in self.said(KILLED), pause=0.01)
+        self.kill(KILLED)
+        self.killed_in = self.said(KILLED)
+        self.start_agent(KILLED)
+        self.until(lambda: len(self.evaluations(2)) == 3)
+        self.until(lambda: all(self.status(device).active_version == 2 for device in DEVICES))
+
+    def evaluations(self, version: int) -> list[DeviceEvaluated]:
+        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
+
+    def answers(self, device: str) -> dict[int, ContributionAccepted]:
+        """A device's answers by the round that they are about."""
+        found = [body for name, body in self.entries(ContributionAccepted) if name == device]
+        return {body.round: body for body in found if body.round is not None}
+
+    def round(self, number: int) -> tuple[RoundOpened, RoundClosed]:
+        (opened,) = [body for _, body in self.entries(RoundOpened) if body.number == number]
+        (closed,) = [body for _, body in self.entries(RoundClosed) if body.number == number]
+        return opened, closed
+
+    def status(self, device: str) -> Status:
+        status = read_status(self.folder / device / "status.json")
+        assert status is not None
+        return status
+
+
+def put_digits(folder: Path) -> None:
+    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device."""
+    digits = datasets.load_digits()
+    for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        picture = Image.fromarray((pixels * 15.9).astype(np.uint8), "L")
+        device = DEVICES[index % len(DEVICES)]
+        kind, homes = ("data", [device]) if index % 5 else ("evaluation", list(DEVICES))
+        for home in homes:
+            target = folder / home / kind / str(label)
+            target.mkdir(parents=True, exist_ok=True)
+            picture.save(target / f"{index}.png")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[object]:
+    """A fleet that has learned two tasks, and what went wrong meanwhile."""
+    folder = tmp_path_factory.mktemp("fedhaf")
+    (folder / "logs").mkdir()
+    with pytest.MonkeyPatch.context() as patch, Children(folder / "logs") as children:
+        # Every import of every program is written into its log.
+        patch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+        made = FedHafFleet(folder, mosquitto, children)
+        made.begin()
+        made.learn_the_first_task()
+        made.learn_the_second_task()
+        yield made
+        made.line.close()
+
+
+def share(results: DeviceEvaluated, names: tuple[str, ...]) -> float:
+    found = [results.results[name] for name in names]
+    return sum(one.correct for one in found) / sum(one.total for one in found)
+
+
+def test_every_device_runs_the_averaged_network_and_knows_both_tasks(fleet: FedHafFleet) -> None:
+    averaged = [body for _, body in fleet.entries(WeightsAveraged)]
+    assert len(averaged) == 2 * ROUNDS_PER_TASK
+    (_, exported) = fleet.entries(ModelExported)[-1]
+    for device in DEVICES:
+        status = fleet.status(device)
+        assert (status.active_version, status.active_manifest) == (2, exported.manifest.digest)
+        assert status.provider == "CPUExecutionProvider"
+    assert all(share(body, FIRST) > 0.9 for body in fleet.evaluations(1))
+    for body in fleet.evaluations(2):
+        assert share(body, FIRST) > 0.6, body.results
+        assert share(body, SECOND) > 0.6, body.results
+
+
+def test_the_straggler_answers_late_and_is_left_out(fleet: FedHafFleet) -> None:
+    opened, closed = fleet.round(1)
+    assert set(opened.cohort) == {STRAGGLER, KILLED}
+    assert closed.missing == (STRAGGLER,)
+    assert closed.reason.startswith("deadline")
+    late = fleet.answers(STRAGGLER)[1]
+    assert late.late
+    (_, averaged) = fleet.entries(WeightsAveraged)[0]
+    assert averaged.samples == sum(fleet.answers(KILLED)[1].samples.values())
+    assert not any(body.late for body in fleet.answers(KILLED).values())
+    assert 2 * ROUNDS_PER_TASK in fleet.answers(STRAGGLER), "it took part again"
+
+
+def test_who_joins_in_the_middle_of_a_task_is_asked_from_the_next_round_on(
+    fleet: FedHafFleet,
+) -> None:
+    assert JOINER not in fleet.round(1)[0].cohort
+    rounds = fleet.answers(JOINER).keys()
+    assert 1 < min(rounds) <= ROUNDS_PER_TASK
+    assert rounds == set(range(min(rounds), 2 * ROUNDS_PER_TASK + 1))
+
+
+def test_the_agent_that_was_killed_while_it_trained_its_adapter_takes_part(
+    fleet: FedHafFleet,
+) -> None:
+    number = ROUNDS_PER_TASK + 1
+    assert f"round {number}: work 2 begins" in fleet.killed_in
+    assert f"round {number}: work 2 is done" not in fleet.killed_in
+    assert f"round {number}: work 2 is done" in fleet.said(KILLED)
+    # On a busy machine its start may take longer than that round is open.
+    mine = {name for name, body in fleet.answers(KILLED).items() if not body.late}
+    assert mine >= set(range(1, 2 * ROUNDS_PER_TASK + 1)) - {number}
+
+
+def test_exemplars_kept_as_features_outlive_their_images(fleet: FedHafFleet) -> None:
+    last = fleet.answers(JOINER)[2 * ROUNDS_PER_TASK]
+    assert set(FIRST) <= set(last.samples)
+    status = fleet.status(JOINER)
+    assert (status.exemplars > 20, status.exemplars_as) == (True, "features")
+    assert fleet.status(KILLED).exemplars_as == "images"
+    said = fleet.agent("status", JOINER)
+    assert f"exemplars    {status.exemplars} kept as features; " in said
+
+
+def test_no_device_has_a_backbone_in_torch(fleet: FedHafFleet) -> None:
+    for device in DEVICES:
+        imported = set(re.findall(r"^import time:.*\| +(\S+)$", fleet.said(device), re.MULTILINE))
+        assert {"torch", "onnxruntime", "learning.training.loop"} <= imported
+        assert imported.isdisjoint(NOT_IMPORTED)
+
+
+def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedHafFleet) -> None:
+    quiet = range(ROUNDS_PER_TASK + 2, 2 * ROUNDS_PER_TASK)
+    for device in DEVICES:
+        told: dict[int, RoundBytes] = {item.number: item for item in fleet.status(device).rounds}
+        down, up = [], []
+        for number in quiet:
+            answer, (opened, _) = fleet.answers(device)[number], fleet.round(number)
+            down.append(told[number].bytes_down - opened.weights.size)
+            up.append(told[number].bytes_up - answer.payload_bytes)
+            line = f"round {number:<6} {told[number].bytes_up} bytes up, "
+            assert line in fleet.agent("status", device)
+        # Block lists, requests, receipts, heartbeats; blocks that come late come twice.
+        assert all(extra > 0 for extra in (*down, *up))
+        assert min(down) < 40_000
+        assert min(up) < 40_000
+
+
+def test_the_operator_sees_the_rounds_and_a_ledger_that_verifies(fleet: FedHafFleet) -> None:
+    rows = views.rounds(fleet.home)
+    assert [row.state for row in rows] == ["averaged"] * (2 * ROUNDS_PER_TASK)
+    assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
+    assert fleet.operator("coordinator", "rounds").count("averaged") == 2 * ROUNDS_PER_TASK
+    assert "blobs fit" in fleet.operator("ledger", "verify")
+
+
+def test_an_owner_has_exemplars_and_features_deleted_when_the_agent_is_stopped(
+    fleet: FedHafFleet,
+) -> None:
+    with pytest.raises(AssertionError, match="another agent runs here; stop it first"):
+        fleet.agent("forget", JOINER, "--yes")
+    exemplars = fleet.status(JOINER).exemplars
+    fleet.stop(JOINER)
+    said = fleet.agent("forget", JOINER, "--yes")
+    assert f"what training remembers: {exemplars} exemplars, " in said
+    assert not list((fleet.folder / JOINER / "state").glob("features.db*"))
+    assert "nothing is kept here" in fleet.agent("forget", JOINER)
