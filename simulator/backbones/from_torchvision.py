@@ -7,23 +7,15 @@ it: nothing is downloaded silently. Without weights they are random, of a fixed 
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from export.preprocessing_file import load_preprocessing
-from schemas.canonical import canonical_json
 from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
-from simulator.datasets.cache_folder import cache_folder
+from simulator.backbones.kept import kept_backbone
 from simulator.errors import BackboneError
 
-if TYPE_CHECKING:
-    from export.torchvision_backbone import TorchvisionBackbone
-
 _FILE_ENDINGS = (".pt", ".pth", ".safetensors")
-_ONNX = "backbone.onnx"
 
 
 def torchvision_backbone(name: str, weights: str | None, size: int | None) -> Backbone:
@@ -33,16 +25,12 @@ def torchvision_backbone(name: str, weights: str | None, size: int | None) -> Ba
     `NetworkError`, `WeightsError` or `ParityError` where the network cannot be exported.
     """
     file = None if weights is None else _weights_file(name, weights)
-    folder = cache_folder("backbones") / _key(name, file, size)
-    if not (folder / _ONNX).is_file():
-        _keep(_export(name, file, size), folder)
-    preprocessing = load_preprocessing((folder / _ONNX).with_suffix(".toml"))
-    return Backbone(name, (folder / _ONNX).read_bytes(), preprocessing)
+    return kept_backbone(name, _decides(name, file, size), lambda: _export(name, file, size))
 
 
-def _key(name: str, file: Path | None, size: int | None) -> Digest:
-    """Return the digest of everything that decides the exported file."""
-    settings = {
+def _decides(name: str, file: Path | None, size: int | None) -> dict[str, Any]:
+    """Return everything that decides the exported file."""
+    return {
         "name": name,
         "weights": None if file is None else Digest.of(file.read_bytes()),
         "weights_file": None if file is None else file.name,  # it decides the preprocessing
@@ -50,7 +38,6 @@ def _key(name: str, file: Path | None, size: int | None) -> Digest:
         "torch": _version("torch"),
         "torchvision": _version("torchvision"),
     }
-    return Digest.of(canonical_json(settings))
 
 
 def _version(package: str) -> str:
@@ -97,14 +84,15 @@ def _published(name: str, weights: str) -> Path:
     return path
 
 
-def _export(name: str, file: Path | None, size: int | None) -> TorchvisionBackbone:
+def _export(name: str, file: Path | None, size: int | None) -> Backbone:
     _torchvision("models")
     from export.torchvision_backbone import (  # noqa: PLC0415 - needs torch, an extra
         TorchvisionRequest,
         export_torchvision,
     )
 
-    return export_torchvision(TorchvisionRequest(name, file, size))
+    exported = export_torchvision(TorchvisionRequest(name, file, size))
+    return Backbone(name, exported.model, exported.preprocessing)
 
 
 def _torchvision(module: str) -> Any:  # noqa: ANN401 - a module that may not be installed
@@ -122,18 +110,3 @@ def _no_torch() -> BackboneError:
         "backbone.network: 'torchvision' needs torch and torchvision, which are not installed; "
         "pip install 'fleetledger[train]', or give network = 'file'"
     )
-
-
-def _keep(exported: TorchvisionBackbone, folder: Path) -> None:
-    """Write both files of the export, or none."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(dir=folder.parent))
-        exported.write_to(beside / _ONNX)
-        shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
-    except OSError as error:
-        raise BackboneError(
-            f"{folder}: cannot be written: {error.strerror}; name another folder in "
-            "FLEETLEDGER_CACHE"
-        ) from error
