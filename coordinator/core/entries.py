@@ -7,26 +7,37 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from coordinator.core.entry import COORDINATOR, OPERATOR, EntryBody, NewEntry
+from coordinator.core.lineage_entries import (
+    BackboneImported,
+    FrozenBackbone,
+    Lineage,
+    NetworkImported,
+    Successor,
+)
 from coordinator.core.round_entries import RoundClosed, RoundFailed, RoundOpened, WeightsAveraged
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
-from schemas.message import Strict
-from schemas.models import AnyPreprocessing, Parity
+from schemas.models import Parity
 from schemas.offers import Offer
 from schemas.presence import Capabilities
 from schemas.reports import ClassResult, Uncertainty
-from schemas.rounds import TRAIN, PhaseName, RoundAnswer, RoundNumber
+from schemas.rounds import RoundAnswer, RoundNumber
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
 # Other rooms find every kind here, wherever it is written down.
 __all__ = [
     "COORDINATOR",
     "OPERATOR",
+    "BackboneImported",
     "EntryBody",
+    "FrozenBackbone",
+    "Lineage",
+    "NetworkImported",
     "NewEntry",
     "RoundClosed",
     "RoundFailed",
     "RoundOpened",
+    "Successor",
     "WeightsAveraged",
 ]
 
@@ -45,91 +56,6 @@ class DeviceBorn(EntryBody):
     boot: BootId
     installation: BootId
     capabilities: Capabilities
-
-
-class BackboneImported(EntryBody):
-    """A frozen model was imported; it begins a lineage of heads."""
-
-    kind: ClassVar[str] = "backbone.imported"
-    name: str
-    frozen: Offer
-    golden: Offer
-    preprocessing: AnyPreprocessing
-    backbone_width: int = Field(ge=1)
-    """Features of the backbone, before the random map."""
-    feature_width: int = Field(ge=1)
-    """Features that the frozen model puts out."""
-    method: str
-    settings: dict[str, Any]
-    """The method's assignment: what its device half is given."""
-    max_samples_per_part: int = Field(default=10_000, ge=1)
-    min_samples_per_class: int = Field(default=1, ge=1)
-    """Fewest images of a class that a part may have."""
-
-    @property
-    def blobs(self) -> tuple[Digest, ...]:
-        """The frozen model and its golden batch."""
-        return (self.frozen.digest, self.golden.digest)
-
-    @property
-    def digest(self) -> Digest:
-        """The lineage's name."""
-        return self.frozen.digest
-
-
-class Successor(Strict):
-    """What follows when a network has learned its first stage: it freezes, statistics begin."""
-
-    method: str
-    settings: dict[str, Any]
-    """The operator's settings of that method."""
-
-
-class FrozenBackbone(Strict):
-    """A frozen model on whose features a network is trained."""
-
-    name: str
-    frozen: Offer
-    feature_width: int = Field(ge=1)
-
-
-class NetworkImported(EntryBody):
-    """A network was imported that the fleet trains in rounds; it begins a lineage."""
-
-    kind: ClassVar[str] = "network.imported"
-    name: str
-    weights: Offer
-    """Its first parameters and buffers, as safetensors; no row of a head yet."""
-    golden: Offer
-    """Preprocessed images or texts for the self-test of exported models."""
-    preprocessing: AnyPreprocessing
-    method: str
-    settings: dict[str, Any]
-    """The method's assignment: what its halves are given."""
-    round_phases: tuple[PhaseName, ...] = (TRAIN,)
-    """What devices do in one of a stage's rounds, one after the other."""
-    closing_phases: tuple[PhaseName, ...] = ()
-    """What devices do once after a stage's rounds."""
-    successor: Successor | None = None
-    backbone: FrozenBackbone | None = None
-    """Where the network sees features; None where it sees the pictures themselves."""
-    base: Offer | None = None
-    """The network's tensors that nobody trains, as safetensors; None where all are trained."""
-
-    @property
-    def blobs(self) -> tuple[Digest, ...]:
-        """The first weights, the golden batch, and backbone and base where there are some."""
-        backbone = None if self.backbone is None else self.backbone.frozen
-        offers = (self.weights, self.golden, backbone, self.base)
-        return tuple(offer.digest for offer in offers if offer is not None)
-
-    @property
-    def digest(self) -> Digest:
-        """The lineage's name."""
-        return self.weights.digest
-
-
-Lineage = BackboneImported | NetworkImported
 
 
 class ClassNamed(EntryBody):
