@@ -38,6 +38,7 @@ class Spread:
             self._steps = self._steps.copy()
         for place in buffers:  # zero steps from zero: no distance
             self._steps[place] = self._from[place] = 0
+        self._apart = np.empty(min(_BLOCK, grid.size), np.float64)
         self._squares = 0.0
         self._weight = 0
 
@@ -46,7 +47,10 @@ class Spread:
         distance = 0.0
         for start in range(0, len(values), _BLOCK):
             block = slice(start, start + _BLOCK)
-            apart = values[block] * self._steps[block]
+            steps = self._steps[block]
+            apart = self._apart[: len(steps)]
+            apart[:] = values[block]
+            apart *= steps
             apart -= self._from[block]
             distance += _square(apart)
         self._squares += weight * distance

@@ -33,6 +33,17 @@ _CHANGES_ASSIGNMENT = (
     entries.ClassMerged,
     entries.StageOpened,
 )
+_TOLD = frozenset(
+    (
+        *_CHANGES_ASSIGNMENT,
+        entries.RoundOpened,
+        entries.RoundClosed,
+        entries.ModelDesired,
+        entries.DeviceAdmitted,
+    )
+)
+"""Entries of which devices are told; most are none."""
+_SILENCE = Decision()
 
 _ANSWERED = (Contribution.kind, Withdrawal.kind, Nothing.kind, Transition.kind)
 
@@ -119,6 +130,8 @@ class Devices:
 
     def tell_about(self, body: entries.EntryBody) -> Decision:
         """Return what devices must be told because of an entry."""
+        if type(body) not in _TOLD:
+            return _SILENCE
         if isinstance(body, entries.StageOpened) or (
             isinstance(body, _CHANGES_ASSIGNMENT) and self._state.stages
         ):
@@ -134,7 +147,7 @@ class Devices:
             return together(self._models.tell(device) for device in devices)
         if isinstance(body, entries.DeviceAdmitted):
             return self._greet(body.device)
-        return Decision()
+        return _SILENCE
 
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
         live = self._live.device(device)

@@ -50,7 +50,8 @@ class Live:
 
     def device(self, device: DeviceId) -> LiveDevice:
         """Return what is known of a device now, beginning with nothing."""
-        return self.devices.setdefault(device, LiveDevice())
+        known = self.devices.get(device)
+        return self.devices.setdefault(device, LiveDevice()) if known is None else known
 
     def forget_requests(self) -> None:
         """Forget what was asked of the shell, because a failed commit kept it from being done."""

@@ -123,16 +123,32 @@ class Rounds:
         return record(opened)
 
     def _cohort(self, number: int) -> tuple[DeviceId, ...]:
-        able = [device for device in self._state.devices if self._able(device)]
+        able = self._able()
         if not able:
             return ()
         asked = self._rules.cohort
         wanted = asked if isinstance(asked, int) else max(1, math.ceil(asked * len(able)))
+        if wanted >= len(able):
+            return tuple(sorted(able))
         order = sorted(able, key=lambda device: _draw(self._rules.seed, number, device))
         return tuple(sorted(order[:wanted]))
 
-    def _able(self, device: DeviceId) -> bool:
-        return self._live.device(device).boot is not None and self._can_train(device)
+    def _able(self) -> list[DeviceId]:
+        """Return the devices that are there and can train."""
+        network, answers = self._state.network, dict[int, bool]()
+        assert network is not None
+        able = []
+        for device, record in self._state.devices.items():
+            capabilities = record.capabilities
+            if capabilities is None or self._live.device(device).boot is None:
+                continue
+            # Devices of a kind share one object, and a method is asked once for each kind.
+            kind = id(capabilities)
+            if kind not in answers:
+                answers[kind] = self._can_learn(capabilities, network.method)
+            if answers[kind]:
+                able.append(device)
+        return able
 
     def _can_train(self, device: DeviceId) -> bool:
         capabilities, network = self._state.devices[device].capabilities, self._state.network

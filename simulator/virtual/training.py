@@ -151,6 +151,13 @@ def carry_out(
     return ended
 
 
+def carry_out_one(session: Session, settings: HallSettings) -> tuple[Session, Any]:
+    """Do the same for one device."""
+    if not session.begun.trains and session.begun.following is None:
+        return session, None
+    return carry_out({"it": session}, settings)["it"]
+
+
 def _trained(sessions: Mapping[Who, Session], settings: HallSettings) -> dict[Who, Any]:
     training = [one for one, session in sessions.items() if session.begun.trains]
     if not training:

@@ -19,7 +19,7 @@ from schemas.values import DeviceId
 from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.holdings import Rows
 from simulator.errors import EngineError
-from simulator.virtual.training import carry_out, number_at_once
+from simulator.virtual.training import carry_out, carry_out_one, number_at_once
 
 
 @dataclass(frozen=True)
@@ -54,24 +54,35 @@ class Cohort:
 
         Raises `EngineError` for what no later try would make better.
         """
+        if self._ground.hall.engine == "loop":
+            yield from map(self._alone, devices)
+            return
         waiting = iter(devices)
         at_once = number_at_once(self._order, self._ground.hall)
         while together := list(islice(waiting, at_once)):
             yield from self._together(together)
 
+    def _alone(self, device: DeviceId) -> Trained:
+        began = time.perf_counter()
+        session = self._session(device)
+        outcome: Answer | Declined = Declined()
+        if session is not None:
+            outcome = _outcome(*carry_out_one(session, self._ground.hall))
+        self._spent(device, time.perf_counter() - began)
+        return Trained(device, outcome)
+
     def _together(self, devices: Sequence[DeviceId]) -> Iterator[Trained]:
         began = time.perf_counter()
-        with self._ground.stopwatch.phase("training"):
-            sessions = {device: self._session(device) for device in devices}
-            begun = {one: session for one, session in sessions.items() if session is not None}
-            ended = carry_out(begun, self._ground.hall)
-            outcomes = [
-                Trained(device, _outcome(*ended[device]) if device in ended else Declined())
-                for device in devices
-            ]
+        sessions = {device: self._session(device) for device in devices}
+        begun = {one: session for one, session in sessions.items() if session is not None}
+        ended = carry_out(begun, self._ground.hall)
+        outcomes = [
+            Trained(device, _outcome(*ended[device]) if device in ended else Declined())
+            for device in devices
+        ]
         share = (time.perf_counter() - began) / len(devices)
         for trained in outcomes:
-            self._ground.spent(trained.device, share)
+            self._spent(trained.device, share)
             yield trained
 
     def _session(self, device: DeviceId) -> Session | None:
@@ -87,6 +98,10 @@ class Cohort:
 
     def _order_of(self, device: DeviceId) -> Order:
         return replace(self._order, device=device)
+
+    def _spent(self, device: DeviceId, seconds: float) -> None:
+        self._ground.stopwatch.spent("training", seconds)
+        self._ground.spent(device, seconds)
 
 
 def _outcome(session: Session, trained: object) -> Answer | Declined:

@@ -90,7 +90,7 @@ class LightCoordinator:
         before = self.engine.ledger.size
         requests = self.engine.process(happenings, pruned=pruned)
         moved = bool(requests) or self.engine.ledger.size > before
-        waiting = deque(requests)
+        waiting = deque(request for request in requests if _is_heard(request))
         while waiting:
             finished = self._carry_out(waiting.popleft())
             if finished is not None:
@@ -122,5 +122,10 @@ class LightCoordinator:
             case SendToDevice(device, _, Receipt(answer=Refused(reason=reason))):
                 raise EngineError(f"{device}: {reason}")
             case _:
-                pass  # messages that nobody hears, and payloads to be deleted that nobody kept
+                pass  # payloads to be deleted that nobody kept
         return None
+
+
+def _is_heard(request: Request) -> bool:
+    """Whether somebody minds a request: nobody hears messages, but a refusal is a mistake here."""
+    return not isinstance(request, SendToDevice) or request.leaf == "rcpt"

@@ -64,18 +64,18 @@ class Holdings:
 
     def data(self, device: DeviceId, rows: Rows) -> LocalData | None:
         """Return the samples of a device that an order asks for; None where there are none."""
-        held, names = self._held.get(device, _NOTHING), rows.names
-        classes = tuple(names[label] for label in held.labels)
-        if None not in classes:
-            chosen, digests = held.indices, held.digests
-        else:
-            kept = [row for row, name in enumerate(classes) if name is not None]
-            chosen = held.indices[kept]
-            digests = tuple(held.digests[row] for row in kept)
-        asked = tuple(name for name in classes if name is not None)
+        held = self._held.get(device, _NOTHING)
+        found = [(row, rows.names[label]) for row, label in enumerate(held.labels)]
+        asked = [(row, name) for row, name in found if name is not None]
         if not asked:
             return None
-        return LocalData(self._sight.train(chosen), asked, digests, self._exemplars)
+        names = tuple(name for _, name in asked)
+        if len(asked) == len(found):
+            return LocalData(self._sight.train(held.indices), names, held.digests, self._exemplars)
+        chosen = [row for row, _ in asked]
+        digests = tuple(held.digests[row] for row in chosen)
+        inputs = self._sight.train(held.indices[chosen])
+        return LocalData(inputs, names, digests, self._exemplars)
 
     def _listed(self, delivered: Sequence[Delivery]) -> _Held:
         train = self._train

@@ -29,7 +29,7 @@ from schemas.envelope import Sender
 from schemas.errors import FleetledgerError
 from schemas.message import Message
 from schemas.rounds import RoundAnswer
-from schemas.values import BootId, DeviceId, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import Cohort, Declined
 from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.packing import Packed
@@ -48,7 +48,7 @@ class _Told(NamedTuple):
     """An answer without its payload and its memory."""
 
     device: DeviceId
-    samples: dict[str, int]
+    samples: dict[ClassName, int]
     steps: int
     loss: float | None
     stored_samples: int
@@ -69,6 +69,7 @@ class LightRound:
         self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
         self._summed: list[Digest] = []
         self._lot: list[bytes] = []
+        self._lot_bytes = 0
         self._lot_told: list[_Told] = []
         self._packing: deque[tuple[list[_Told], Future[list[Packed]]]] = deque()
         self._happenings: list[inputs.Input] = []
@@ -123,22 +124,23 @@ class LightRound:
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         self._lot.append(answer.payload)
+        self._lot_bytes += len(answer.payload)
         self._lot_told.append(
             _Told(
                 device,
-                cast("dict[str, int]", answer.samples),
+                answer.samples,
                 answer.steps,
                 answer.loss,
                 answer.stored_samples,
             )
         )
-        if len(self._lot) == _PACKED_ANSWERS or sum(map(len, self._lot)) >= _PACKED_BYTES:
+        if len(self._lot) == _PACKED_ANSWERS or self._lot_bytes >= _PACKED_BYTES:
             self._pack()
 
     def _pack(self) -> None:
         if self._lot:
             self._packing.append((self._lot_told, self._ground.packer.pack(self._lot)))
-            self._lot, self._lot_told = [], []
+            self._lot, self._lot_told, self._lot_bytes = [], [], 0
             self._collect(_AHEAD)
 
     def _collect(self, ahead: int) -> None:
