@@ -119,6 +119,18 @@ mode = "baseline"
 # New images of one batch, and the standard deviations above the history that are reported.
 min_images = 50
 deviations = 2.0
+
+[training]
+# What a method keeps of old classes on a frozen backbone: "images" remembers which images of the
+# folder they are, "features" keeps their features, which stay when an image is deleted.
+exemplars = "images"
+# Most that features take on the disk, so that each image is computed once; the oldest go first.
+feature_cache_megabytes = 256
+
+[policy]
+# Whether features of single images, or moments of a class's features, may leave this device. A
+# fleet whose method needs them is told that this device gives none.
+publish_features = false
 """
 
 

@@ -63,6 +63,8 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     """Return an agent over connections that `connect` makes; raise `StoreError`."""
     settings = home.settings
     make_folder(home.state_folder)
+    # Features and exemplars tell of images.
+    home.state_folder.chmod(0o700)
     store = Store(home.state_folder / "agent.db")
     identity = Identity(store.installation, BootId.fresh(), find_capabilities())
     topics = FleetTopics(settings.fleet)

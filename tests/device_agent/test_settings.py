@@ -6,6 +6,7 @@ import pytest
 
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome, NewHome, lock_home, write_home
+from device_agent.settings import AgentSettings, BrokerSettings, DataSettings
 from schemas.settings_file import SettingsError
 from schemas.values import DeviceId, FleetId
 
@@ -26,6 +27,12 @@ def test_what_init_writes_can_be_read(tmp_path: Path) -> None:
     assert home.data_folder.is_dir()
     assert home.evaluation_folder is None
     assert home.settings.model.threads == 1
+    assert home.settings == AgentSettings(
+        device=NEW.device,
+        fleet=NEW.fleet,
+        broker=BrokerSettings(host="broker.lan", port=8883),
+        data=DataSettings(folder=Path("data")),
+    )
 
 
 def test_names_with_quotes_survive_the_settings_file(tmp_path: Path) -> None:
@@ -58,12 +65,27 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
             'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n[model]\nproviders = ["CUDA"]\n',
             "end with 'CPUExecutionProvider'",
         ),
+        (
+            'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n[training]\nexemplars = "all"\n',
+            r"training\.exemplars: 'all'",
+        ),
     ],
 )
 def test_a_wrong_file_is_told_with_field_and_value(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(SettingsError, match=told) as caught:
         AgentHome.open(home_with(tmp_path, text))
     assert "agent.toml" in str(caught.value)
+
+
+def test_the_owner_decides_what_is_kept_and_what_leaves(tmp_path: Path) -> None:
+    plain = 'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n'
+    settings = AgentHome.open(home_with(tmp_path, plain)).settings
+    assert (settings.training.exemplars, settings.policy.publish_features) == ("images", False)
+    chosen = '[training]\nexemplars = "features"\nfeature_cache_megabytes = 5\n'
+    allowed = "[policy]\npublish_features = true\n"
+    settings = AgentHome.open(home_with(tmp_path, plain + chosen + allowed)).settings
+    assert (settings.training.exemplars, settings.policy.publish_features) == ("features", True)
+    assert settings.training.feature_cache_megabytes == 5
 
 
 def test_a_missing_file_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from coordinator.core.entries import EntryBody, read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
+from device_agent.settings import Exemplars
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
 from transport.brokers import MosquittoBroker
@@ -46,8 +47,10 @@ class ProcessFleet:
         before, _, _ = path.read_text(encoding="utf-8").partition("[method]")
         path.write_text(before + settings, encoding="utf-8")
 
-    def set_up_agent(self, device: str, port: int | None = None, more: str = "") -> None:
-        """Make a device's home with `more` settings, and admit the device."""
+    def set_up_agent(
+        self, device: str, port: int | None = None, exemplars: Exemplars = "images"
+    ) -> None:
+        """Make a device's home, and admit the device."""
         home = self.folder / device
         write_password(home, self.broker, device)
         access = self._access(port or self.broker.port)
@@ -56,7 +59,8 @@ class ProcessFleet:
         text = path.read_text(encoding="utf-8")
         text = text.replace("# evaluation_folder", "evaluation_folder")
         text = text.replace("scan_seconds = 5", "scan_seconds = 0.5")
-        path.write_text(text + more, encoding="utf-8")
+        text = text.replace('exemplars = "images"', f'exemplars = "{exemplars}"')
+        path.write_text(text, encoding="utf-8")
         self.operator("coordinator", "admit", device)
 
     def start_coordinator(self) -> None:

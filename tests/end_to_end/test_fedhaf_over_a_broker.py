@@ -62,7 +62,6 @@ per_stage = {ROUNDS_PER_TASK}
 deadline_seconds = {DEADLINE_SECONDS}
 quorum = 0.5
 """
-KEEPS_FEATURES = '\n[training]\nexemplars = "features"\n'
 NOT_IMPORTED = ("torchvision", "timm", "transformers", "onnx")
 """What a device would need to have a backbone in torch, or to export."""
 
@@ -115,7 +114,7 @@ class FedHafFleet(ProcessFleet):
         self.operator("coordinator", "open-stage", *FIRST)
         self.until(lambda: "round 1: work 1 begins" in self.said(STRAGGLER), pause=0.01)
         self.line.down()
-        self.set_up_agent(JOINER, more=KEEPS_FEATURES)
+        self.set_up_agent(JOINER, exemplars="features")
         self.start_agent(JOINER)
         self.until(lambda: self.entries(RoundClosed))
         self.line.up()
