@@ -68,6 +68,7 @@ CASES: Mapping[str, Case] = {
     "wo-fb": fedhaf("FedHAF without L_FB", "without-fb", Printed(36.75, 41.91)),
     "wo-fam": fedhaf("FedHAF without FAM", "without-fam", Printed(32.02, 46.64)),
     "wo-stages": fedhaf("FedHAF without two stages", "without-stages", Printed(43.49, 35.17)),
+    "int16": fedhaf("FedHAF, half the bytes", "fedhaf", upload="int16"),
     "replay": fedhaf("FedHAF, exemplars in its cross-entropy too", "replay"),
     "fedavg-task": rival("FedAvg, the task's classes", preset="fedavg-task"),
     "fedavg": rival("FedAvg, seen classes", Printed(31.32, 65.68), preset="fedavg"),

@@ -2,10 +2,12 @@
 
     python -m benchmarks.fedhaf_tables.run --core CORE.npz --backbone NET.onnx
     python -m benchmarks.fedhaf_tables.run --cases full,wo-ce --betas 1.0      # only these; minutes
+    python -m benchmarks.fedhaf_tables.run --cases replay --seed 0 --search stages=one
 
 Paths can also come from FLEETLEDGER_CIFAR_CORE and FLEETLEDGER_MOBILENET;
 benchmarks/simulated_cifar/run.py tells how both files are made. A case whose run folder is there is
-gone on with, or only read; all cases are merged into one table.
+gone on with, or only read; all cases are merged into one table. `--search` sets something of the
+method beside what the case does; such runs stand in a table of their own.
 """
 
 from __future__ import annotations
@@ -17,42 +19,53 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Material
+from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Case, Material
 from benchmarks.fedhaf_tables.measuring import measured, run_case
+from benchmarks.fedhaf_tables.sizes import trained_numbers, whole_networks
+from benchmarks.fedhaf_tables.tables import tables
 from benchmarks.machine import describe_machine
 from learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
+_WITHOUT_LIGHT_AGENTS = ("joint", "stsa")
 
 
 def main() -> None:
     """Measure, print and store, case by case."""
     arguments = _arguments()
     material = Material(arguments.core, arguments.backbone)
+    facts = {
+        "claim": "fedhaf_tables",
+        "machine": machine(),
+        "networks": whole_networks(arguments.backbone),
+    }
     for beta in arguments.betas:
         for name in arguments.cases:
-            key = f"{name}, beta {beta:g}, seed {arguments.seed}"
+            case, told = CASES[name], [f"{name}, beta {beta:g}, seed {arguments.seed}"]
+            key = ", ".join([*told, *arguments.search])
             folder = arguments.runs / key.replace(", ", "-").replace(" ", "-")
             changes = [
-                *CASES[name].changes(),
+                *case.changes(),
+                *(f"method.settings.{setting}" for setting in arguments.search),
                 *material.changes(),
-                f"seeds=[{arguments.seed}]",
-                f"devices.partition.beta={beta}",
-                "evaluation.every_rounds=10",
-                *(["engine.agents=light"] if CASES[name].method not in ("joint", "stsa") else []),
+                *_shared(case, beta, arguments.seed),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
+            if case.method != "stsa":
+                found["parameters"] = trained_numbers(case)
+            if arguments.search:
+                found["search"] = ", ".join([name, *arguments.search])
             print(key, json.dumps(found), flush=True)
-            store(arguments.out, key, {"case": name, "beta": beta, **found})
+            store(arguments.out, {key: {"case": name, "beta": beta, **found}}, facts)
 
 
-def store(path: Path, key: str, found: dict[str, Any]) -> None:
-    """Put one run into the results, in place of an older one of the same name."""
+def store(path: Path, found: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Put runs into the results, in place of older ones of the same names."""
     result = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": {}}
-    runs = {**result["runs"], key: found}
-    result = {**result, "claim": "fedhaf_tables", "machine": machine(), "runs": runs}
+    result = {**facts, "runs": {**result["runs"], **found}}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(tables(result), encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:
@@ -60,6 +73,17 @@ def machine() -> dict[str, Any]:
     threads = os.environ.get("OMP_NUM_THREADS", "all")
     here = describe_machine("onnxruntime", "torch")
     return {**platform_fingerprint(), **here, "threads": threads}
+
+
+def _shared(case: Case, beta: float, seed: int) -> list[str]:
+    """Return what all cases change in the scenario."""
+    agents = "full" if case.method in _WITHOUT_LIGHT_AGENTS else "light"
+    return [
+        f"seeds=[{seed}]",
+        f"devices.partition.beta={beta}",
+        "evaluation.every_rounds=10",
+        f"engine.agents={agents}",
+    ]
 
 
 def _arguments() -> argparse.Namespace:
@@ -72,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=_cases, default=list(CASES))
     parser.add_argument("--betas", type=float, nargs="+", default=list(BETAS))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--search", nargs="*", default=[], metavar="SETTING=VALUE")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "fedhaf_tables")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
