@@ -46,7 +46,7 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
             f"({seen.name})"
         )
     return (
-        f"Network {body.weights.digest.short} ({body.name}) leads: devices train {what}, in "
+        f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
         f"rounds, with {body.method}.{after}"
     )
 

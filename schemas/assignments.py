@@ -28,7 +28,8 @@ class Assignment(Message):
     settings: dict[str, Any]
     """The method's own assignment; validated by its `messages` module."""
     lineage: Digest
-    """Digest of the frozen model whose features are wanted, or of a network's first weights."""
+    """Names the frozen model whose features are wanted by its digest; or a network by that of its
+    first weights, or of these with what they are trained on."""
     frozen: Offer | None = None
     """The frozen model whose features are wanted; None where networks are trained."""
     backbone: Offer | None = None

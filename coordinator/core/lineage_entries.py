@@ -85,15 +85,23 @@ class NetworkImported(EntryBody):
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
-        """The first weights, the golden batch, and backbone and base where there are some."""
-        backbone = None if self.backbone is None else self.backbone.frozen
-        offers = (self.weights, self.golden, backbone, self.base)
-        return tuple(offer.digest for offer in offers if offer is not None)
+        """The golden batch, and what names the lineage."""
+        return (*self._names, self.golden.digest)
 
     @property
     def digest(self) -> Digest:
-        """The lineage's name."""
-        return self.weights.digest
+        """The lineage's name: the first weights, and what they are trained on where that is given.
+
+        Equal first weights on another backbone or base are another network.
+        """
+        weights, *others = self._names
+        return Digest.of("".join((weights, *others)).encode("ascii")) if others else weights
+
+    @property
+    def _names(self) -> tuple[Digest, ...]:
+        backbone = None if self.backbone is None else self.backbone.frozen
+        offers = (self.weights, backbone, self.base)
+        return tuple(offer.digest for offer in offers if offer is not None)
 
 
 Lineage = BackboneImported | NetworkImported

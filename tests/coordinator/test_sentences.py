@@ -40,8 +40,7 @@ def test_a_story_can_be_read() -> None:
 
 def test_what_devices_train_of_a_network_is_said() -> None:
     behind = FrozenBackbone(name="pixels", frozen=offer("backbone"), feature_width=64)
-    short = {name: offer(name).digest.short for name in ("first weights", "backbone", "base")}
-    begins = f"Network {short['first weights']} (mlp) leads: devices train "
+    short = {name: offer(name).digest.short for name in ("backbone", "base")}
     for changes, what in (
         ({}, "it whole"),
         (
@@ -52,4 +51,5 @@ def test_what_devices_train_of_a_network_is_said() -> None:
     ):
         body = NETWORK.model_copy(update=changes)
         entry = Entry(0, 0, body.kind, "test", None, body.model_dump(mode="json"))
+        begins = f"Network {body.digest.short} (mlp) leads: devices train "
         assert SENTENCES[body.kind](entry) == f"{begins}{what}, in rounds, with rounds."

@@ -50,9 +50,21 @@ def test_the_backbone_stays_the_same_from_round_to_round_and_after_a_restart() -
 
 
 def test_the_ledger_names_the_backbone_as_a_blob_that_must_be_there() -> None:
-    assert ON_FEATURES.blobs == (*NETWORK.blobs, BACKBONE.digest)
+    assert set(ON_FEATURES.blobs) == {*NETWORK.blobs, BACKBONE.digest}
     read = entries.read_entry(ON_FEATURES.kind, ON_FEATURES.model_dump(mode="json"))
     assert read == ON_FEATURES
+
+
+def test_equal_first_weights_on_another_backbone_or_base_begin_another_lineage() -> None:
+    other = entries.FrozenBackbone(name="b", frozen=offer("another"), feature_width=64)
+    lineages = [
+        NETWORK,
+        ON_FEATURES,
+        NETWORK.model_copy(update={"backbone": other}),
+        NETWORK.model_copy(update={"base": offer("base")}),
+    ]
+    assert len({network.digest for network in lineages}) == 4
+    assert NETWORK.digest == NETWORK.weights.digest
 
 
 def test_a_network_of_before_there_were_backbones_is_still_read() -> None:

@@ -44,7 +44,9 @@ def learn_a_round(bench: RoundBench) -> None:
         bench.wait(0)
     stage, number = current.opened.stage, current.opened.number
     for device in bench.devices:
-        bench.answer(device, number, key=PartKey(stage=stage, part=number))
+        bench.answer(
+            device, number, key=PartKey(stage=stage, part=number), lineage=ON_FEATURES.digest
+        )
     bench.wait(0)
     request = bench.asked_for(AverageRound)
     assert isinstance(request, AverageRound)
