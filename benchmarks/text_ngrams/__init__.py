@@ -1,0 +1,1 @@
+"""Counting characters, beside fleets that learn to foretell them."""
