@@ -7,7 +7,7 @@ the ledger, so that memory never knows what the disk does not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coordinator.core.core import Core
@@ -50,7 +50,7 @@ class Engine:
 
     def process(
         self,
-        happenings: Sequence[Input],
+        happenings: Iterable[Input],
         small_blobs: Mapping[Digest, bytes] | None = None,
         pruned: Mapping[Digest, int] | None = None,
     ) -> list[Request]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coordinator.core import inputs
@@ -80,7 +80,7 @@ class LightCoordinator:
         return self.take([inputs.Tick()])
 
     def take(
-        self, happenings: Sequence[inputs.Input], pruned: Mapping[Digest, int] | None = None
+        self, happenings: Iterable[inputs.Input], pruned: Mapping[Digest, int] | None = None
     ) -> bool:
         """Commit a group, and what came of it; return whether it led to entries or requests.
 

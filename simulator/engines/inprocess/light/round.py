@@ -11,8 +11,9 @@ trained again, from the memories before the round, and the coordinator knows tho
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import chain, islice
 from math import isfinite
 from typing import NamedTuple, cast
 
@@ -32,11 +33,11 @@ from schemas.rounds import RoundAnswer
 from schemas.values import BootId, ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import Cohort, Declined
 from simulator.engines.inprocess.light.ground import Ground
-from simulator.engines.inprocess.light.packing import Packed
+from simulator.engines.inprocess.light.packing import Body, Packed
 from simulator.errors import EngineError
 
-GROUP_ANSWERS = 4096
-"""Answers that are committed together."""
+GROUP_INPUTS = 4096
+"""What is committed together."""
 _PACKED_ANSWERS = 32
 _PACKED_BYTES = 4 << 20
 """Bodies that wait to be packed together."""
@@ -48,7 +49,8 @@ class _Told(NamedTuple):
     """An answer without its payload and its memory."""
 
     device: DeviceId
-    samples: dict[ClassName, int]
+    per_class: dict[ClassName, int]
+    samples: int
     steps: int
     loss: float | None
     stored_samples: int
@@ -68,15 +70,12 @@ class LightRound:
         self._kind = cast(PayloadKind, card(network.method).payload_kinds[0])
         self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
         self._summed: list[Digest] = []
-        self._lot: list[bytes] = []
+        self._lot: list[Body] = []
         self._lot_bytes = 0
         self._lot_told: list[_Told] = []
         self._packing: deque[tuple[list[_Told], Future[list[Packed]]]] = deque()
-        self._happenings: list[inputs.Input] = []
         self._sizes: dict[Digest, int] = {}
         self._done = 0
-        self._again = False
-        """Whether the answers are in the ledger, so that nothing need be told."""
 
     def carry_out(self) -> None:
         """Train everybody who has not said that there is nothing, record, close and average."""
@@ -87,9 +86,16 @@ class LightRound:
         ground.traffic.begin(self._cohort.assignment, opened.cohort[0], ground.sent_ms())
         ground.clock.now += ground.hall.seconds
         ground.coordinator.average = self.average
-        self._train(devices)
         # Two looks: the first closes the round, the second has it averaged.
-        self._hand_over(inputs.Tick(), inputs.Tick())
+        happenings: Iterator[inputs.Input] = chain(
+            self._train(devices), (inputs.Tick(), inputs.Tick())
+        )
+        first = next(happenings, None)
+        while first is not None:
+            group = chain((first,), islice(happenings, GROUP_INPUTS - 1))
+            ground.coordinator.take(group, pruned=self._sizes)
+            self._sizes.clear()
+            first = next(happenings, None)
         ground.memories.settle()
 
     def average(self, request: AverageRound) -> Finished:
@@ -102,63 +108,57 @@ class LightRound:
 
     def sum_again(self, devices: Sequence[DeviceId]) -> None:
         """Add the answers of a closed round again; they are in the ledger already."""
-        self._again = True
-        self._train(devices)
-        self._happenings.clear()
+        deque(self._train(devices), maxlen=0)
 
-    def _train(self, devices: Sequence[DeviceId]) -> None:
+    def _train(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
+        """Yield what the coordinator is told, while the devices that follow are trained."""
         for device, outcome in self._cohort.train(devices):
             self._ground.traffic.asked(device)
             if isinstance(outcome, Declined):
-                self._decline(device, outcome.reason)
-            else:
-                self._take(device, outcome)
+                yield from self._decline(device, outcome.reason)
+            elif self._take(device, outcome):
+                self._pack()
+                yield from self._collect(_AHEAD)
         self._pack()
-        self._collect(0)
+        yield from self._collect(0)
 
-    def _take(self, device: DeviceId, answer: Answer) -> None:
+    def _take(self, device: DeviceId, answer: Answer) -> bool:
+        """Put an answer into the lot; return whether that is full."""
         if answer.memory is not None:
             self._ground.memories.write(device, self._opened.number, answer.memory)
-        try:
-            self._sum.add(answer.payload, sum(answer.samples.values()))
-        except (FleetledgerError, LearningError) as error:
-            raise EngineError(f"{device}: {error}") from error
-        self._lot.append(answer.payload)
+        samples = sum(answer.samples.values())
+        self._lot.append(Body(answer.payload, samples))
         self._lot_bytes += len(answer.payload)
         self._lot_told.append(
-            _Told(
-                device,
-                answer.samples,
-                answer.steps,
-                answer.loss,
-                answer.stored_samples,
-            )
+            _Told(device, answer.samples, samples, answer.steps, answer.loss, answer.stored_samples)
         )
-        if len(self._lot) == _PACKED_ANSWERS or self._lot_bytes >= _PACKED_BYTES:
-            self._pack()
+        return len(self._lot) == _PACKED_ANSWERS or self._lot_bytes >= _PACKED_BYTES
 
     def _pack(self) -> None:
-        if self._lot:
-            self._packing.append((self._lot_told, self._ground.packer.pack(self._lot)))
-            self._lot, self._lot_told, self._lot_bytes = [], [], 0
-            self._collect(_AHEAD)
+        packing = self._ground.packer.pack(self._lot, self._sum)
+        self._packing.append((self._lot_told, packing))
+        self._lot, self._lot_told, self._lot_bytes = [], [], 0
 
-    def _collect(self, ahead: int) -> None:
-        """Word the answers of lots that are packed, until so many lots are left."""
+    def _collect(self, ahead: int) -> Iterator[inputs.Input]:
+        """Yield the answers of lots that are packed, until so many lots are left."""
         while len(self._packing) > ahead:
             told, packing = self._packing.popleft()
-            self._word(told, packing.result())
+            try:
+                packed = packing.result()
+            except (FleetledgerError, LearningError) as error:
+                raise EngineError(f"{told[0].device} to {told[-1].device}: {error}") from error
+            yield from self._words(told, packed)
             self._done += len(told)
             self._ground.progress(self._done)
 
-    def _word(self, told: Iterable[_Told], packed: Iterable[Packed]) -> None:
+    def _words(self, told: Iterable[_Told], packed: Iterable[Packed]) -> Iterator[inputs.Input]:
         traffic, sent_ms = self._ground.traffic, self._ground.sent_ms()
         for one, payload in zip(told, packed, strict=True):
             contribution = self._contribution(one, payload)
             traffic.answered(one.device, contribution, sent_ms)
             self._summed.append(payload.digest)
             self._sizes[payload.digest] = payload.size
-            self._tell(inputs.PayloadStored(one.device, contribution, waits=False))
+            yield inputs.PayloadStored(one.device, contribution, waits=False)
 
     def _contribution(self, told: _Told, payload: Packed) -> Contribution:
         return Contribution(
@@ -170,11 +170,11 @@ class LightRound:
             payload=payload.digest,
             payload_bytes=payload.size,
             offer=payload.offer,
-            samples=told.samples,
+            samples=told.per_class,
             round=RoundAnswer(
                 number=self._opened.number,
                 phase=self._opened.phase,
-                samples=sum(told.samples.values()),
+                samples=told.samples,
                 steps=told.steps,
                 loss=told.loss if told.loss is not None and isfinite(told.loss) else None,
                 seconds=self._ground.hall.seconds,  # of the fleet, so that equal runs are equal
@@ -182,25 +182,15 @@ class LightRound:
             ),
         )
 
-    def _decline(self, device: DeviceId, reason: str) -> None:
+    def _decline(self, device: DeviceId, reason: str) -> Iterator[inputs.Input]:
         """Say, as an agent does, that there is no answer, and why if it is not for want of data."""
         ground, number = self._ground, self._opened.number
         if reason:
             text = f"round {number}: {reason}"
-            self._tell(letter(ground, device, problem("training", text)))
+            yield letter(ground, device, problem("training", text))
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
-        self._tell(letter(ground, device, nothing))
+        yield letter(ground, device, nothing)
         ground.traffic.declined(device, nothing, ground.sent_ms())
-
-    def _tell(self, happening: inputs.Input) -> None:
-        self._happenings.append(happening)
-        if len(self._happenings) >= GROUP_ANSWERS and not self._again:
-            self._hand_over()
-
-    def _hand_over(self, *after: inputs.Input) -> None:
-        group, self._happenings = [*self._happenings, *after], []
-        pruned, self._sizes = self._sizes, {}
-        self._ground.coordinator.take(group, pruned=pruned)
 
 
 def letter(
