@@ -176,6 +176,19 @@ def test_files_that_do_not_fit_are_refused():
         device.begin(other, fleet.order, fleet.data, fleet.memory, None)
 
 
+def test_an_answer_may_say_in_half_the_bytes_how_far_the_weights_have_moved():
+    whole, short = (Taught(assignment(upload=upload)) for upload in ("int32", "int16"))
+    one, other = whole.learn(), learn(short.of, whole.order, whole.data, whole.memory)
+    assert len(other.payload) < 0.65 * len(one.payload)  # half, and a header
+    question = whole.question
+    coordinator.check(short.of, other.payload, question)
+    begins, exact = sent(whole.of, question), tensors(whole, one.payload)
+    made = coordinator.combine(short.of, question, [given(other.payload)])
+    for name, array in coordinator.network_of(short.of, made.weights)[1].items():
+        far = np.abs(exact[name] - begins[name]).max()
+        assert np.abs(array - exact[name]).max() <= 2**-12 * far + 2**-18, name
+
+
 def test_answers_of_many_devices_are_one_model():
     fleet = Taught(assignment())
     works = [fleet.begun(), fleet.begun(fleet.old)]
