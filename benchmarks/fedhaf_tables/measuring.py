@@ -41,7 +41,7 @@ def measured(results: RunResults, folder: Path) -> dict[str, Any]:
         "seed": seed,
         "accuracy": [round(value, 2) for value in by_stage],
         "average": round(sum(by_stage) / len(by_stage), 2),
-        "average_of_nine": round(sum(by_stage[:_COMPARED]) / _COMPARED, 2),
+        "average_of_nine": round(sum(by_stage[:_COMPARED]) / len(by_stage[:_COMPARED]), 2),
         "last": round(by_stage[-1], 2),
         "forgetting": round(100 * metrics.headline["forgetting"], 2),
         **_traffic(metrics, RunFolder(folder), seed),

@@ -2,12 +2,13 @@
 
     python -m benchmarks.fedhaf_tables.run --core CORE.npz --backbone NET.onnx
     python -m benchmarks.fedhaf_tables.run --cases full,wo-ce --betas 1.0      # only these; minutes
-    python -m benchmarks.fedhaf_tables.run --cases replay --seed 0 --search stages=one
+    python -m benchmarks.fedhaf_tables.run --cases replay --seed 0 --tasks 5 --search stages=one
 
 Paths can also come from FLEETLEDGER_CIFAR_CORE and FLEETLEDGER_MOBILENET;
 benchmarks/simulated_cifar/run.py tells how both files are made. A case whose run folder is there is
 gone on with, or only read; all cases are merged into one table. `--search` sets something of the
-method beside what the case does; such runs stand in a table of their own.
+method beside what the case does, and `--tasks` takes the first so many of the ten; runs of either
+kind stand in a table of their own.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from typing import Any
 
 from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Case, Material
 from benchmarks.fedhaf_tables.measuring import measured, run_case
-from benchmarks.fedhaf_tables.sizes import trained_numbers, whole_networks
+from benchmarks.fedhaf_tables.sizes import CLASSES, trained_numbers, whole_networks
 from benchmarks.fedhaf_tables.tables import tables
 from benchmarks.machine import describe_machine
 from learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
+TASKS = 10
 _WITHOUT_LIGHT_AGENTS = ("joint", "stsa")
 
 
@@ -42,18 +44,20 @@ def main() -> None:
     for beta in arguments.betas:
         for name in arguments.cases:
             case, told = CASES[name], [f"{name}, beta {beta:g}, seed {arguments.seed}"]
+            if arguments.tasks < TASKS:
+                told.append(f"{arguments.tasks} tasks")
             key = ", ".join([*told, *arguments.search])
             folder = arguments.runs / key.replace(", ", "-").replace(" ", "-")
             changes = [
                 *case.changes(),
                 *(f"method.settings.{setting}" for setting in arguments.search),
                 *material.changes(),
-                *_shared(case, beta, arguments.seed),
+                *_shared(case, beta, arguments.seed, arguments.tasks),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
             if case.method != "stsa":
                 found["parameters"] = trained_numbers(case)
-            if arguments.search:
+            if arguments.search or arguments.tasks < TASKS:
                 found["search"] = ", ".join([name, *arguments.search])
             print(key, json.dumps(found), flush=True)
             store(arguments.out, {key: {"case": name, "beta": beta, **found}}, facts)
@@ -75,11 +79,14 @@ def machine() -> dict[str, Any]:
     return {**platform_fingerprint(), **here, "threads": threads}
 
 
-def _shared(case: Case, beta: float, seed: int) -> list[str]:
+def _shared(case: Case, beta: float, seed: int, tasks: int) -> list[str]:
     """Return what all cases change in the scenario."""
-    agents = "full" if case.method in _WITHOUT_LIGHT_AGENTS else "light"
+    agents = "full" if case.method in TASKS = 10
+_WITHOUT_LIGHT_AGENTS else "light"
     return [
         f"seeds=[{seed}]",
+        f"stages.classes={CLASSES * tasks // TASKS}",
+        f"stages.count={tasks}",
         f"devices.partition.beta={beta}",
         "evaluation.every_rounds=10",
         f"engine.agents={agents}",
@@ -96,6 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=_cases, default=list(CASES))
     parser.add_argument("--betas", type=float, nargs="+", default=list(BETAS))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--search", nargs="*", default=[], metavar="SETTING=VALUE")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "fedhaf_tables")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -28,7 +28,7 @@ def tables(result: Mapping[str, Any]) -> str:
     parts += ["## Bytes of a round\n", *_bytes(runs, result.get("networks", {}))]
     searched = [run for run in runs if run.get("search")]
     if searched:
-        parts += ["## The search, on a seed of its own\n", *_searched(searched)]
+        parts += ["## The search\n", *_searched(searched)]
     return "\n".join(parts)
 
 
@@ -92,10 +92,15 @@ def _bytes(runs: Sequence[Run], networks: Mapping[str, int]) -> Iterator[str]:
 
 
 def _searched(runs: Sequence[Run]) -> Iterator[str]:
-    head = ("settings", "average, %", "last, %", "forgetting")
+    head = ("case and settings", "seed", "tasks", "average, %", "last, %", "forgetting")
     rows = [
-        (run["search"], *(f"{run[name]:.2f}" for name in ("average", "last", "forgetting")))
-        for run in sorted(runs, key=lambda run: -run["average"])
+        (
+            run["search"],
+            str(run["seed"]),
+            str(len(run["accuracy"])),
+            *(f"{run[name]:.2f}" for name in ("average", "last", "forgetting")),
+        )
+        for run in sorted(runs, key=lambda run: (run["seed"], -run["average"]))
     ]
     return _table(head, rows)
 
