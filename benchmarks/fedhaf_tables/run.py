@@ -81,8 +81,7 @@ def machine() -> dict[str, Any]:
 
 def _shared(case: Case, beta: float, seed: int, tasks: int) -> list[str]:
     """Return what all cases change in the scenario."""
-    agents = "full" if case.method in TASKS = 10
-_WITHOUT_LIGHT_AGENTS else "light"
+    agents = "full" if case.method in _WITHOUT_LIGHT_AGENTS else "light"
     return [
         f"seeds=[{seed}]",
         f"stages.classes={CLASSES * tasks // TASKS}",
