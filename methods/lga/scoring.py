@@ -1,0 +1,77 @@
+"""How good a model of the fleet is for the newest classes, by the proxy's pictures of them.
+
+LGA, equations (11) and (12). A model is scored by its own features of the pictures, drawn
+`draws` times for each with noise,
+
+    f~ = F(x) + omega n,    || omega n ||^2 <= xi sum_i sigma_i^2,
+
+and is right where the head says the class that the picture's gradients told. omega follows
+
+    omega_t = (C_old omega_{t-1} + sum over new classes of Tr(Delta_c) / d) / (C_old + C_new),
+
+which is a variance: its square root scales noise of unit variance, and sigma_i^2 is the trace that
+devices sent. As printed (`square_root = False`) omega itself scales noise whose deviations sigma_i
+are those of the model's features of a class's pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.noise import normal_noise
+
+Floats = npt.NDArray[np.float64]
+TRIES = 10
+"""Draws of a noise before the last one is brought down to the longest that is allowed."""
+
+
+@dataclass(frozen=True)
+class AugmentationSettings:
+    """Draws for each picture, and how long noise may be; 0 draws: the features themselves."""
+
+    draws: int = 5
+    xi: float = 0.1
+    square_root: bool = True
+
+
+def next_omega(omega: float, old_classes: int, traces: Sequence[float]) -> float:
+    """Return omega of a task by that of the task before and the new classes' traces."""
+    if not traces:
+        return omega
+    return (old_classes * omega + sum(traces)) / (old_classes + len(traces))
+
+
+def augmented(
+    features: Floats, variances: Floats, omega: float, settings: AugmentationSettings, seed: bytes
+) -> Floats:
+    """Return features (n * draws, d) around features (n, d) of one class; `variances` (d,).
+
+    Draws differ with `seed`. The features themselves come back where nothing is to be drawn.
+    """
+    if not settings.draws:
+        return features
+    scale = sqrt(omega) if settings.square_root else omega
+    deviations = np.ones_like(variances) if settings.square_root else np.sqrt(variances)
+    longest = settings.xi * float(variances.sum())
+    rows, width = len(features) * settings.draws, features.shape[1]
+    noise = np.zeros((rows, width))
+    left = np.arange(rows)
+    for attempt in range(TRIES):
+        drawn = normal_noise(seed + b"/%d" % attempt, rows * width).reshape(rows, width)
+        noise[left] = scale * deviations * drawn[left]
+        left = left[np.square(noise[left]).sum(axis=1) > longest]
+        if not len(left):
+            break
+    lengths = np.square(noise[left]).sum(axis=1, keepdims=True)
+    noise[left] *= np.sqrt(longest / lengths)
+    return np.repeat(features, settings.draws, axis=0) + noise
+
+
+def share_right(logits: npt.NDArray[np.floating], rows: Sequence[int]) -> float:
+    """Return the share of `logits` (n, C) whose largest score is in the row that it should be."""
+    return float(np.mean(logits.argmax(axis=1) == np.asarray(rows))) if len(logits) else 0.0

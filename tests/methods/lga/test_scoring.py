@@ -1,0 +1,67 @@
+"""Noise around features, omega's recursion, and the share of right answers."""
+
+import numpy as np
+import pytest
+
+from methods.lga.scoring import AugmentationSettings, augmented, next_omega, share_right
+
+generator = np.random.default_rng(1)
+FEATURES = generator.normal(size=(6, 40))
+VARIANCES = generator.uniform(0.5, 2.0, size=40)
+
+
+def test_omega_is_the_mean_over_all_classes_so_far() -> None:
+    traces = [[0.4, 0.2], [0.6], [0.9, 0.1, 0.5]]
+    omega, old, seen = 0.0, 0, []
+    for new in traces:
+        omega = next_omega(omega, old, new)
+        old, seen = old + len(new), [*seen, *new]
+        assert omega == pytest.approx(np.mean(seen))
+    assert next_omega(omega, old, []) == omega
+
+
+@pytest.mark.parametrize("square_root", [True, False])
+@pytest.mark.parametrize("omega", [1e-3, 0.05, 3.0])
+def test_no_noise_is_longer_than_it_may_be(square_root: bool, omega: float) -> None:
+    settings = AugmentationSettings(draws=5, xi=0.1, square_root=square_root)
+    drawn = augmented(FEATURES, VARIANCES, omega, settings, b"seed")
+    assert drawn.shape == (30, 40)
+    noise = drawn - np.repeat(FEATURES, 5, axis=0)
+    lengths = np.square(noise).sum(axis=1)
+    assert (lengths > 0).all()
+    assert (lengths <= 0.1 * VARIANCES.sum() * (1 + 1e-9)).all()
+
+
+def test_small_noise_is_drawn_and_not_cut() -> None:
+    """Its variance is omega, or omega squared times that of the class."""
+    many = np.zeros((400, 40))
+    for square_root, expected in ((True, np.full(40, 1e-3)), (False, 1e-6 * VARIANCES)):
+        settings = AugmentationSettings(draws=5, square_root=square_root)
+        drawn = augmented(many, VARIANCES, 1e-3, settings, b"seed")
+        np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=0.2)
+
+
+def test_draws_are_told_by_their_seed() -> None:
+    settings = AugmentationSettings()
+    one, again, other = (
+        augmented(FEATURES, VARIANCES, 0.01, settings, seed) for seed in (b"a", b"a", b"b")
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_without_draws_the_features_are_scored_as_they_are() -> None:
+    settings = AugmentationSettings(draws=0)
+    np.testing.assert_array_equal(augmented(FEATURES, VARIANCES, 9.0, settings, b""), FEATURES)
+
+
+def test_a_class_without_variance_gets_no_noise() -> None:
+    settings = AugmentationSettings(draws=2)
+    drawn = augmented(FEATURES, np.zeros(40), 1.0, settings, b"seed")
+    np.testing.assert_array_equal(drawn, np.repeat(FEATURES, 2, axis=0))
+
+
+def test_the_share_of_right_answers() -> None:
+    logits = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    assert share_right(logits, [1, 0, 0, 0]) == 0.75
+    assert share_right(np.empty((0, 2)), []) == 0.0
