@@ -215,6 +215,28 @@ def test_status_tells_of_training_only_in_a_fleet_that_trains(home: AgentHome) -
     assert "training     at round 5 (phase train); round 4 is answered" in lines
 
 
+def test_status_tells_of_exemplars_the_cache_and_each_rounds_bytes(home: AgentHome) -> None:
+    status = status_of(
+        home,
+        training="waits for a round; round 8 is answered",
+        exemplars=50,
+        exemplars_as="features",
+        feature_cache_bytes=3 << 20,
+        rounds=({"number": 8, "bytes_up": 424469, "bytes_down": 520734},),
+    )
+    lines = list(status_lines(status, age=1.0, running=True))
+    assert "exemplars    50 kept as features; 3.0 MiB of cached features" in lines
+    assert "round 8      424469 bytes up, 520734 bytes down" in lines
+
+
+def test_status_tells_what_the_policy_refuses(home: AgentHome) -> None:
+    lines = list(status_lines(status_of(home), age=1.0, running=True))
+    assert not any(line.startswith("policy") for line in lines)
+    refuses = status_of(home, policy="policy.publish_features = false: no")
+    lines = list(status_lines(refuses, age=1.0, running=True))
+    assert "policy       policy.publish_features = false: no" in lines
+
+
 def test_status_says_when_no_agent_runs(home: AgentHome) -> None:
     asked = ["status", "--home", str(home.folder)]
     done = CliRunner().invoke(app, asked)

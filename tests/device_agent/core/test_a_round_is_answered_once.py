@@ -9,6 +9,7 @@ from device_agent.core.records import LetterKey
 from device_agent.status import describe_training
 from schemas.contributions import Contribution, Nothing
 from schemas.reports import Problem
+from schemas.rounds import RoundAnswer
 from schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
@@ -32,6 +33,48 @@ def test_the_images_of_the_heads_classes_are_trained_on(trainee: Driven) -> None
     assert [image.path for image in asked.images] == ["cat/one", "dog/two"]
     assert asked.memory is None
     assert asked.job.key == making.part_key(1, 1)
+
+
+def test_without_an_image_the_method_is_asked_where_it_may_remember_features(
+    trainee: Driven,
+) -> None:
+    trainee.order(1)
+    trainee.train(memory="exemplars as features")
+    trainee.take(requests.Train)
+    trainee.letters()
+    trainee.put()
+    trainee.order(2, action=2)
+    assert trainee.take(requests.Train) == [], "exemplars that are images are gone with them"
+    assert [body.round for body in trainee.letters() if isinstance(body, Nothing)] == [2]
+    order = making.round_order(3)
+    asked = making.training(order, action=3).model_copy(
+        update={"backbone": making.offer("backbone")}
+    )
+    trainee.give(inputs.Assigned(making.COORDINATOR, asked))
+    for offer in asked.offers:
+        trainee.give(inputs.FetchFinished(offer.digest))
+    trainee.scan()
+    (train,) = trainee.take(requests.Train)
+    assert (train.images, train.memory) == ((), making.digest("exemplars as features"))
+
+
+def test_what_the_work_noticed_is_told_once_and_the_answer_stands(trainee: Driven) -> None:
+    trainee.order()
+    full = Problem(about="feature cache", text="the disk is full; training goes on")
+    for _ in range(2):
+        trainee.give(inputs.Noticed(full))
+    assert trainee.sent(Problem) == [full]
+    trainee.train()
+    assert len(answers(trainee)) == 1
+
+
+def test_the_number_of_exemplars_is_known_after_a_restart(trainee: Driven) -> None:
+    trainee.order()
+    told = RoundAnswer(number=1, samples=3, steps=2, seconds=0.5, stored_samples=7)
+    trainee.train(memory="exemplars", answer=told)
+    assert trainee.state.records.exemplars == 7
+    trainee.kill()
+    assert trainee.state.records.exemplars == 7
 
 
 def test_an_alias_counts_as_the_class_that_it_means(trainee: Driven) -> None:

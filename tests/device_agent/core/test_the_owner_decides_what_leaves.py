@@ -1,6 +1,5 @@
 """A method that has features sent gets none from a device whose owner forbids it, and no wait."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,21 @@ from tests.device_agent.core.driving import Driven
 FORBIDDEN, ALLOWED = Rules(), Rules(publish_features=True)
 
 
-@pytest.fixture(autouse=True)
-def methods_send_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the methods of the assignments be such that features of single images are sent."""
-    of_features = replace(card("stsa"), payload_kinds=("features",))
-    monkeypatch.setattr(policy, "card", lambda name: of_features)
-
-
 @pytest.fixture
 def ready(agent: Driven) -> Driven:
     """An agent that is connected and assigned, with two images, and forbids features."""
     agent.put(one="cat/1", two="dog/2")
     agent.connect()
-    agent.assign("cat", "dog")
+    assign(agent, "cat", "dog")
     return agent
+
+
+def assign(agent: Driven, *names: str, **details: int) -> None:
+    """Give an assignment of the method whose payload is features."""
+    asked = making.assignment(*names, **details).model_copy(update={"method": "pooled"})
+    agent.give(inputs.Assigned(making.COORDINATOR, asked))
+    agent.give(inputs.FetchFinished(making.digest("frozen")))
+    agent.scan()
 
 
 def allow(agent: Driven, *, publish: bool) -> None:
@@ -65,7 +65,7 @@ def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> Non
     assert said.reason.startswith(
         "policy.publish_features = false: this device does not publish features; "
     )
-    assert "'stsa'" in said.reason
+    assert "'pooled'" in said.reason
     ready.receipt_for_nothing()
     ready.scan()
     ready.wait(100.0)
@@ -77,14 +77,15 @@ def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> Non
 
 def test_it_is_said_before_the_folder_was_looked_at_or_a_file_came(agent: Driven) -> None:
     agent.connect()
-    agent.give(inputs.Assigned(making.COORDINATOR, making.assignment("cat")))
+    asked = making.assignment("cat").model_copy(update={"method": "pooled"})
+    agent.give(inputs.Assigned(making.COORDINATOR, asked))
     (said,) = agent.letters()
     assert isinstance(said, Nothing)
 
 
 def test_the_next_stage_is_told_again(ready: Driven) -> None:
     ready.letters()
-    ready.assign("cat", "dog", "owl", action=2, stage=2)
+    assign(ready, "cat", "dog", "owl", action=2, stage=2)
     assert [body.stage for body in ready.letters() if isinstance(body, Nothing)] == [2]
 
 
@@ -102,7 +103,7 @@ def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) 
     agent = Driven(tmp_path / "agent.db", publish_features=True)
     agent.put(one="cat/1")
     agent.connect()
-    agent.assign("cat")
+    assign(agent, "cat")
     compute(agent)
     agent.letters()
     allow(agent, publish=False)
@@ -112,7 +113,10 @@ def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) 
     assert Contribution in {type(body) for body in agent.letters()}
 
 
-def test_an_order_of_a_round_is_declined_with_the_reason(agent: Driven) -> None:
+def test_an_order_of_a_round_is_declined_with_the_reason(
+    agent: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "card", lambda name: card("pooled"))
     agent.connect()
     agent.put(one="cat/1", two="dog/2")
     agent.order(3)
@@ -122,8 +126,7 @@ def test_an_order_of_a_round_is_declined_with_the_reason(agent: Driven) -> None:
     assert agent.take(requests.Train) == []
 
 
-def test_other_payloads_are_nobodys_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+def test_other_payloads_are_nobodys_secret() -> None:
     for method in ("stsa", "rounds", "a method that is not known here"):
         assert refusal(FORBIDDEN, method) == ""
 
