@@ -15,6 +15,7 @@ from typing_extensions import Self
 from schemas.contributions import MAX_PAYLOAD_BYTES, PartKey
 from schemas.envelope import INLINE_LIMIT
 from schemas.message import Message, Strict
+from schemas.models import Preprocessing
 from schemas.offers import Offer
 from schemas.rounds import MAX_HEAD_CLASSES, RoundNumber
 from schemas.values import ClassName, Digest
@@ -68,6 +69,8 @@ class ScoringOrder(Message):
     weights: Offer
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head in those weights."""
+    preprocessing: Preprocessing
+    """How pictures become the network's inputs."""
     seed: int = Field(ge=0, lt=2**63)
     """Of whatever is drawn for the score."""
 

@@ -101,6 +101,7 @@ EXAMPLES: tuple[Message, ...] = (
         lineage=DIGEST,
         weights=OFFER,
         class_names=(CAT,),
+        preprocessing=PREPROCESSING,
         seed=5,
     ),
     Scored(

@@ -1,0 +1,257 @@
+"""The proxy's half of LGA: a pool of pictures from gradients, and scores of the fleet's models.
+
+    receive   gradients of a device wait until the next model is to be scored
+    score     what waits is shuffled and inverted; the model is scored by the pictures of the
+              present task; the slots of old models follow (LGA, section "selection of the best
+              old model")
+
+Pure functions of an immutable state; whoever calls them keeps it, and what goes in, on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from learning.networks.conversion import to_tensors
+from learning.networks.inference import Inference
+from learning.networks.network import Network
+from learning.networks.pictures import Pictures
+from learning.networks.torch_layers import head_logits
+from methods.lga.encoding import LAYERS, Encoding
+from methods.lga.gradient_sets import GradientSet, decode_gradients
+from methods.lga.inversion import InversionSettings, invert
+from methods.lga.recovery import recover_label
+from methods.lga.scoring import AugmentationSettings, augmented, next_omega, share_right
+from methods.lga.slots import PAPER, SlotRules, Slots
+from methods.network_weights import Arrays
+from schemas.proxy import ScoredModel
+from schemas.values import ClassName, Digest
+
+_LAST = f"{LAYERS}.weight"
+_MOST_REMARKS = 20
+
+
+@dataclass(frozen=True)
+class ProxyRules:
+    """What a fleet's assignment says to its proxy."""
+
+    encoding: Encoding
+    inversion: InversionSettings = field(default_factory=InversionSettings)
+    augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
+    slots: SlotRules = PAPER
+    worst_distance: float = 0.05
+    """Of gradients, squared, from which a search has found no picture: it is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prototype:
+    """A picture that the proxy found, with others from the way to it."""
+
+    name: ClassName
+    iterates: Tensor
+    """(k, c, s, s), 0 to 1; the last one is the picture."""
+    trace: float
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Gradients that no model was scored by yet."""
+
+    task: int
+    payload: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyState:
+    """What a proxy remembers."""
+
+    slots: Slots = field(default_factory=Slots)
+    pool: tuple[Prototype, ...] = ()
+    """Of the present task."""
+    waiting: tuple[Waiting, ...] = ()
+    omega_before: float = 0.0
+    """At the end of the task before."""
+    old_classes: int = 0
+    """Classes that earlier tasks brought."""
+
+    @property
+    def omega(self) -> float:
+        """Equation (12), by the classes found so far."""
+        return next_omega(self.omega_before, self.old_classes, self._traces())
+
+    @property
+    def names(self) -> tuple[ClassName, ...]:
+        """Classes of the present task that a picture was found of."""
+        return tuple(sorted({item.name for item in self.pool}))
+
+    def _traces(self) -> list[float]:
+        """Return the mean trace of each class, sorted by name."""
+        return [
+            float(np.mean([item.trace for item in self.pool if item.name == name]))
+            for name in self.names
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The fleet's model that is to be scored."""
+
+    weights: Digest
+    """Of its file."""
+    round: int
+    round_of_stage: int
+    network: Network
+    arrays: Arrays
+    class_names: tuple[ClassName, ...]
+    pictures: Pictures
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a scoring."""
+
+    newest: ScoredModel | None
+    gradients: int
+    shifted: bool
+    remarks: tuple[str, ...]
+
+
+def receive(rules: ProxyRules, state: ProxyState, task: int, payload: bytes) -> ProxyState:
+    """Return the state with gradients of a device that wait.
+
+    Raises `ContributionError` for what is no set of gradients, or belongs to no class.
+    """
+    for item in decode_gradients(rules.encoding, payload):
+        recover_label(item.gradients[_LAST].numpy())
+    return replace(state, waiting=(*state.waiting, Waiting(task, payload)))
+
+
+def score(
+    rules: ProxyRules, state: ProxyState, model: Model, seed: int
+) -> tuple[ProxyState, Outcome]:
+    """Return the state after a model was scored, and what came of it; chance is drawn by `seed`."""
+    task = max((item.task for item in state.waiting), default=state.slots.task)
+    fresh = [item for item in state.waiting if item.task == task]
+    remarks = [
+        f"gradients of stage {item.task} came in stage {task}, and are left out"
+        for item in state.waiting
+        if item.task != task
+    ]
+    begun = _in_task(rules, state, task, arrived=bool(fresh))
+    sets = _shuffled([one for item in fresh for one in _sets(rules, item)], seed)
+    found, told = _prototypes(rules, sets, model.class_names, seed)
+    grown = replace(begun, pool=(*begun.pool, *found), waiting=())
+    shifted = grown.slots.previous != state.slots.previous or grown.slots.task != state.slots.task
+    remarks = [*remarks, *told][:_MOST_REMARKS]
+    if not grown.pool:
+        return grown, Outcome(None, len(sets), shifted, tuple(remarks))
+    newest = ScoredModel(
+        round=model.round, weights=model.weights, score=_score(rules, grown, model, seed)
+    )
+    slots = grown.slots.taken(newest, model.round_of_stage, rules.slots)
+    return replace(grown, slots=slots), Outcome(newest, len(sets), shifted, tuple(remarks))
+
+
+def _in_task(rules: ProxyRules, state: ProxyState, task: int, *, arrived: bool) -> ProxyState:
+    """Return the state in the task of the gradients that arrived; a new one has an empty pool."""
+    if not arrived:
+        return state
+    slots = state.slots.arrived(task, rules.slots)
+    if task == state.slots.task:
+        return replace(state, slots=slots)
+    return replace(
+        state,
+        slots=slots,
+        pool=(),
+        omega_before=state.omega,
+        old_classes=state.old_classes + len(state.names),
+    )
+
+
+def _sets(rules: ProxyRules, waiting: Waiting) -> tuple[GradientSet, ...]:
+    return decode_gradients(rules.encoding, waiting.payload)
+
+
+def _shuffled(sets: Sequence[GradientSet], seed: int) -> list[GradientSet]:
+    """Return the pool in an order that does not tell which device sent what, nor who came first."""
+
+    def place(item: GradientSet) -> bytes:
+        own = item.gradients[_LAST].numpy().tobytes()
+        return hashlib.sha256(b"%d/" % seed + own).digest()
+
+    return sorted(sets, key=place)
+
+
+def _prototypes(
+    rules: ProxyRules, sets: Sequence[GradientSet], names: Sequence[ClassName], seed: int
+) -> tuple[list[Prototype], list[str]]:
+    """Return the pictures that were found, and remarks on those that were not."""
+    labelled = [(item, recover_label(item.gradients[_LAST].numpy())) for item in sets]
+    known = [(item, label) for item, label in labelled if label < len(names)]
+    remarks = [
+        f"gradients of output {label}, and the fleet has {len(names)} classes: left out"
+        for _, label in labelled
+        if label >= len(names)
+    ]
+    if not known:
+        return [], remarks
+    gradients = [item.gradients for item, _ in known]
+    labels = [label for _, label in known]
+    searched = invert(rules.encoding, gradients, labels, rules.inversion, seed)
+    found = []
+    for row, (item, label) in enumerate(known):
+        distance = searched.distances[row]
+        if distance <= rules.worst_distance:  # false for one that is not a number
+            found.append(Prototype(names[label], searched.iterates[:, row], item.trace))
+        else:
+            remarks.append(
+                f"no picture of {names[label]!r} has these gradients: {distance:.3g} away after "
+                f"{rules.inversion.search.steps} steps; left out"
+            )
+    return found, remarks
+
+
+def _score(rules: ProxyRules, state: ProxyState, model: Model, seed: int) -> float:
+    """Return the share of features around the pool's pictures that the model names rightly."""
+    parameters, buffers = to_tensors(model.arrays)
+    infer = Inference(pictures=model.pictures)
+    features, rows = [], []
+    for name in state.names:
+        if name not in model.class_names:
+            continue  # merged into another one since
+        mine = [item for item in state.pool if item.name == name]
+        seen = torch.cat([item.iterates for item in mine])
+        every = infer(model.network, parameters, buffers, 255 * seen).features.numpy()
+        ends = np.cumsum([len(item.iterates) for item in mine]) - 1
+        around = augmented(
+            every[ends].astype(np.float64),
+            _variances(rules, mine, every),
+            state.omega,
+            rules.augmentation,
+            f"{seed}/{name}".encode(),
+        )
+        features.append(around)
+        rows += [model.class_names.index(name)] * len(around)
+    if not features:
+        return 0.0
+    joined = torch.from_numpy(np.concatenate(features).astype(np.float32))
+    return share_right(head_logits(parameters, joined).numpy(), rows)
+
+
+def _variances(rules: ProxyRules, mine: Iterable[Prototype], features: np.ndarray) -> np.ndarray:
+    """Return sigma^2 (d,): what devices sent, or of the features of a class's pictures.
+
+    One picture has no variance: then it is 1, and noise is omega in every direction.
+    """
+    width = features.shape[1]
+    if rules.augmentation.square_root:
+        return np.full(width, float(np.mean([item.trace for item in mine])))
+    if len(features) < 2:
+        return np.ones(width)
+    return np.asarray(features.var(axis=0, ddof=1), np.float64)
