@@ -102,7 +102,8 @@ def _contribution_withdrawn(body: entries.ContributionWithdrawn, entry: Entry) -
 def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
     what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
     if body.reason:
-        return f"Device {entry.device} could not train in {what}: {body.reason}."
+        did = "gives nothing for" if body.round is None else "could not train in"
+        return f"Device {entry.device} {did} {what}: {body.reason}."
     return f"Device {entry.device} has nothing for {what}."
 
 
