@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.settings import CoordinatorSettings
-from device_agent.settings import AgentSettings, DataSettings, ModelSettings
+from device_agent.settings import AgentSettings, DataSettings, ModelSettings, TrainingSettings
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from simulator.engines.rounds import method_settings, round_rules, rounds_seconds
@@ -58,6 +58,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         ),
         model=ModelSettings(providers=_providers(scenario)),
         detection=scenario.detection,
+        training=TrainingSettings(exemplars=scenario.devices.exemplars),
         policy=scenario.devices.policy,
     )
 
