@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from coordinator.core.entries import BackboneImported
 from coordinator.errors import BackboneFileError
@@ -10,7 +12,7 @@ from coordinator.ledger.blobs import BlobStore
 from coordinator.offering import offer_of
 from coordinator.paths import blob_folder
 from coordinator.settings import load
-from export.backbone import import_backbone
+from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
 from export.preprocessing_file import load_preprocessing
@@ -27,26 +29,40 @@ def prepare_backbone(
     settings = load(home)
     preprocessing = load_preprocessing(preprocessing_file)
     backbone = import_backbone(read_file(file), preprocessing, pool=pool)
-    half = load_coordinator(settings.method.name)
-    assignment = half.assign(settings.method.settings, backbone.feature_width)
+    imported, files = lineage_of(
+        backbone, file.stem, settings.method.name, settings.method.settings
+    )
+    store = BlobStore(settings.blobs or blob_folder(home))
+    for data in files:
+        store.put(data)
+    return imported
+
+
+def lineage_of(
+    backbone: ImportedBackbone, name: str, method: str, settings: Mapping[str, Any]
+) -> tuple[BackboneImported, tuple[bytes, bytes]]:
+    """Return what begins a lineage of statistics, with its files: frozen model and golden batch.
+
+    `settings` are the operator's for the method. Raises `MethodError` and `ModelFileError`.
+    """
+    half = load_coordinator(method)
+    assignment = half.assign(settings, backbone.feature_width)
     after = half.feature_map(assignment)
     frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)
-    golden = build_golden(frozen, preprocessing)
-    store = BlobStore(settings.blobs or blob_folder(home))
-    for data in (frozen, golden):
-        store.put(data)
-    return BackboneImported(
-        name=file.stem,
+    golden = build_golden(frozen, backbone.preprocessing)
+    imported = BackboneImported(
+        name=name,
         frozen=offer_of(frozen),
         golden=offer_of(golden),
-        preprocessing=preprocessing,
+        preprocessing=backbone.preprocessing,
         backbone_width=backbone.feature_width,
         feature_width=assignment.columns,
-        method=settings.method.name,
+        method=method,
         settings=assignment.model_dump(mode="json"),
         max_samples_per_part=assignment.settings.max_samples_per_part,
         min_samples_per_class=assignment.settings.min_samples_per_class,
     )
+    return imported, (frozen, golden)
 
 
 def read_file(file: Path) -> bytes:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from coordinator.backbones import lineage_of
 from coordinator.core.entries import (
-    BackboneImported,
     NetworkImported,
     RoundOpened,
     WeightsAveraged,
@@ -36,12 +36,10 @@ from coordinator.packing import base_of, handed_over, pack_network
 from coordinator.paths import ledger_path
 from coordinator.workshop import Finished
 from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden
 from export.network import export_body
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
-from methods.registry import load_coordinator, load_training_coordinator
+from methods.registry import load_training_coordinator
 from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
@@ -137,26 +135,8 @@ class NetworkMaker:
         base = base_of(network, described, blobs)
         body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)
-        half = load_coordinator(successor.method)
-        assignment = half.assign(successor.settings, backbone.feature_width)
-        after = half.feature_map(assignment)
-        frozen = build_frozen(
-            backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits
-        )
-        golden = build_golden(frozen, network.preprocessing)
-        imported = BackboneImported(
-            name=network.name,
-            frozen=offer_of(frozen),
-            golden=offer_of(golden),
-            preprocessing=network.preprocessing,
-            backbone_width=backbone.feature_width,
-            feature_width=assignment.columns,
-            method=successor.method,
-            settings=assignment.model_dump(mode="json"),
-            max_samples_per_part=assignment.settings.max_samples_per_part,
-            min_samples_per_class=assignment.settings.min_samples_per_class,
-        )
-        return Finished(NetworkFrozen(imported), blobs.stage([frozen, golden]))
+        imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
+        return Finished(NetworkFrozen(imported), blobs.stage(files))
 
     @contextmanager
     def _blobs(self) -> Iterator[Blobs]:

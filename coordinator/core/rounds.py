@@ -138,8 +138,8 @@ class Rounds:
         network, answers = self._state.network, dict[int, bool]()
         assert network is not None
         able = []
-        for device, record in self._state.devices.items():
-            capabilities = record.capabilities
+        for device, known in self._state.devices.items():
+            capabilities = known.capabilities
             if capabilities is None or self._live.device(device).boot is None:
                 continue
             # Devices of a kind share one object, and a method is asked once for each kind.
