@@ -20,6 +20,7 @@ def _round_opened(db: Database, entry: Entry) -> None:
             "asked": len(body["cohort"]),
             "opened_ns": entry.time_ns,
             "weights": body["weights"]["digest"],
+            "weights_bytes": body["weights"]["size"],
             "state": "open",
         }
     )
@@ -65,6 +66,7 @@ ROUND = Projection(
         "asked": int,
         "opened_ns": int,
         "weights": str,
+        "weights_bytes": int,
         "state": str,
         "closed_ns": int,
         "counted": int,

@@ -14,6 +14,14 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
 
+_ROUNDS = """
+SELECT round.*, answers.bytes_up FROM round LEFT JOIN (
+    SELECT stage, part, avg(payload_bytes) AS bytes_up FROM contribution
+    WHERE state IN ('answer', 'late') GROUP BY stage, part
+) AS answers ON answers.stage = round.stage AND answers.part = round.number
+ORDER BY number
+"""
+
 
 @dataclass(frozen=True)
 class ClassRow:
@@ -50,6 +58,10 @@ class RoundRow:
     images: int | None
     drift: float | None
     """Mean distance of the answers from their mean, relative to the length of the step."""
+    bytes_down: int
+    """The weights that each device of the cohort was given."""
+    bytes_up: int | None
+    """The mean size of the answers, late ones among them; None before the first."""
     state: str
 
 
@@ -151,7 +163,7 @@ def reports(home: Path) -> list[ReportRow]:
 def rounds(home: Path) -> list[RoundRow]:
     """Return the rounds, oldest first."""
     with _ledger(home) as ledger:
-        rows = list(ledger.db.query("SELECT * FROM round ORDER BY number"))
+        rows = list(ledger.db.query(_ROUNDS))
     return [
         RoundRow(
             number=row["number"],
@@ -163,6 +175,8 @@ def rounds(home: Path) -> list[RoundRow]:
             missing=row["missing"],
             images=row["samples"],
             drift=row["client_drift"],
+            bytes_down=row["weights_bytes"],
+            bytes_up=None if row["bytes_up"] is None else round(row["bytes_up"]),
             state=_round_state(row),
         )
         for row in rows

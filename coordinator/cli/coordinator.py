@@ -100,12 +100,14 @@ def rounds(home: Home = HOME) -> None:
             row.missing,
             row.images,
             None if row.drift is None else f"{row.drift:.3f}",
+            row.bytes_down,
+            row.bytes_up,
             row.state,
         )
         for row in views.rounds(home)
     ]
     columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "images")
-    print_table("Rounds", (*columns, "drift", "state"), rows)
+    print_table("Rounds", (*columns, "drift", "bytes down", "bytes up", "state"), rows)
 
 
 @app.command()
