@@ -74,7 +74,7 @@ class WholeWeights:
 
     def encode(self, arrays: Arrays) -> bytes:
         """Return the header and the grid's flat array."""
-        return self._header + _little_endian(self.grid.flat(arrays))
+        return b"".join((self._header, _little_endian(self.grid.flat(arrays))))
 
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer."""
@@ -107,7 +107,8 @@ class MovedWeights:
     def encode(self, arrays: Arrays) -> bytes:
         """Return the header, the exponents and the flat array of differences."""
         moved = self.grid.encode(arrays)
-        return self._header + _little_endian(moved.exponents) + _little_endian(moved.values)
+        parts = _little_endian(moved.exponents), _little_endian(moved.values)
+        return b"".join((self._header, *parts))
 
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer, in the finest steps."""
@@ -133,8 +134,8 @@ def _header(entries: dict[str, Entry]) -> bytes:
     return Header(entries, {}).encode()
 
 
-def _little_endian(numbers: npt.NDArray[Any]) -> bytes:
-    return numbers.astype(numbers.dtype.newbyteorder("<"), copy=False).tobytes()
+def _little_endian(numbers: npt.NDArray[Any]) -> memoryview:
+    return numbers.astype(numbers.dtype.newbyteorder("<"), copy=False).data
 
 
 def _content(body: bytes, header: bytes, size: int) -> memoryview:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,11 @@ Weights = Mapping[str, npt.NDArray[Any]]
 Integers = npt.NDArray[np.int32]
 Steps = npt.NDArray[np.float64]
 
+Kind = Literal["float32", "int32"]
+
 LARGEST = 2**31 - 1
 """Of the integers that a contribution holds."""
+_TYPES = {"float32": np.dtype(np.float32), "int32": np.dtype(np.int32)}
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,12 @@ class Grid(ABC):
         for name in self.shapes:
             self.check_steps(name, self.found(integers, name, "int32").reshape(-1))
 
-    def found(self, arrays: Weights, name: str, kind: str) -> npt.NDArray[Any]:
+    def found(self, arrays: Weights, name: str, kind: Kind) -> npt.NDArray[Any]:
         """Return a tensor; raise `NetworkError` where it is missing or has another form."""
         if name not in arrays:
             raise NetworkError(f"weights: {name!r} is missing; give all tensors of the model")
         array = arrays[name]
-        if array.shape != self.shapes[name] or array.dtype != kind:
+        if array.shape != self.shapes[name] or array.dtype != _TYPES[kind]:
             raise NetworkError(
                 f"weights: {name!r} is {array.dtype} {array.shape}; give {kind} {self.shapes[name]}"
             )

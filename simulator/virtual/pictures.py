@@ -35,11 +35,11 @@ class SizedPictures:
         if self._kept is None:
             pictures = [self._read(int(index)) for index in indices]
             return np.stack(pictures) if pictures else np.empty((0, *self._shape), np.uint8)
-        for index in indices:
-            if not self._is_kept[index]:
-                self._kept[index] = self._read(int(index))
-                self._is_kept[index] = True
-        chosen: Pixels = self._kept[np.asarray(indices, np.int64)]
+        places = np.asarray(indices, np.int64)
+        for index in places[~self._is_kept[places]]:
+            self._kept[index] = self._read(int(index))
+            self._is_kept[index] = True
+        chosen: Pixels = self._kept[places]
         return chosen
 
     def _read(self, index: int) -> Pixels:

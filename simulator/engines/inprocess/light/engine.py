@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from coordinator.core.commands import OpenStage
@@ -32,7 +35,8 @@ class LightEngine(StageEngine):
             self._fleet.coordinator.command(OpenStage(class_names=self._plan.names(stage.classes)))
         self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
         limit = self._fleet.clock.now + self._scenario.engine.deadline_seconds
-        self._pursue(stage, limit + rounds_seconds(self._scenario) + _HOPE_SECONDS)
+        with _nothing_goes():
+            self._pursue(stage, limit + rounds_seconds(self._scenario) + _HOPE_SECONDS)
         self._fleet.install()
 
     def _pursue(self, stage: StagePlan, limit: float) -> None:
@@ -80,3 +84,17 @@ class LightEngine(StageEngine):
         closed = current.closed
         last = "" if closed is None else f": {closed.reason}"
         return f"round {current.opened.number} was the last{last}"
+
+
+@contextmanager
+def _nothing_goes() -> Iterator[None]:
+    """Keep the garbage collector from going through what is there now, again and again.
+
+    torch alone is 200,000 objects, which take as long as a thousand answers.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -8,6 +8,7 @@ from pathlib import Path
 from coordinator.core.commands import AdmitDevice, ImportNetwork
 from coordinator.core.records import Round
 from device_agent.running import find_capabilities
+from methods.registry import load_training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
 from simulator.engines.inprocess.home import FLEET, last_moment, make_home
@@ -23,6 +24,7 @@ from simulator.engines.interface import Prepared, Watch
 from simulator.engines.rounds import backbone_of, network_of
 from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
+from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
@@ -44,6 +46,9 @@ class LightFleet:
         if self.coordinator.state.lineage is None:
             network = network_of(home, prepared.preprocessing, backbone_of(prepared))
             self.coordinator.command(ImportNetwork(network=network))
+        trainer = trainer_of(scenario)
+        assert trainer is not None, "a scenario with light agents trains"
+        load_training_device(trainer.method)  # with torch, before anything is measured
         sight, engine = sight_of(prepared), scenario.engine
         self._ground = Ground(
             coordinator=self.coordinator,
