@@ -84,6 +84,7 @@ def _answer_written(state: Records, change: changes.AnswerWritten) -> None:
     body = change.contribution
     state.answered.add(body.key.part)
     state.memory, state.exemplars = change.memory, change.exemplars
+    state.memory_lineage = body.lineage
     _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
 
 

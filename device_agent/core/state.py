@@ -83,6 +83,8 @@ class Records:
     """Rounds that this device has answered, or has nothing for."""
     memory: Digest | None = None
     """The file with what the method remembers on this device, such as its exemplars."""
+    memory_lineage: Digest | None = None
+    """The network that it was written for; None where that was not noted."""
     exemplars: int = 0
     """How many of them there are, as the method said with its last answer."""
     dead_letters: int = 0

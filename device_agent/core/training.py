@@ -48,7 +48,7 @@ def training_due(state: State, now: float) -> Decision:
         return change(RoundDeclined(assignment.stage, order.number))
     job = _job(assignment, order)
     begun = Training(job, training.retry)
-    return change(begun) + ask(Train(job, assignment, images, state.records.memory))
+    return change(begun) + ask(Train(job, assignment, images, _memory(state, assignment)))
 
 
 def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
@@ -108,7 +108,13 @@ def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> D
 
 def _remembers_features(state: State, assignment: Assignment) -> bool:
     """Whether the method may have something to train on, though no image is here."""
-    return assignment.backbone is not None and state.records.memory is not None
+    return assignment.backbone is not None and _memory(state, assignment) is not None
+
+
+def _memory(state: State, assignment: Assignment) -> Digest | None:
+    """Return what is remembered of this network; what was of another one is of no use to it."""
+    records = state.records
+    return records.memory if records.memory_lineage in {None, assignment.lineage} else None
 
 
 def _is_ready(state: State, assignment: Assignment) -> bool:

@@ -38,6 +38,7 @@ def load_records(db: Database) -> Records:
     """Return what the database holds; raise `SchemaError` for a body this program cannot read."""
     facts: dict[str, str] = dict(db.execute("SELECT name, value FROM fact"))
     boot, memory = _plain(facts, "ledger_boot"), _plain(facts, "memory")
+    network = _plain(facts, "memory_lineage")
     return Records(
         parts=dict(_parts(db)),
         counted=_counted(db),
@@ -49,6 +50,7 @@ def load_records(db: Database) -> Records:
         nothing={stage for (stage,) in db.execute("SELECT stage FROM empty_stage")},
         answered={number for (number,) in db.execute("SELECT number FROM answered_round")},
         memory=Digest(memory) if memory is not None else None,
+        memory_lineage=Digest(network) if network is not None else None,
         exemplars=_plain(facts, "exemplars") or 0,
         dead_letters=db.execute("SELECT count(*) FROM dead_letter").fetchone()[0],
         assignment=_message(facts, "assignment", Assignment),

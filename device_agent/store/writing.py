@@ -107,6 +107,7 @@ def _answer_written(db: Database, change: changes.AnswerWritten) -> None:
     body = change.contribution
     _note_answered(db, body.key.part)
     write_fact(db, "memory", change.memory)
+    write_fact(db, "memory_lineage", body.lineage)
     write_fact(db, "exemplars", change.exemplars)
     _post(db, LetterKey("contribution", body.key), body.revision, body, change.attached)
 

@@ -151,6 +151,26 @@ def test_what_is_remembered_is_given_to_the_next_training_and_kept_from_cleaning
     assert making.digest("more exemplars") in cleaning.keep
 
 
+def test_what_is_remembered_of_one_network_is_not_given_to_another(trainee: Driven) -> None:
+    trainee.order()
+    trainee.train(memory="exemplars")
+    trainee.receipt(making.accepted("contribution", making.part_key(1, 1)))
+    trainee.take(requests.Train)
+    for number, (lineage, expected) in enumerate(
+        (("another network", None), ("first weights", making.digest("exemplars"))), start=2
+    ):
+        order = making.round_order(number)
+        other = making.training(order, action=number).model_copy(
+            update={"lineage": making.digest(lineage)}
+        )
+        trainee.give(inputs.Assigned(making.COORDINATOR, other))
+        trainee.give(inputs.FetchFinished(order.weights.digest))
+        trainee.scan()
+        (asked,) = trainee.take(requests.Train)
+        assert asked.memory == expected
+        trainee.give(inputs.NothingToTrain(asked.job))
+
+
 def test_the_result_of_an_order_that_is_over_is_dropped(trainee: Driven) -> None:
     trainee.order()
     trainee.give(inputs.Assigned(making.COORDINATOR, making.training(None, action=2)))
