@@ -38,6 +38,15 @@ def test_devices_in_no_cohort_are_offered_the_backbone_too_and_so_keep_it() -> N
         assert body.offers == (BACKBONE, *weights)
 
 
+def test_tensors_that_nobody_trains_are_offered_to_every_device_too() -> None:
+    bench = RoundBench(cohort=1)
+    bench.lead(NETWORK.model_copy(update={"base": offer("base")}))
+    for body in assignments(bench).values():
+        assert body.base == offer("base")
+        assert body.offers[0] == offer("base")
+        assert body.round is None or "base" not in body.round.extras
+
+
 def test_the_backbone_stays_the_same_from_round_to_round_and_after_a_restart() -> None:
     bench = RoundBench(per_stage=3)
     bench.lead(ON_FEATURES)
