@@ -47,7 +47,6 @@ class Cohort:
         self._own = self._half.read_assignment(self.assignment.settings)
         self._order = order_of(self.assignment, coordinator.blobs.get, first)
         self._rows = Rows.of(self._order.round, ground.holdings.class_names)
-        self._pictures = ground.sight.pictures()
 
     def train(self, devices: Sequence[DeviceId]) -> Iterator[Trained]:
         """Yield what comes of each device, in order.
@@ -91,7 +90,9 @@ class Cohort:
             return None
         order, memory = self._order_of(device), self._ground.memories.read(device)
         try:
-            begun: Begun | None = self._half.begin(self._own, order, data, memory, self._pictures)
+            begun: Begun | None = self._half.begin(
+                self._own, order, data, memory, self._ground.pictures
+            )
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if begun is None else Session(self._half, self._own, begun)

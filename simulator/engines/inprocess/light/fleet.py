@@ -48,8 +48,8 @@ class LightFleet:
             self.coordinator.command(ImportNetwork(network=network))
         trainer = trainer_of(scenario)
         assert trainer is not None, "a scenario with light agents trains"
-        load_training_device(trainer.method)  # with torch, before anything is measured
         sight, engine = sight_of(prepared), scenario.engine
+        load_training_device(trainer.method)  # imported before anything is measured
         self._ground = Ground(
             coordinator=self.coordinator,
             clock=self.clock,
@@ -58,7 +58,7 @@ class LightFleet:
             memories=Memories(folder / "agents", self._is_done),
             packer=Packer(),
             traffic=Traffic(FLEET),
-            sight=sight,
+            pictures=sight.pictures(),
             hall=HallSettings(
                 engine.training, engine.device, engine.bfloat16, engine.training_seconds
             ),

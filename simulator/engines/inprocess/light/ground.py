@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
@@ -11,10 +12,12 @@ from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.sight import Sight
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import HallSettings
+
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class Ground:
     memories: Memories
     packer: Packer
     traffic: Traffic
-    sight: Sight
+    pictures: Pictures | None
+    """How uint8 pictures become inputs; None where the data are features."""
     hall: HallSettings
     progress: Callable[[int], None]
     """Told how many of a round's cohort are done."""
