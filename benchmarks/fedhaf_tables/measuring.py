@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from simulator.metrics.results import FILE_NAME, RunResults
@@ -44,9 +45,25 @@ def measured(results: RunResults, folder: Path) -> dict[str, Any]:
         "average_of_nine": round(sum(by_stage[:_COMPARED]) / len(by_stage[:_COMPARED]), 2),
         "last": round(by_stage[-1], 2),
         "forgetting": round(100 * metrics.headline["forgetting"], 2),
+        **_kinds_of_error(metrics),
         **_traffic(metrics, RunFolder(folder), seed),
         "stored_samples": round(metrics.headline["stored_samples"]),
         "processor_seconds": _spent(folder),
+    }
+
+
+def _kinds_of_error(metrics: SeedMetrics) -> dict[str, float]:
+    """Return what the accuracy after the last task is made of, and how well new tasks are learned.
+
+    An answer is right when it names the right task, and within it the right class.
+    """
+    confusion = np.array(metrics.task_confusion)
+    right_task = float(np.trace(confusion) / confusion.sum())
+    new = [stage.new_accuracy for stage in metrics.stages[1:]]
+    return {
+        "right_task": round(100 * right_task, 2),
+        "right_class_within_task": round(100 * metrics.stages[-1].accuracy / right_task, 2),
+        "new_tasks": round(100 * float(np.mean(new)), 2),
     }
 
 

@@ -9,6 +9,15 @@ from benchmarks.fedhaf_tables.cases import CASES, Case
 
 Run = Mapping[str, Any]
 _NOTHING = ""
+_ACCURACIES = (
+    "average",
+    "average_of_nine",
+    "last",
+    "forgetting",
+    "right_task",
+    "right_class_within_task",
+    "new_tasks",
+)
 
 
 def tables(result: Mapping[str, Any]) -> str:
@@ -40,6 +49,9 @@ def _methods(runs: Sequence[Run]) -> Iterator[str]:
         "tasks 1-9, %",
         "last, %",
         "forgetting",
+        "right task, %",
+        "right class within it, %",
+        "new tasks, %",
         "KiB sent per round and device",
         "exemplars in the fleet",
         "processor, s",
@@ -56,7 +68,7 @@ def _row(run: Run, case: Case) -> tuple[str, ...]:
     return (
         case.title,
         str(run["seed"]),
-        *(f"{run[name]:.2f}" for name in ("average", "average_of_nine", "last", "forgetting")),
+        *(f"{run[name]:.2f}" for name in _ACCURACIES),
         _kibibytes(run),
         f"{run['stored_samples']:,}" if run["stored_samples"] else _NOTHING,
         f"{run['processor_seconds']:.0f}" if run["processor_seconds"] else _NOTHING,
