@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
+from PIL import Image
 
 from coordinator.core.entries import EntryBody, read_entry
 from coordinator.ledger.reader import LedgerReader
@@ -18,12 +21,14 @@ from simulator.engines.mqtt.processes import Children, child_environment, fleetl
 from transport.brokers import MosquittoBroker
 
 PATIENCE = 120.0
-FLEET = "digits"
 Body = TypeVar("Body", bound=EntryBody)
 
 
 class ProcessFleet:
     """A fleet, and the operator's command line."""
+
+    name = "digits"
+    """Fleets that share a broker need one each: it keeps what was retained."""
 
     def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
         self.folder = folder
@@ -42,7 +47,7 @@ class ProcessFleet:
     def set_up_coordinator(self, settings: str) -> None:
         """Make the coordinator's home; `settings` stand where `coordinator init` names a method."""
         write_password(self.home, self.broker, "coordinator")
-        self.operator("coordinator", "init", "--fleet", FLEET, *self._access(self.broker.port))
+        self.operator("coordinator", "init", "--fleet", self.name, *self._access(self.broker.port))
         path = self.home / "coordinator.toml"
         before, _, _ = path.read_text(encoding="utf-8").partition("[method]")
         path.write_text(before + settings, encoding="utf-8")
@@ -54,7 +59,7 @@ class ProcessFleet:
         home = self.folder / device
         write_password(home, self.broker, device)
         access = self._access(port or self.broker.port)
-        self.agent("init", device, "--device", device, "--fleet", FLEET, *access)
+        self.agent("init", device, "--device", device, "--fleet", self.name, *access)
         path = home / "agent.toml"
         text = path.read_text(encoding="utf-8")
         text = text.replace("# evaluation_folder", "evaluation_folder")
@@ -128,3 +133,18 @@ class ProcessFleet:
 
     def _access(self, port: int) -> tuple[str, ...]:
         return ("--broker-port", str(port), "--password-file", str(PASSWORD_FILE))
+
+
+def put_digits(folder: Path, devices: Sequence[str]) -> None:
+    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device."""
+    from sklearn.datasets import load_digits  # an extra
+
+    digits = load_digits()
+    for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        picture = Image.fromarray((pixels * 15.9).astype(np.uint8), "L")
+        device = devices[index % len(devices)]
+        kind, homes = ("data", [device]) if index % 5 else ("evaluation", list(devices))
+        for home in homes:
+            target = folder / home / kind / str(label)
+            target.mkdir(parents=True, exist_ok=True)
+            picture.save(target / f"{index}.png")

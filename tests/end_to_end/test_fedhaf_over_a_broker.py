@@ -13,9 +13,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from coordinator import views
 from coordinator.core.entries import (
@@ -31,12 +29,12 @@ from device_agent.status import RoundBytes, Status, read_status
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet
+from tests.end_to_end.process_fleet import ProcessFleet, put_digits
 from tests.transport.relay import Relay
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
-datasets = pytest.importorskip("sklearn.datasets")
+pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
 
 STRAGGLER, KILLED, JOINER = DEVICES = ("dev-a", "dev-b", "dev-c")
@@ -85,6 +83,8 @@ class Line(Relay):
 class FedHafFleet(ProcessFleet):
     """Three devices with digits; the line of one of them can be cut."""
 
+    name = "fedhaf"
+
     def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
         super().__init__(folder, broker, children)
         self.line = Line(broker.port)
@@ -96,7 +96,7 @@ class FedHafFleet(ProcessFleet):
         self.set_up_coordinator(SETTINGS)
         self.set_up_agent(STRAGGLER, self.line.port)
         self.set_up_agent(KILLED)
-        put_digits(self.folder)
+        put_digits(self.folder, DEVICES)
         self.start_coordinator()
         for device in (STRAGGLER, KILLED):
             self.start_agent(device)
@@ -150,19 +150,6 @@ class FedHafFleet(ProcessFleet):
         status = read_status(self.folder / device / "status.json")
         assert status is not None
         return status
-
-
-def put_digits(folder: Path) -> None:
-    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device."""
-    digits = datasets.load_digits()
-    for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
-        picture = Image.fromarray((pixels * 15.9).astype(np.uint8), "L")
-        device = DEVICES[index % len(DEVICES)]
-        kind, homes = ("data", [device]) if index % 5 else ("evaluation", list(DEVICES))
-        for home in homes:
-            target = folder / home / kind / str(label)
-            target.mkdir(parents=True, exist_ok=True)
-            picture.save(target / f"{index}.png")
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +259,14 @@ def test_the_operator_sees_the_rounds_and_a_ledger_that_verifies(fleet: FedHafFl
     rows = views.rounds(fleet.home)
     assert [row.state for row in rows] == ["averaged"] * (2 * ROUNDS_PER_TASK)
     assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
+    for row in rows:
+        sizes = [
+            fleet.answers(device)[row.number].payload_bytes
+            for device in DEVICES
+            if row.number in fleet.answers(device)
+        ]
+        assert row.bytes_down == fleet.round(row.number)[0].weights.size
+        assert row.bytes_up == round(sum(sizes) / len(sizes))
     assert fleet.operator("coordinator", "rounds").count("averaged") == 2 * ROUNDS_PER_TASK
     assert "blobs fit" in fleet.operator("ledger", "verify")
 

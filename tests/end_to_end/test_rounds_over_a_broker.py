@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from coordinator import views
 from coordinator.core.entries import (
     ContributionAccepted,
     DeviceBorn,
     DeviceEvaluated,
-    EntryBody,
     RoundOpened,
-    read_entry,
 )
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
 from schemas.envelope import INLINE_LIMIT
-from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
-from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
+from simulator.engines.mqtt.processes import Children
+from tests.end_to_end.process_fleet import ProcessFleet, put_digits
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
-datasets = pytest.importorskip("sklearn.datasets")
+pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
 FIRST, SECOND = tuple("01234"), tuple("56789")
 KILLED = "dev-b"
 ROUNDS_PER_STAGE = 4
-PATIENCE = 120.0
 PREPROCESSING = """\
 mode = "L"
 size = [8, 8]
@@ -61,108 +51,21 @@ batch = 32
 """
 
 
-class Fleet:
-    """A fleet whose programs run, and the operator's command line."""
-
-    def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
-        self.folder = folder
-        self.home = folder / "coordinator"
-        self._broker = broker
-        self.children = children
-
-    def operator(self, *arguments: str) -> str:
-        """Run a command of the operator; return what it says."""
-        return self._run(*arguments, "--home", str(self.home))
-
-    def agent(self, verb: str, device: str) -> str:
-        """Run a command of a device's owner; return what it says."""
-        return self._run("agent", verb, "--home", str(self.folder / device))
+class Fleet(ProcessFleet):
+    """Three devices with digits, led as docs/rounds.md says."""
 
     def set_up(self) -> None:
-        """Make all homes as docs/rounds.md says, put pictures in, and start the programs."""
-        write_password(self.home, self._broker, "coordinator")
-        port = str(self._broker.port)
-        secret = ("--broker-port", port, "--password-file", str(PASSWORD_FILE))
-        self.operator("coordinator", "init", "--fleet", "digits", *secret)
-        settings = self.home / "coordinator.toml"
-        before, _, _ = settings.read_text(encoding="utf-8").partition("[method]")
-        settings.write_text(before + METHOD + ROUNDS, encoding="utf-8")
+        """Make all homes, put pictures in, and start the programs."""
+        self.set_up_coordinator(METHOD + ROUNDS)
         for device in DEVICES:
-            home = self.folder / device
-            write_password(home, self._broker, device)
-            self._run(
-                *("agent", "init", "--device", device, "--fleet", "digits", *secret),
-                *("--home", str(home)),
-            )
-            text = (home / "agent.toml").read_text(encoding="utf-8")
-            text = text.replace("# evaluation_folder", "evaluation_folder")
-            text = text.replace("scan_seconds = 5", "scan_seconds = 0.5")
-            (home / "agent.toml").write_text(text, encoding="utf-8")
-            self.operator("coordinator", "admit", device)
-        put_digits(self.folder)
-        self.start("coordinator", "coordinator", "serve", "--home", str(self.home))
+            self.set_up_agent(device)
+        put_digits(self.folder, DEVICES)
+        self.start_coordinator()
         for device in DEVICES:
             self.start_agent(device)
 
-    def start(self, name: str, *arguments: str) -> None:
-        self.children.start(name, fleetledger_command(*arguments))
-
-    def start_agent(self, device: str) -> None:
-        self.start(device, "agent", "run", "--home", str(self.folder / device))
-
-    def kill(self, device: str) -> None:
-        """End an agent without a word."""
-        (child,) = (child for child in self.children.running if child.name == device)
-        child.process.send_signal(signal.SIGKILL)
-        child.process.wait()
-        self.children.running.remove(child)
-
-    def signal(self, device: str, number: signal.Signals) -> None:
-        (child,) = (child for child in self.children.running if child.name == device)
-        child.process.send_signal(number)
-
-    def entries(self, kind: type[EntryBody]) -> list[tuple[str | None, EntryBody]]:
-        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            return [
-                (entry.device, read_entry(entry.kind, entry.body))
-                for entry in ledger.entries(kind=kind.kind)
-            ]
-
     def evaluations(self, version: int) -> list[DeviceEvaluated]:
-        bodies = [body for _, body in self.entries(DeviceEvaluated)]
-        return [b for b in bodies if isinstance(b, DeviceEvaluated) and b.version == version]
-
-    def until(self, found: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not found():
-            self.children.check()
-            assert time.monotonic() < deadline, self.children.tails()
-            time.sleep(0.2)
-
-    def _run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            fleetledger_command(*arguments),
-            capture_output=True,
-            text=True,
-            env={**child_environment(), "COLUMNS": "200"},
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-def put_digits(folder: Path) -> None:
-    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device."""
-    digits = datasets.load_digits()
-    for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
-        picture = Image.fromarray((pixels * 15.9).astype(np.uint8), "L")
-        device = DEVICES[index % len(DEVICES)]
-        kind, homes = ("data", [device]) if index % 5 else ("evaluation", list(DEVICES))
-        for home in homes:
-            target = folder / home / kind / str(label)
-            target.mkdir(parents=True, exist_ok=True)
-            picture.save(target / f"{index}.png")
+        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +94,7 @@ def kill_in_a_round(fleet: Fleet) -> None:
     number = ROUNDS_PER_STAGE + 1
 
     def answered() -> set[str | None]:
-        found = fleet.entries(ContributionAccepted)
-        return {d for d, b in found if isinstance(b, ContributionAccepted) and b.round == number}
+        return {d for d, b in fleet.entries(ContributionAccepted) if b.round == number}
 
     fleet.until(lambda: answered() == set(DEVICES) - {KILLED})
     fleet.kill(KILLED)
@@ -218,10 +120,8 @@ def test_the_killed_agent_answered_its_round_and_the_rounds_after_it(fleet: Flee
 
 def test_weights_travelled_in_blocks(fleet: Fleet) -> None:
     for _, answer in fleet.entries(ContributionAccepted):
-        assert isinstance(answer, ContributionAccepted)
         assert answer.payload_bytes > INLINE_LIMIT
     for _, opened in fleet.entries(RoundOpened):
-        assert isinstance(opened, RoundOpened)
         assert opened.weights.size > INLINE_LIMIT
 
 
