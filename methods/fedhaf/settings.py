@@ -28,18 +28,19 @@ Preset = Literal[
     "without-stages",
 ]
 
-_REPLAY: Mapping[str, Any] = {"ce_scope": "seen", "ce_rows": "all"}
-_NO_OLD_MODEL: Mapping[str, Any] = {
+_REPLAY: Mapping[str, Any] = {
+    "ce_scope": "seen",
+    "ce_rows": "all",
+    "stages": "one",
     "distillation": 0.0,
-    "feature_distance": 0.0,
-    "feature_balance": 0.0,
 }
+_PLAIN: Mapping[str, Any] = {"feature_distance": 0.0, "feature_balance": 0.0}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fedhaf": {},
     "literal": {"fd_reduction": "sum", "adapter_rate": 0.02},
     "replay": _REPLAY,
-    "fedavg-replay": {**_REPLAY, **_NO_OLD_MODEL, "stages": "one"},
+    "fedavg-replay": {**_REPLAY, **_PLAIN},
     "without-ce": {"ce_scope": "seen"},
     "without-kd": {"distillation": 0.0},
     "without-fd": {"feature_distance": 0.0},

@@ -64,7 +64,10 @@ def shape(work: Work) -> tuple[Any, ...]:
         ({"cross_entropy": 0.5}, STAGES | {"head": (replace(CE, factor=0.5), KD)}),
         ({"ce_scope": "seen"}, STAGES | {"head": (Weighted(1.0, CrossEntropy(None, NEW)), KD)}),
         ({"preset": "without-ce"}, STAGES | {"head": (Weighted(1.0, CrossEntropy(None, NEW)), KD)}),
-        ({"preset": "replay"}, STAGES | {"head": (Weighted(1.0, CrossEntropy(None, None)), KD)}),
+        (
+            {"ce_scope": "seen", "ce_rows": "all"},
+            STAGES | {"head": (Weighted(1.0, CrossEntropy(None, None)), KD)},
+        ),
         ({"preset": "without-kd"}, STAGES | {"head": (CE,)}),
         (
             {"kd_direction": "teacher_first"},
@@ -98,6 +101,12 @@ def test_without_two_stages_one_loop_has_all_losses():
     assert set(work.parameters) == {*head.parameters, *body.parameters}
     assert (work.optimiser, work.batching) == (head.optimiser, head.batching)
     assert set(work.frozen) == set(head.frozen)
+
+
+def test_replay_trains_both_by_exemplars_labels_and_what_holds_features():
+    (work,) = works(preset="replay")
+    assert losses([work]) == {"all": (Weighted(1.0, CrossEntropy(None, None)), FD, FB)}
+    assert shape(work) == shape(works(preset="without-stages")[0])
 
 
 def test_plain_averaging_has_the_same_exemplars_in_one_cross_entropy():
