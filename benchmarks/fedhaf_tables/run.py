@@ -2,13 +2,13 @@
 
     python -m benchmarks.fedhaf_tables.run --core CORE.npz --backbone NET.onnx
     python -m benchmarks.fedhaf_tables.run --cases full,wo-ce --betas 1.0      # only these; minutes
-    python -m benchmarks.fedhaf_tables.run --cases replay --seed 0 --tasks 5 --search stages=one
+    python -m benchmarks.fedhaf_tables.run --cases replay --seed 0 --tasks 5 --set stages=one
 
 Paths can also come from FLEETLEDGER_CIFAR_CORE and FLEETLEDGER_MOBILENET;
 benchmarks/simulated_cifar/run.py tells how both files are made. A case whose run folder is there is
-gone on with, or only read; all cases are merged into one table. `--search` sets something of the
-method beside what the case does, and `--tasks` takes the first so many of the ten; runs of either
-kind stand in a table of their own.
+gone on with, or only read; all cases are merged into one table. `--set` sets something of the
+method beside what the case does, and `--tasks` takes the first so many of the ten; what is tried on
+seed 0 stands in a table of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
 TASKS = 10
+SEARCHED_SEED = 0
+"""What is tried on it stands in a table of its own."""
 _WITHOUT_LIGHT_AGENTS = ("joint", "stsa")
 
 
@@ -46,19 +48,19 @@ def main() -> None:
             case, told = CASES[name], [f"{name}, beta {beta:g}, seed {arguments.seed}"]
             if arguments.tasks < TASKS:
                 told.append(f"{arguments.tasks} tasks")
-            key = ", ".join([*told, *arguments.search])
+            key = ", ".join([*told, *arguments.settings])
             folder = arguments.runs / key.replace(", ", "-").replace(" ", "-")
             changes = [
                 *case.changes(),
-                *(f"method.settings.{setting}" for setting in arguments.search),
+                *(f"method.settings.{setting}" for setting in arguments.settings),
                 *material.changes(),
                 *_shared(case, beta, arguments.seed, arguments.tasks),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
             if case.method != "stsa":
                 found["parameters"] = trained_numbers(case)
-            if arguments.search or arguments.tasks < TASKS:
-                found["search"] = ", ".join([name, *arguments.search])
+            if arguments.seed == SEARCHED_SEED:
+                found["search"] = ", ".join([name, *arguments.settings])
             print(key, json.dumps(found), flush=True)
             store(arguments.out, {key: {"case": name, "beta": beta, **found}}, facts)
 
@@ -103,7 +105,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--betas", type=float, nargs="+", default=list(BETAS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=TASKS)
-    parser.add_argument("--search", nargs="*", default=[], metavar="SETTING=VALUE")
+    parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE", dest="settings")
     parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "fedhaf_tables")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
