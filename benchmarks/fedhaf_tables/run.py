@@ -31,7 +31,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
 TASKS = 10
 SEARCHED_SEED = 0
 """What is tried on it stands in a table of its own."""
-_WITHOUT_LIGHT_AGENTS = ("joint", "stsa")
+_OF_STATISTICS = ("stsa", "fedncm", "fedcof")
+_WITHOUT_LIGHT_AGENTS = ("joint", *_OF_STATISTICS)
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
                 *_shared(case, beta, arguments.seed, arguments.tasks),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
-            if case.method != "stsa":
+            if case.method not in _OF_STATISTICS:
                 found["parameters"] = trained_numbers(case)
             if arguments.seed == SEARCHED_SEED:
                 found["search"] = ", ".join([name, *arguments.settings])
