@@ -19,11 +19,11 @@ from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
 from simulator.datasets.samples import Samples
 from simulator.engines.mqtt.homes import admit, import_backbone
-from simulator.engines.paths import image_path
+from simulator.engines.paths import image_path, suffix_of
 from simulator.errors import ScenarioError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.plan.making import make_plan
-from simulator.scenario.model import Scenario
+from simulator.scenario.model import TEXTS, Scenario
 
 FLEET = FleetId("chaos")
 _SCAN_SECONDS = 60.0
@@ -61,28 +61,34 @@ class Material:
         settings = AgentSettings(
             device=device,
             fleet=FLEET,
-            data=DataSettings(folder=Path("data"), scan_seconds=_SCAN_SECONDS),
+            data=DataSettings(
+                folder=Path("data"),
+                scan_seconds=_SCAN_SECONDS,
+                samples="text" if self.scenario.data.set in TEXTS else "pictures",
+            ),
             detection=DetectionSettings(mode="off"),
         )
         (home / "data").mkdir(parents=True)
         return AgentHome(home, settings)
 
     def deliver(self, stage: StagePlan, home: AgentHome) -> None:
-        """Put the pictures of a stage into an agent's data folder, where the engines put them."""
+        """Put the samples of a stage into an agent's data folder, where the engines put them."""
         got = stage.devices.get(home.settings.device)
         for index in got.indices.tolist() if got is not None else ():
             name = self.split.train.class_names[self.split.train.labels[index]]
-            path = home.data_folder / image_path(name, stage.number, index)
+            suffix = suffix_of(self.split.train)
+            path = home.data_folder / image_path(name, stage.number, index, suffix)
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(self._picture(index))
+            path.write_bytes(self._content(index))
             os.utime(path, (_AT_REST, _AT_REST))
 
-    def _picture(self, index: int) -> bytes:
+    def _content(self, index: int) -> bytes:
         if index not in self._pictures:
+            sample = self.split.train.picture(index)
+            if isinstance(sample, bytes):
+                return sample
             file = io.BytesIO()
-            picture = self.split.train.picture(index)
-            assert not isinstance(picture, bytes), "chaos is tried on pictures"
-            picture.save(file, "PNG")
+            sample.save(file, "PNG")
             self._pictures[index] = file.getvalue()
         return self._pictures[index]
 

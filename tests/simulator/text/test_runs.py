@@ -13,12 +13,16 @@ import onnxruntime
 import pytest
 from rich.console import Console
 
+from device_agent.sources.cache import DigestCache
+from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from export.backbone import import_backbone
 from learning.numerics.preprocessing import preprocess
 from schemas.models import Manifest
+from simulator.chaos.material import prepare as prepare_chaos
 from simulator.datasets.loading import load_split
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.mqtt.engine import MqttEngine
+from simulator.engines.paths import index_of
 from simulator.errors import BackboneError
 from simulator.metrics.answers import Answers
 from simulator.run.folder import RunFolder
@@ -128,6 +132,24 @@ def test_text_needs_an_encoder_and_says_so(tmp_path: Path) -> None:
     )
     with pytest.raises(BackboneError, match=r"size: 32, but one-hot\.onnx takes texts"):
         Seed.load(of_a_size, 1)
+
+
+def test_fleets_that_are_troubled_get_the_same_files(tmp_path: Path) -> None:
+    material = prepare_chaos(scenario(tmp_path), tmp_path / "material")
+    device, stage = material.plan.devices[0], material.plan.stages[0]
+    home = material.make_agent(device, tmp_path / "agent")
+    material.deliver(stage, home)
+    indices = stage.devices[device].indices
+    files = sorted(home.data_folder.rglob("*.txt"))
+    train = material.split.train
+    assert {index_of(str(path)) for path in files} == set(indices)
+    assert all(path.read_bytes() == train.picture(index_of(str(path))) for path in files)
+    source = FolderSource(
+        home.data_folder,
+        DigestCache(tmp_path / "seen.db"),
+        suffixes=SUFFIXES_OF[home.settings.data.samples],
+    )
+    assert len(source.scan().images) == len(indices)
 
 
 @pytest.mark.broker
