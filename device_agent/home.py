@@ -102,6 +102,8 @@ port = {port}
 folder = {folder}
 # The same for images that are never learned from; the model's accuracy is measured on them.
 # evaluation_folder = "evaluation"
+# Which files count: "pictures", or "text" for .txt files.
+samples = "pictures"
 # How often the folders are looked at.
 scan_seconds = 5
 
