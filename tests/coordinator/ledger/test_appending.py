@@ -322,3 +322,18 @@ def test_another_thread_is_refused(path: Path) -> None:
         thread.start()
         thread.join()
         assert len(errors) == 1
+
+
+def test_blobs_that_were_used_and_not_kept_are_marked_with_the_entries_that_name_them(
+    path: Path,
+) -> None:
+    digest = Digest.of(b"used")
+    with Ledger.open(path) as ledger:
+        ledger.append([draft(0)], pruned={digest: 4})
+        row = ledger.blob(digest)
+        assert row is not None
+        assert (row.pruned, row.size, row.content) == (True, 4, None)
+        before = state(ledger)
+        with pytest.raises(EntryError):
+            ledger.append([EntryDraft("Bad Kind", "x", {})], pruned={Digest.of(b"no"): 2})
+        assert state(ledger) == before

@@ -57,8 +57,9 @@ def test_everybody_takes_part(tmp_path: Path) -> None:
         {"preset": "flwf-2t"},
         {"preset": "fed-ewc"},
         {"averaging": "plain", "schedule": "cosine"},
+        {"upload": "int16"},
     ],
-    ids=["exemplars", "own models", "two phases", "plain"],
+    ids=["exemplars", "own models", "two phases", "plain", "half the bytes"],
 )
 def test_methods_that_remember_or_do_more(settings: dict[str, Any], tmp_path: Path) -> None:
     what = prepared(small(method={"settings": settings}, rounds={"per_stage": 2}))
@@ -101,3 +102,12 @@ def test_training_that_leaves_the_numbers_is_told_and_left_out(tmp_path: Path) -
 
 def test_a_stack_trains_as_a_stack_of_full_agents_does(tmp_path: Path) -> None:
     assert_same(*both(prepared(small(engine={"training": "stack"})), tmp_path))
+
+
+def test_networks_are_trained_on_features_too(tmp_path: Path) -> None:
+    """FedHAF: two works in a row, exemplars, an old model, features of a frozen network."""
+    method = {"name": "fedhaf", "settings": {"hidden": 16, "width": 8}}
+    scenario = small(method=method, rounds={"per_stage": 2})
+    plain = {"name": "fedhaf", "settings": method["settings"]}
+    content = scenario.model_dump(mode="json") | {"method": plain}
+    assert_same(*both(prepared(type(scenario).model_validate(content)), tmp_path))

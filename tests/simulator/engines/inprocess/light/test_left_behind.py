@@ -1,0 +1,86 @@
+"""What a run of light agents leaves: a ledger that verifies, memories, bytes that were counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.verify import verify
+from coordinator.paths import blob_folder, ledger_path
+from coordinator.projections import TABLES
+from schemas.values import DeviceId
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.inprocess.light import round as light_round
+from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.inprocess.light.memories import Memories
+from simulator.engines.inprocess.light.round import LightRound
+from tests.simulator.engines.inprocess.light.both import learn
+from tests.simulator.rounds.small import prepared, small
+
+ONE = DeviceId("device-1")
+
+
+def test_the_ledger_verifies_and_says_that_answers_were_not_kept(tmp_path: Path) -> None:
+    light = learn(LightEngine, prepared(small(rounds={"per_stage": 1})), tmp_path)
+    home = tmp_path / "coordinator"
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        blobs = Blobs(ledger, BlobStore(blob_folder(home)))
+        report = verify(ledger, blobs)
+        answers = light.bodies(entries.ContributionAccepted)
+        assert len(answers) == 6
+        for body in answers:
+            row = ledger.blob(body.payload)
+            assert row is not None
+            assert row.pruned
+            assert row.size == body.payload_bytes
+            assert not blobs.has(body.payload)
+    assert report.ok
+    assert set(report.pruned) == {body.payload for body in answers}
+
+
+def test_bytes_are_nearly_those_of_whole_agents(tmp_path: Path) -> None:
+    what = prepared(small(rounds={"per_stage": 3}))
+    full = learn(InProcessEngine, what, tmp_path / "full")
+    light = learn(LightEngine, what, tmp_path / "light")
+    for one, two in zip(full.records, light.records, strict=True):
+        for name, device in one.devices.items():
+            assert two.devices[name].bytes_up == pytest.approx(device.bytes_up, rel=0.1)
+            assert two.devices[name].bytes_down == pytest.approx(device.bytes_down, rel=0.1)
+            assert two.devices[name].compute_seconds > 0
+
+
+def test_few_answers_are_in_memory_however_many_devices_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+    pack = LightRound._pack
+
+    def packed(self: LightRound) -> None:
+        held.append(len(self._lot) + sum(len(told) for told, _ in self._packing))
+        pack(self)
+
+    monkeypatch.setattr(LightRound, "_pack", packed)
+    monkeypatch.setattr(light_round, "_PACKED_BYTES", 1)
+    learn(LightEngine, prepared(small(devices={"count": 12}, rounds={"per_stage": 1})), tmp_path)
+    assert max(held) == 1 + light_round._AHEAD
+
+
+def test_memories_outlast_the_process_from_the_round_that_is_done(tmp_path: Path) -> None:
+    done = {1, 2}
+    memories = Memories(tmp_path, done.__contains__)
+    assert memories.read(ONE) is None
+    for number in (1, 2):
+        memories.write(ONE, number, b"%d" % number)
+        assert memories.read(ONE) == (None if number == 1 else b"1")
+        memories.settle()
+    memories.write(ONE, 3, b"of a round that was cut off")
+    (tmp_path / ONE / "memory-00000004.partial").write_bytes(b"half")
+    again = Memories(tmp_path, done.__contains__)
+    assert again.read(ONE) == b"2"
+    assert [path.name for path in (tmp_path / ONE).iterdir()] == ["memory-00000002"]

@@ -1,0 +1,116 @@
+"""A run of light agents that is cut off anywhere goes on to the digests of the one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from coordinator.network_maker import NetworkMaker
+from simulator.engines.inprocess.light import round as light_round
+from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.inprocess.light.packing import Packer
+from simulator.engines.interface import Prepared
+from tests.simulator.engines.inprocess.light.both import learn, means
+from tests.simulator.rounds.small import prepared, small
+
+
+class CutError(Exception):
+    """The process ends here."""
+
+
+def cut_at(number: int, then: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what ends the process when it is called for so many times."""
+    calls = 0
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise CutError
+        return then(*arguments, **more)
+
+    return counted
+
+
+@pytest.fixture
+def what() -> Prepared:
+    """Devices that remember exemplars and their own models, so that a round twice would show."""
+    settings = {"preset": "flwf-2t", "exemplars": 12}
+    return prepared(small(method={"settings": settings}, rounds={"per_stage": 2}))
+
+
+def assert_goes_on(what: Prepared, folder: Path) -> None:
+    whole = learn(LightEngine, what, folder / "whole")
+    resumed = learn(LightEngine, what, folder / "cut")
+    assert means(resumed) == means(whole)
+    assert resumed.models == whole.models
+    asked = [body.number for body in resumed.bodies(entries.RoundOpened)]
+    assert asked == [body.number for body in whole.bodies(entries.RoundOpened)]
+    for one, two in zip(whole.records, resumed.records, strict=True):
+        assert [(r.number, r.accuracy, r.loss) for r in one.rounds] == [
+            (r.number, r.accuracy, r.loss) for r in two.rounds
+        ]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_after_a_round(what: Prepared, tmp_path: Path, rounds: int) -> None:
+    with pytest.raises(CutError):
+        learn(LightEngine, what, tmp_path / "cut", cut_at(rounds, lambda _: None))
+    assert_goes_on(what, tmp_path)
+
+
+@pytest.mark.parametrize("lot", [1, 2, 6, 8])
+def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
+    what: Prepared, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(light_round, "GROUP_INPUTS", 1)
+        patch.setattr(light_round, "_PACKED_ANSWERS", 1)
+        patch.setattr(light_round, "_AHEAD", 0)
+        patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
+        with pytest.raises(CutError):
+            learn(LightEngine, what, tmp_path / "cut")
+    assert_goes_on(what, tmp_path)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_between_the_closing_of_a_round_and_its_mean(
+    what: Prepared, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(NetworkMaker, "average", cut_at(number, NetworkMaker.average))
+        with pytest.raises(CutError):
+            learn(LightEngine, what, tmp_path / "cut")
+    assert_goes_on(what, tmp_path)
+
+
+def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
+    what: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(NetworkMaker, "average", cut_at(1, NetworkMaker.average))
+        with pytest.raises(CutError):
+            learn(LightEngine, what, tmp_path / "cut")
+    from methods.rounds import device
+
+    with monkeypatch.context() as patch:
+        trained_otherwise = device.to_arrays
+
+        def shifted(*tensors: Any) -> Any:
+            return {
+                name: array + np.float32(1e-3)
+                for name, array in trained_otherwise(*tensors).items()
+            }
+
+        patch.setattr(device, "to_arrays", shifted)
+        resumed = learn(LightEngine, what, tmp_path / "cut")
+    (failed,) = resumed.bodies(entries.RoundFailed)
+    assert "training again gave other ones" in failed.reason
+    assert len(means(resumed)) == 4
