@@ -57,6 +57,8 @@ class FeatureCache:
         for first in (True, False):
             try:
                 return work(self._table())
+            except sqlite3.ProgrammingError:
+                raise  # a fault of this program, which no other file would mend
             except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
                 self.close()
                 if first and self._begin_anew(error):
