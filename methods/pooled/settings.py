@@ -27,8 +27,8 @@ class PooledSettings(Strict):
     """`moments`: samples that the coordinator draws for every class."""
 
     l2: float = Field(default=3e-4, gt=0)
-    """Weight of the penalty, for features of which the largest of an image is 1. Measured, from
-    1e-4 to 1e-3: handwritten digits within half a point, CIFAR-100 on MobileNetV2 features too."""
+    """Weight of the penalty, for features of which the largest of an image is 1. Measured: from
+    1e-4 to 1e-3 handwritten digits and CIFAR-100 on MobileNetV2 features change by 0.6 points."""
     tolerance: float = Field(default=1e-6, gt=0)
     """Largest magnitude in the gradient of the mean loss at which the head is done."""
     max_iterations: int = Field(default=100, ge=1, le=10_000)
