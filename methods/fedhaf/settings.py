@@ -33,6 +33,7 @@ _REPLAY: Mapping[str, Any] = {
     "ce_rows": "all",
     "stages": "one",
     "distillation": 0.0,
+    "feature_balance": 0.1,
 }
 _PLAIN: Mapping[str, Any] = {"feature_distance": 0.0, "feature_balance": 0.0}
 

@@ -105,7 +105,8 @@ def test_without_two_stages_one_loop_has_all_losses():
 
 def test_replay_trains_both_by_exemplars_labels_and_what_holds_features():
     (work,) = works(preset="replay")
-    assert losses([work]) == {"all": (Weighted(1.0, CrossEntropy(None, None)), FD, FB)}
+    labels, balance = Weighted(1.0, CrossEntropy(None, None)), replace(FB, factor=0.1)
+    assert losses([work]) == {"all": (labels, FD, balance)}
     assert shape(work) == shape(works(preset="without-stages")[0])
 
 
