@@ -49,7 +49,8 @@ SETTINGS = f"""\
 name = "fedhaf"
 
 [method.settings]
-preset = "replay"
+ce_scope = "seen"
+ce_rows = "all"
 hidden = 256
 width = 64
 batch = 32
