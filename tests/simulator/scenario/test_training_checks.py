@@ -9,7 +9,13 @@ import pytest
 from simulator.errors import ScenarioError
 from simulator.scenario.loading import load_scenario, parse_scenario
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import Trainer, learns_in_rounds, trainer_of
+from simulator.scenario.trainer import (
+    Trainer,
+    learns_in_rounds,
+    trainer_of,
+    trains_on_features,
+    trains_on_pictures,
+)
 
 FIRST = {"name": "rounds", "settings": {"network": "mlp"}, "rounds": 5}
 
@@ -39,6 +45,31 @@ def test_joint_trains_as_rounds_do() -> None:
     assert trainer_of(scenario(name="joint")) == Trainer("rounds", {})
 
 
+@pytest.mark.parametrize(
+    ("method", "on_features"),
+    [
+        ({"name": "fedhaf"}, True),
+        ({"name": "rounds"}, False),
+        ({"name": "rounds", "on_features": True}, True),
+        ({"name": "joint", "on_features": True}, True),
+    ],
+)
+def test_a_network_is_trained_on_features_as_the_card_says_or_as_is_asked(
+    method: dict[str, object], on_features: bool
+) -> None:
+    made = scenario(**method)
+    assert trains_on_features(made) is on_features
+    assert trains_on_pictures(made) is not on_features
+
+
+def test_a_frozen_network_belongs_to_training_on_features(tmp_path: Path) -> None:
+    text = (
+        'title = "it"\n[method]\nname = "fedhaf"\n[backbone]\nnetwork = "file"\nfile = "a.onnx"\n'
+    )
+    made = parse_scenario("it.toml", text, tmp_path)
+    assert made.backbone.file == str(tmp_path / "a.onnx")
+
+
 def test_first_weights_are_drawn_by_the_runs_seed_unless_the_settings_say_so() -> None:
     assert Trainer("rounds", {}).seeded(3) == {"seed": 3}
     assert Trainer("rounds", {"seed": 5}).seeded(3) == {"seed": 5}
@@ -57,6 +88,9 @@ def test_first_weights_are_drawn_by_the_runs_seed_unless_the_settings_say_so() -
             "method.first_stage.settings.networ: unknown",
         ),
         ('name = "rounds"\n[backbone]\nnetwork = "file"\nfile = "a.onnx"', "leave the section out"),
+        ('name = "fedhaf"\non_features = false', "'fedhaf' trains on features"),
+        ('name = "stsa"\non_features = true', "a method that trains in every stage"),
+        ('name = "rounds"\non_features = true\nsettings = {network = "resnet8"}', "resnet8"),
         ('name = "rounds"\n[detection]\nmode = "code"', "set it to off"),
         ('name = "rounds"\n[evaluation]\npooled_reference = true', "no ridge regression"),
     ],
