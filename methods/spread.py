@@ -30,7 +30,10 @@ class Spread:
     def __init__(self, grid: Grid, sent: Arrays, *, steps_from_sent: bool) -> None:
         """Begin with no answer; whether steps count from the sent weights, or from zero."""
         self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
-        self._steps, self._from = grid.steps, np.zeros(grid.size, np.float32)
+        # The same numbers; small networks spare the conversion of every answer.
+        kind = np.float64 if grid.size <= _BLOCK else np.float32
+        self._steps = grid.steps.astype(kind, copy=False)
+        self._from = np.zeros(grid.size, kind)
         for name, place in grid.places.items():
             self._from[place] = 0 if steps_from_sent else sent[name].reshape(-1)
         buffers = [place for name, place in grid.places.items() if is_buffer(name)]
