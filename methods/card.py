@@ -26,6 +26,10 @@ class Card:
     """Whether networks are trained in rounds, rather than statistics sent once."""
     on_features: bool = False
     """Whether its networks are trained on features of a frozen backbone and on nothing else."""
+    observes: bool = False
+    """Whether devices that a round does not ask to train are asked to look at their images."""
+    proxy: bool = False
+    """Whether devices send gradients to a proxy, which chooses the old models that they get."""
 
     def can_run(self, phase: str, features: frozenset[str]) -> bool:
         """Whether a device with these features can run the phase; unknown phases never run."""

@@ -225,3 +225,17 @@ class TrainingDeviceHalf(Protocol):
 
     def finish(self, assignment: Any, begun: Begun, trained: Any) -> Answer:  # noqa: ANN401
         """Return the answer; raise `MethodError` where training left the numbers."""
+
+    def observe(
+        self,
+        assignment: Any,  # noqa: ANN401
+        order: Order,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Any,  # noqa: ANN401 - learning.networks.pictures.Pictures
+    ) -> Observed | None:
+        """Return what the fleet's model makes of the images, or None where there are none.
+
+        Only methods have it whose card says `observes`. Asked of devices that do not train in the
+        round; those that do tell it with their answer. Raises `MethodError`.
+        """

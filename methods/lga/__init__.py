@@ -2,3 +2,16 @@
 
 Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", PAMI 2023.
 """
+
+from methods.card import LEARN, Card
+
+CARD = Card(
+    name="lga",
+    title="Local-global anti-forgetting",
+    citation='Dong et al., "No One Left Behind", PAMI 2023',
+    payload_kinds=("weights", "gradients"),
+    needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
+    trains=True,
+    observes=True,
+    proxy=True,
+)

@@ -1,0 +1,141 @@
+"""What devices, coordinator and proxy are told of a fleet that learns with LGA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, ValidationError, model_validator
+from typing_extensions import Self
+
+from learning.errors import LearningError
+from learning.networks.network import Network
+from learning.networks.registry import build_network
+from methods.errors import MethodError
+from methods.lga.settings import LgaSettings
+from schemas.message import Message, explain
+from schemas.rounds import TRAIN
+
+if TYPE_CHECKING:
+    from methods.lga.encoding import Encoding
+    from methods.lga.proxy import ProxyRules
+
+OLD_MODEL = "old-model"
+"""The extra file with the best model of the task before: the old model of devices in the task."""
+NEW_MODEL = "new-model"
+"""The extra file with the best model of the present task: the old model of devices that enter the
+next one."""
+
+_SMALLEST_SIDE = 4
+
+
+class LgaAssignment(Message):
+    """Settings, and the shape of a picture; the same for all."""
+
+    kind: ClassVar[str] = "lga-assignment"
+    settings: LgaSettings
+    input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
+    """Channels, height and width of a picture."""
+
+    @model_validator(mode="after")
+    def _knows_the_network(self) -> Self:
+        settings, shape = self.settings, self.input_shape
+        try:
+            network = build_network(settings.network, shape)
+        except LearningError as error:
+            raise ValueError(
+                f"settings.network: {settings.network!r} cannot take pictures of shape {shape}: "
+                f"{error}"
+            ) from error
+        if network.body.base_plan():
+            raise ValueError(
+                f"settings.network: of {settings.network!r} only a part is trained, and LGA trains "
+                "whole networks; give another one"
+            )
+        if settings.has_proxy and (shape[1] != shape[2] or shape[1] < _SMALLEST_SIDE):
+            raise ValueError(
+                f"input_shape: {shape}, and gradients are made of square pictures of at least "
+                f"{_SMALLEST_SIDE} pixels a side; change the preprocessing, or set old_model to "
+                "'random', which needs no proxy"
+            )
+        return self
+
+    @property
+    def network(self) -> Network:
+        """The network that is trained."""
+        return build_network(self.settings.network, self.input_shape)
+
+    @property
+    def round_phases(self) -> tuple[str, ...]:
+        """Phases of a round: devices train, and that is all."""
+        return (TRAIN,)
+
+    @property
+    def closing_phases(self) -> tuple[str, ...]:
+        """Phases after a stage's rounds: none."""
+        return ()
+
+    @property
+    def logit_scale(self) -> float:
+        """Exported models answer by a plain softmax, also of scores that learned as sigmoids."""
+        return 1.0
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether this fleet needs a proxy."""
+        return self.settings.has_proxy
+
+    @property
+    def everybody_observes(self) -> bool:
+        """Whether devices outside a round's cohort look for new tasks too."""
+        return self.settings.observers == "all"
+
+    @property
+    def encoding(self) -> Encoding:
+        """The gradient encoding network Gamma; needs torch."""
+        from methods.lga.encoding import Encoding  # noqa: PLC0415 - needs torch
+
+        channels, side, _ = self.input_shape
+        return Encoding(channels, side, self.settings.reserved, self.settings.seed)
+
+    @property
+    def proxy_rules(self) -> ProxyRules:
+        """What the proxy does with gradients and models; needs torch."""
+        from learning.training.lbfgs import LbfgsSettings  # noqa: PLC0415 - needs torch
+        from methods.lga.inversion import InversionSettings  # noqa: PLC0415
+        from methods.lga.proxy import ProxyRules  # noqa: PLC0415
+        from methods.lga.scoring import AugmentationSettings  # noqa: PLC0415
+        from methods.lga.slots import SlotRules  # noqa: PLC0415
+
+        settings = self.settings
+        search = LbfgsSettings(
+            rate=settings.inversion_rate,
+            steps=settings.inversion_steps,
+            inner=settings.inversion_inner,
+        )
+        return ProxyRules(
+            encoding=self.encoding,
+            inversion=InversionSettings(search, settings.inversion_kept),
+            augmentation=AugmentationSettings(settings.draws, settings.xi, settings.square_root),
+            slots=SlotRules(
+                best=settings.old_model == "best",
+                shift_always=settings.slots_shift == "always",
+                begin_anew=settings.slots_reset,
+                ignored_rounds=settings.ignored_rounds,
+            ),
+            worst_distance=settings.worst_distance,
+        )
+
+
+def read_assignment(body: Mapping[str, Any]) -> LgaAssignment:
+    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+    shape = body.get("input_shape", ())
+    if isinstance(shape, list | tuple) and len(shape) == 1:
+        raise MethodError(
+            f"input_shape: {tuple(shape)} are the features of a frozen backbone, and LGA trains "
+            "whole networks on pictures; import the network without one"
+        )
+    try:
+        return LgaAssignment.model_validate(body)
+    except ValidationError as error:
+        raise MethodError(f"assignment: {explain(error)}") from error

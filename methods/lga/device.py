@@ -1,0 +1,182 @@
+"""LGA on a device: it looks for new tasks, trains with balanced losses, and encodes prototypes.
+
+    observe   outside a round's cohort: the look alone
+    begin     the look; current data and exemplars; the loss, with an old model where there is one;
+              chance from fleet's seed, device and round
+    finish    the weights as integers on the grid of the weights that were sent; after a transition
+              the gradients of the new classes' perturbed prototypes, for the proxy
+
+Pure functions of bytes and pictures; an engine of `learning.training` runs in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from learning.errors import LearningError
+from learning.networks.conversion import to_arrays
+from learning.networks.pictures import Pictures
+from learning.training.chance import Chance
+from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.errors import MethodError
+from methods.lga.assignment import LgaAssignment, read_assignment
+from methods.lga.gradient_sets import encode_gradients
+from methods.lga.holdings import rows_by_class, training_rows
+from methods.lga.looking import Looked, looked
+from methods.lga.memory import Memory
+from methods.lga.messages import frame_of
+from methods.lga.models import old_model, sent_model
+from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
+from methods.lga.schedule import rates_of
+from methods.lga.terms import frozen_parts, loss_of
+from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from schemas.errors import SchemaError
+from schemas.rounds import Observation
+from schemas.values import ClassName
+
+__all__ = ["begin", "finish", "observe", "read_assignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What `finish` has to know."""
+
+    order: Order
+    memory: Memory
+    observation: Observation
+    pictures: Pictures
+    new: dict[ClassName, npt.NDArray[np.uint8]]
+    """Images by class of which gradients are due."""
+
+
+def observe(
+    assignment: LgaAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Observed | None:
+    """Return what the fleet's model makes of the current images, or None without any.
+
+    With a transition the memory has its exemplars, and gradients are due at the next training.
+    Raises `MethodError`.
+    """
+    _check(assignment, data, pictures)
+    found = looked(assignment, order, data, memory, pictures)
+    return None if found is None else Observed(found.observation, found.memory.write())
+
+
+def begin(
+    assignment: LgaAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Begun | None:
+    """Return what is to be trained, or None where this device has nothing for the round.
+
+    `pictures` says how bytes become inputs; the settings add what is done to them by chance.
+    Raises `MethodError` for files that do not fit together.
+    """
+    pictures = _check(assignment, data, pictures)
+    found = looked(assignment, order, data, memory, pictures)
+    if found is None:
+        return None
+    rows = training_rows(data, found.current, found.memory)
+    if len(rows) < 2:  # a batch of one cannot be normalised
+        return None
+    settings, asked = assignment.settings, order.round
+    sent = sent_model(assignment, order)
+    old = old_model(assignment, order, found.memory)
+    places = {name: row for row, name in enumerate(asked.class_names)}
+    labels = torch.tensor([places[data.class_names[row]] for row in rows])
+    work = Work(
+        parameters=sent.parameters,
+        buffers=sent.buffers,
+        data=Data(torch.from_numpy(data.inputs[rows]), labels),
+        loss=loss_of(assignment, taught=old is not None),
+        optimiser=Sgd(
+            rates_of(settings, asked.round_of_stage, asked.rounds_of_stage),
+            settings.momentum,
+            settings.weight_decay,
+        ),
+        batching=Batching(min(settings.batch, len(rows))),
+        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
+        frozen=frozen_parts(settings, order, found.current, found.memory, old),
+        pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
+    )
+    new = _new_images(assignment, order, data, found)
+    kept = _Kept(order, found.memory, found.observation, pictures, new)
+    return Begun(work, dict(Counter(data.class_names[row] for row in rows)), kept=kept)
+
+
+def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
+    """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    kept: _Kept = begun.kept
+    frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+    try:
+        payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
+        gradients = _gradients(assignment, kept, trained) if kept.new else None
+    except (LearningError, SchemaError) as error:
+        raise MethodError(f"training: {error}") from error
+    memory = replace(kept.memory, entered=False, sent=tuple(sorted({*kept.memory.sent, *kept.new})))
+    return Answer(
+        payload=payload,
+        samples=dict(begun.samples),
+        steps=max(1, trained.steps),
+        loss=trained.losses[-1] if trained.losses else None,
+        memory=memory.write(),
+        stored_samples=memory.stored,
+        observation=kept.observation,
+        gradients=gradients,
+    )
+
+
+def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> bytes:
+    """Return the gradients of the new classes' perturbed prototypes."""
+    asked = kept.order.round
+    model = TrainedModel(
+        assignment.network,
+        trained.parameters,
+        trained.buffers,
+        kept.pictures,
+        asked.class_names,
+    )
+    prototypes = prototypes_of(model, kept.new)
+    secret = f"prototypes/{asked.seed}/{asked.number}/{kept.order.device}".encode()
+    pictures = perturbed(assignment.settings, model, prototypes, secret)
+    return encode_gradients(gradient_sets(assignment.encoding, prototypes, pictures))
+
+
+def _new_images(
+    assignment: LgaAssignment, order: Order, data: LocalData, found: Looked
+) -> dict[ClassName, npt.NDArray[np.uint8]]:
+    """Return the images of the classes whose gradients are due, none without a transition."""
+    if not assignment.has_proxy or not found.memory.entered:
+        return {}
+    rows, done = rows_by_class(data), {*found.memory.sent, *found.memory.exemplars}
+    names = sorted(name for name in found.current.names if name not in done)
+    reserved, classes = assignment.settings.reserved, order.round.class_names
+    late = [name for name in names if classes.index(name) >= reserved]
+    if late:
+        raise MethodError(
+            f"reserved: {reserved} outputs of the encoding network, and {late[0]!r} is class "
+            f"{classes.index(late[0]) + 1}; reserve more, and import the network again"
+        )
+    return {name: np.asarray(data.inputs[rows[name]], np.uint8) for name in names}
+
+
+def _check(assignment: LgaAssignment, data: LocalData, pictures: Pictures | None) -> Pictures:
+    """Return how pictures become inputs; refuse samples that are none of the fleet's pictures."""
+    inputs = data.inputs
+    if pictures is None or inputs.dtype != np.uint8 or inputs.shape[1:] != assignment.input_shape:
+        raise MethodError(
+            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on uint8 pictures "
+            f"{assignment.input_shape}"
+        )
+    return pictures

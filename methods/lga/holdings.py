@@ -1,0 +1,69 @@
+"""What a device's images are to LGA: current data, exemplars, or neither.
+
+The current data T_l^t are the images of the newest stage that the device has images of. So a device
+without images of the newest classes (Z_o) trains on what it trained on before. Of older stages only
+exemplars count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from methods.errors import MethodError
+from methods.lga.memory import Memory
+from methods.training_half import LocalData, Order
+from schemas.values import ClassName
+
+
+@dataclass(frozen=True)
+class Current:
+    """A device's current data."""
+
+    rows: tuple[int, ...]
+    """Of the local data."""
+    names: frozenset[ClassName]
+    stage: int
+    """The stage that brought these classes; 0 without images."""
+
+
+def stages_of(order: Order) -> dict[ClassName, int]:
+    """Return the stage that brought each class; raise `MethodError` where the order lacks it."""
+    names, stages = order.round.class_names, order.class_stages
+    if len(stages) != len(names):
+        raise MethodError(
+            f"class_stages: {len(stages)} for {len(names)} classes, and LGA weighs classes by "
+            "their stage; update the coordinator"
+        )
+    return dict(zip(names, stages, strict=True))
+
+
+def current_of(order: Order, data: LocalData) -> Current:
+    """Return the current data; raise `MethodError`."""
+    stages = stages_of(order)
+    newest = max((stages[name] for name in data.class_names if name in stages), default=0)
+    rows = tuple(row for row, name in enumerate(data.class_names) if stages.get(name, -1) == newest)
+    return Current(rows, frozenset(data.class_names[row] for row in rows), newest)
+
+
+def rows_by_class(data: LocalData) -> dict[ClassName, list[int]]:
+    """Return the rows of each class."""
+    rows: dict[ClassName, list[int]] = defaultdict(list)
+    for row, name in enumerate(data.class_names):
+        rows[name].append(row)
+    return dict(rows)
+
+
+def training_rows(data: LocalData, current: Current, memory: Memory) -> list[int]:
+    """Return the current data, then the exemplars; one that was chosen twice comes twice."""
+    places = {
+        (name, digest): row
+        for row, (name, digest) in enumerate(zip(data.class_names, data.digests, strict=True))
+    }
+    taken = set(current.rows)
+    exemplars = [
+        places[name, digest]
+        for name, digests in sorted(memory.exemplars.items())
+        for digest in digests
+    ]
+    return [*current.rows, *(row for row in exemplars if row not in taken)]

@@ -1,0 +1,105 @@
+"""A device looks at its images with the fleet's model, whether it trains in the round or not.
+
+Detection by the incoming model on current data without exemplars; with a transition, exemplars of
+the classes that are current no more, by the same model's features, and the count of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import torch
+
+from learning.networks.inference import Inference
+from learning.networks.pictures import Pictures
+from learning.networks.torch_layers import Outputs
+from methods.errors import MethodError
+from methods.lga.assignment import LgaAssignment
+from methods.lga.detection import look
+from methods.lga.exemplars import Features, with_exemplars
+from methods.lga.holdings import Current, current_of, rows_by_class
+from methods.lga.memory import Memory, read_memory
+from methods.lga.models import sent_model
+from methods.training_half import LocalData, Order
+from schemas.rounds import Observation
+from schemas.values import ClassName, Digest
+
+INFERENCE_BATCH = 256
+
+Infer = Callable[[Sequence[int]], Outputs]
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """What a look gave."""
+
+    memory: Memory
+    current: Current
+    observation: Observation
+
+
+def looked(
+    assignment: LgaAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Looked | None:
+    """Return what this device sees in this round, or None without images; raise `MethodError`.
+
+    A round is looked at once: a device that has is told the same again.
+    """
+    there = set(zip(data.class_names, data.digests, strict=True))
+    known = read_memory(memory).renamed(order.round.aliases)
+    known = known.kept(lambda name, digest: (name, digest) in there)
+    current = current_of(order, data)
+    if not current.rows:
+        return None
+    if known.round == order.round.number and known.observation is not None:
+        return Looked(known, current, known.observation)
+    infer = _inference(assignment, order, data, pictures)
+    logits = infer(current.rows).logits.numpy()
+    seen = look(assignment.settings, known.looks, logits, order.round.class_names, current.stage)
+    if not isfinite(seen.nats):
+        raise MethodError(
+            f"entropy: {seen.nats} with the weights of round {order.round.number}; they have left "
+            "the numbers, lower the rate"
+        )
+    observation = Observation(
+        entropy=seen.nats, images=len(current.rows), transition=seen.transition
+    )
+    known = replace(known, round=order.round.number, observation=observation, looks=seen.looks)
+    if seen.transition:
+        known = _entered(assignment, data, known, current, infer)
+    return Looked(known, current, observation)
+
+
+def _entered(
+    assignment: LgaAssignment, data: LocalData, memory: Memory, current: Current, infer: Infer
+) -> Memory:
+    """Return the memory in a task that has begun."""
+    features: dict[ClassName, Features] = {}
+    digests: dict[ClassName, tuple[Digest, ...]] = {}
+    if assignment.settings.memory or assignment.settings.memory_per_class:
+        for name, rows in rows_by_class(data).items():
+            if name not in current.names and name not in memory.exemplars:
+                features[name] = infer(rows).features.numpy()
+                digests[name] = tuple(data.digests[row] for row in rows)
+    chosen = with_exemplars(assignment.settings, memory, features, digests)
+    return replace(chosen, entered=True)
+
+
+def _inference(
+    assignment: LgaAssignment, order: Order, data: LocalData, pictures: Pictures | None
+) -> Infer:
+    """Return what the incoming model makes of rows of the data."""
+    model, inference = sent_model(assignment, order), Inference(INFERENCE_BATCH, pictures)
+    inputs = torch.from_numpy(data.inputs)
+
+    def infer(rows: Sequence[int]) -> Outputs:
+        chosen = inputs[torch.tensor(list(rows))]
+        return inference(assignment.network, model.parameters, model.buffers, chosen)
+
+    return infer

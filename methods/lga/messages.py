@@ -1,0 +1,39 @@
+"""What leaves a device that learns with LGA, and for whom.
+
+| what | for | form |
+| --- | --- | --- |
+| the weights | the coordinator | `methods.answers`, integers around the weights that were sent |
+| how uncertain the fleet's model was, and whether a task began | the coordinator | `Observation` |
+| gradients of perturbed prototypes, and a number for each | the proxy | `gradient_sets` |
+
+The fleet's weights and old models are files of `methods.network_weights`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from methods.answers import AnswerFrame
+from methods.lga.assignment import LgaAssignment
+from methods.network_weights import Arrays, decode_weights, grown
+from schemas.values import ClassName
+
+
+def received(
+    assignment: LgaAssignment,
+    weights: bytes,
+    known: Sequence[ClassName],
+    names: Sequence[ClassName],
+) -> Arrays:
+    """Return what devices begin with: the sent weights with the head's new rows.
+
+    `known` are the rows that the weights have by now: a class may have been renamed since the file
+    was written.
+    """
+    arrays, _ = decode_weights(weights, assignment.network)
+    return grown(arrays, known, names, assignment.settings.seed)
+
+
+def frame_of(assignment: LgaAssignment, sent: Arrays) -> AnswerFrame:
+    """Return what answers look like, of devices that began with `sent`."""
+    return AnswerFrame(sent, assignment.settings.upload)
