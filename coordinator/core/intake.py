@@ -3,8 +3,9 @@
 The rules, in the order in which they are asked:
 
 - A device that is not admitted is refused by name.
-- The stage exists, the method and the frozen model are the current ones, the classes are known,
-  the sizes are within the limits; otherwise refused, with the way out.
+- The stage exists, the method and the frozen model are the current ones, the payload is of a kind
+  that the method has, the classes are known, the sizes are within the limits; otherwise refused,
+  with the way out.
 - A revision that is held gets its receipt again; an older one was superseded; the same revision
   with another payload is refused, because it would make the ledger depend on the order.
 - A payload is taken in, checked by the method and stored before the entry is written.
@@ -20,6 +21,7 @@ from coordinator.core.records import Part
 from coordinator.core.requests import SendToDevice, TakePayload
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
+from methods.registry import card
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from schemas.reports import Transition
@@ -226,6 +228,10 @@ class Intake:
             )
         if body.round is None and isinstance(lineage, entries.NetworkImported):
             return "round: missing; this fleet trains in rounds, so answer one"
+        kinds = _kinds_given(body.method)
+        if body.payload_kind not in kinds:
+            given = " or ".join(kinds)
+            return f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give {given}"
         strange = [name for name in body.samples if not self._state.classes.knows(name)]
         if strange:
             return f"samples: class {str(strange[0])!r} is not registered; keep it until it is"
@@ -282,6 +288,12 @@ def receipt_for(body: Contribution | Withdrawal | Nothing | Transition, answer: 
         payload=body.payload,
         answer=answer,
     )
+
+
+def _kinds_given(method: str) -> tuple[str, ...]:
+    """Return what devices give the coordinator; gradients are the proxy's, where there is one."""
+    known = card(method)
+    return tuple(kind for kind in known.payload_kinds if not (known.proxy and kind == "gradients"))
 
 
 def _superseded(part: Part) -> Refused:

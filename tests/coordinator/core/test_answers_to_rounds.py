@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core import commands, entries, inputs
+from dataclasses import replace
+
+import pytest
+
+from coordinator.core import commands, entries, inputs, intake
 from coordinator.core.core import Core
 from coordinator.core.requests import (
     AverageRound,
@@ -10,6 +14,7 @@ from coordinator.core.requests import (
     PruneBlobs,
     Request,
 )
+from methods.registry import card
 from schemas.assignments import Assignment
 from schemas.presence import Heartbeat
 from schemas.receipts import Accepted, Refused
@@ -120,10 +125,29 @@ def test_answers_that_make_no_sense_are_refused_by_name() -> None:
         (asked, 1, {"round": two}, "round.samples"),
         (asked, 1, {"round": phase}, "phase"),
         (asked, 1, {"samples": {"yak": 3}}, "class 'yak' is not registered"),
+        (
+            asked,
+            1,
+            {"payload_kind": "logits"},
+            "payload_kind: 'logits'; with 'rounds' devices give weights",
+        ),
     ):
         refused = bench.answer(device, number, **changes).answer
         assert isinstance(refused, Refused), why
         assert why in refused.reason
+
+
+def test_gradients_for_a_proxy_are_refused_where_weights_are_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = RoundBench()
+    bench.lead()
+    assert isinstance(bench.answer("dev-1").answer, Accepted)
+    known = replace(card("rounds"), payload_kinds=("weights", "gradients"), proxy=True)
+    monkeypatch.setattr(intake, "card", lambda _: known)
+    refused = bench.answer("dev-2", payload_kind="gradients").answer
+    assert isinstance(refused, Refused)
+    assert "payload_kind: 'gradients'" in refused.reason
 
 
 def test_statistics_are_refused_while_a_network_is_trained() -> None:

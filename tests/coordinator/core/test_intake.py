@@ -143,6 +143,7 @@ def test_a_payload_that_cannot_be_fetched_is_asked_for_again(bench: Bench) -> No
         ({"lineage": "0" * 64}, "lineage: features of frozen model 000000000000"),
         ({"samples": {"zebra": 1}}, "class 'zebra' is not registered"),
         ({"samples": {"cat": 10_001}}, "samples: 10001 exceed 10000"),
+        ({"payload_kind": "weights"}, "with 'stsa' devices give statistics"),
     ],
 )
 def test_a_contribution_that_does_not_fit_is_refused_by_field_and_value(
