@@ -129,6 +129,7 @@ def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: De
         weights=read(asked.weights.digest),
         extras=extras,
         device=device,
+        class_stages=asked.class_stages,
     )
 
 

@@ -77,11 +77,21 @@ def _order_of(state: State, opened: RoundOpened) -> RoundOrder:
         weights=opened.weights,
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
+        class_stages=_class_stages(state, opened.class_names),
         aliases=_aliases(state.classes, opened.class_names),
         extras=opened.extras,
         seed=opened.seed,
         deadline_seconds=opened.deadline_seconds,
     )
+
+
+def _class_stages(state: State, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
+    """Return the stage that brought each row; of names for one class, the earliest counts."""
+    first: dict[ClassName, int] = {}
+    for number in sorted(state.stages):
+        for name in state.stages[number].class_names:
+            first.setdefault(state.classes.resolve(name), number)
+    return tuple(first[state.classes.resolve(row)] for row in rows)
 
 
 def _aliases(classes: ClassRegistry, rows: tuple[ClassName, ...]) -> dict[ClassName, ClassName]:

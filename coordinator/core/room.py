@@ -1,8 +1,8 @@
 """How many class names a fleet can have: an assignment lists them and has to stay one message.
 
 It names every class that is accepted and those of its stage. Where a network is trained, an order
-adds the rows of the head, those that its weights have and those that are trained, and what other
-names mean.
+adds the rows of the head, those that its weights have and those that are trained, the stage that
+brought each, and what other names mean.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from schemas.values import ClassName
 
 _RESERVED = 16 * 1024
 """Bytes of a header for offers, numbers and the envelope."""
+_STAGE = 5
+"""Bytes of a row's stage: four digits and a comma."""
 
 
 def check_room(
@@ -73,7 +75,7 @@ def _room(state: State, lineage: Lineage, stage_names: Iterable[ClassName]) -> i
     used = _RESERVED + sum(len(canonical_json(value)) for value in fixed)
     used += _listed(classes.accepted_names) + _listed(stage_names)
     if isinstance(lineage, NetworkImported):
-        used += 2 * _listed(classes.names)
+        used += 2 * _listed(classes.names) + _STAGE * len(classes.names)
         used += _listed(name for pair in classes.aliases.items() for name in pair)
     return MAX_HEADER_BYTES - used
 
@@ -85,7 +87,10 @@ def _stage_names(state: State) -> tuple[ClassName, ...]:
 
 def _cost(lineage: Lineage, names: Iterable[ClassName]) -> int:
     """Return the bytes of new classes in all lists that name them."""
-    return (4 if isinstance(lineage, NetworkImported) else 2) * _listed(names)
+    listed = tuple(names)
+    if isinstance(lineage, NetworkImported):
+        return 4 * _listed(listed) + _STAGE * len(listed)
+    return 2 * _listed(listed)
 
 
 def _listed(names: Iterable[ClassName]) -> int:

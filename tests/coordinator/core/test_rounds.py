@@ -119,6 +119,36 @@ def test_the_rounds_of_the_next_stage_go_on_from_the_weights_and_the_numbers() -
     assert order.class_names == names("cat", "dog", "eel")
 
 
+def test_orders_say_which_stage_brought_each_row_of_the_head() -> None:
+    bench = RoundBench(per_stage=1)
+    orders = bench.orders(bench.lead())
+    assert {order.class_stages for order in orders.values()} == {(1, 1)}
+    request = bench.whole_round(1)
+    assert isinstance(request, AverageRound)
+    bench.average(request)
+    bench.wait(0)
+    bench.core.live.making_model = False  # the export is not what this is about
+    bench.command(commands.OpenStage(class_names=names("hound", "eel", "dog")))
+    order = bench.orders(bench.wait(0))["dev-1"]
+    assert order.class_names == names("cat", "dog", "hound", "eel")
+    assert order.class_stages == (1, 1, 2, 2)
+
+
+def test_a_class_keeps_the_earliest_stage_of_its_names() -> None:
+    bench = RoundBench()
+    bench.lead()
+    bench.command(commands.OpenStage(class_names=names("Cat", "eel")))
+    cat, capital, eel, fish = names("cat", "Cat", "eel", "fish")
+    bench.command(commands.RenameClass(old=eel, new=fish))
+    bench.wait(0)  # closes the first stage's round
+    order = bench.orders(bench.wait(0))["dev-1"]
+    assert order.class_names == names("cat", "dog", "Cat", "fish")
+    assert order.class_stages == (1, 1, 2, 2)
+    bench.command(commands.MergeClasses(source=cat, target=capital))
+    order = bench.orders(bench.born("dev-1", capabilities=ABLE))["dev-1"]
+    assert (order.class_names[2], order.class_stages) == (capital, (1, 1, 1, 2))
+
+
 def test_the_stage_rules_for_statistics_do_not_close_a_stage_of_rounds() -> None:
     bench = RoundBench()
     bench.lead()
