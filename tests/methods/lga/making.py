@@ -1,0 +1,129 @@
+"""Small fleets of LGA: pictures like digits of four classes, questions, orders, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from methods.lga import coordinator
+from methods.lga.assignment import LgaAssignment
+from methods.lga.messages import frame_of, received
+from methods.training_half import Asked, Given, LocalData, Order
+from schemas.rounds import RoundOrder
+from schemas.values import ClassName, Digest
+from tests.schemas.examples import OFFER
+
+SHAPE = (1, 8, 8)
+ANT, BEE, CAT, DOG, EEL = (ClassName(name) for name in ("ant", "bee", "cat", "dog", "eel"))
+EVERY = (ANT, BEE, CAT, DOG)
+STAGES = (1, 1, 2, 2)
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def assignment(**settings: Any) -> LgaAssignment:
+    small = {"network": "mlp", "epochs": 2, "batch": 8, "detection": "stage", "memory": 12}
+    brief = {"reserved": 8, "perturbation_steps": 2, "rate": 0.1}
+    return coordinator.assign(small | brief | settings, SHAPE)
+
+
+def samples(count: int, *names: ClassName, seed: int = 0) -> LocalData:
+    """Pictures with a bright row for the class, and noise of their own."""
+    random = np.random.default_rng(seed)
+    labels = tuple(names[number % len(names)] for number in range(count))
+    pictures = random.integers(0, 120, (count, *SHAPE)).astype(np.uint8)
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[:, (*EVERY, EEL).index(label)] += 100
+    digests = tuple(Digest.of(f"{seed}/{number}".encode()) for number in range(count))
+    return LocalData(pictures, labels, digests)
+
+
+def joined(*parts: LocalData) -> LocalData:
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        tuple(name for part in parts for name in part.class_names),
+        tuple(digest for part in parts for digest in part.digests),
+    )
+
+
+def only(data: LocalData, rows: Sequence[int]) -> LocalData:
+    """The data without the images of other rows."""
+    return LocalData(
+        data.inputs[list(rows)],
+        tuple(data.class_names[row] for row in rows),
+        tuple(data.digests[row] for row in rows),
+    )
+
+
+def relabelled(data: LocalData, names: dict[ClassName, ClassName]) -> LocalData:
+    labels = tuple(names.get(name, name) for name in data.class_names)
+    return LocalData(data.inputs, labels, data.digests)
+
+
+def asked(
+    of: LgaAssignment,
+    *names: ClassName,
+    weights: bytes | None = None,
+    rows: tuple[ClassName, ...] = (),
+    **changes: Any,
+) -> Asked:
+    values: dict[str, Any] = {
+        "phase": "train",
+        "round_of_stage": 1,
+        "rounds_of_stage": 2,
+        "weights": weights or coordinator.first_weights(of),
+        "weights_class_names": rows,
+        "class_names": names or (ANT, BEE),
+    }
+    return Asked(**(values | changes))
+
+
+def order(
+    question: Asked,
+    stages: Sequence[int],
+    number: int = 1,
+    device_name: str = "dev-1",
+    **changes: Any,
+) -> Order:
+    """What a device is told of a round; `stages` are those of the question's classes."""
+    told = RoundOrder(
+        number=number,
+        round_of_stage=question.round_of_stage,
+        rounds_of_stage=question.rounds_of_stage,
+        weights=OFFER,
+        weights_class_names=question.weights_class_names,
+        class_names=question.class_names,
+        seed=5,
+        deadline_seconds=60.0,
+        **changes,
+    )
+    stage = max(stages)
+    new = tuple(
+        name for name, own in zip(question.class_names, stages, strict=True) if own == stage
+    )
+    return Order(stage, new, told, question.weights, question.extras, device_name, tuple(stages))
+
+
+def sent(of: LgaAssignment, question: Asked) -> Arrays:
+    """What devices begin with."""
+    return received(of, question.weights, question.weights_class_names, question.class_names)
+
+
+def moved(of: LgaAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
+    """Weights as a device might have trained them."""
+    random = np.random.default_rng(seed)
+    return {
+        name: np.abs(array + far * random.normal(size=array.shape)).astype(np.float32)
+        for name, array in sent(of, question).items()
+    }
+
+
+def answer(of: LgaAssignment, question: Asked, arrays: Arrays) -> bytes:
+    return frame_of(of, sent(of, question)).encode(arrays)
+
+
+def given(payload: bytes, count: int = 1) -> Given:
+    return Given(count, lambda: payload)

@@ -1,0 +1,76 @@
+"""Whole local rounds, and a fleet of one device that is about to learn its second task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from learning.networks.pictures import Pictures
+from learning.training.loop import train_alone
+from learning.training.settings import EngineSettings
+from learning.training.work import Work
+from methods.lga import coordinator, device
+from methods.lga.assignment import NEW_MODEL, LgaAssignment
+from methods.lga.memory import Memory, read_memory
+from methods.training_half import Answer, Begun, LocalData, Order
+from tests.methods.lga.making import (
+    ANT,
+    BEE,
+    CAT,
+    DOG,
+    EVERY,
+    STAGES,
+    asked,
+    given,
+    joined,
+    order,
+    samples,
+)
+
+PICTURES = Pictures((0.3,), (0.25,))
+
+
+def begun(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
+    found = device.begin(of, asks, data, memory, PICTURES)
+    assert found is not None
+    return found
+
+
+def learn(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
+    """One local round."""
+    work = begun(of, asks, data, memory)
+    return device.finish(of, work, train_alone(work.work, EngineSettings()))
+
+
+def seen(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
+    """What a device outside the cohort remembers after its look."""
+    found = device.observe(of, asks, data, memory, PICTURES)
+    assert found is not None
+    return read_memory(found.memory)
+
+
+class Taught:
+    """A fleet that has learned ant and bee, and is asked to learn cat and dog."""
+
+    def __init__(self, of: LgaAssignment, **changes: Any) -> None:
+        self.of = of
+        self.old, self.new = samples(20, ANT, BEE), samples(14, CAT, DOG, seed=1)
+        self.data = joined(self.old, self.new)
+        question = asked(of, rounds_of_stage=1)
+        self.first = learn(of, order(question, (1, 1)), self.old)
+        self.memory = self.first.memory
+        self.made = coordinator.combine(of, question, [given(self.first.payload, 20)])
+        values = {"rows": (ANT, BEE), "extras": {NEW_MODEL: self.made.weights}}
+        self.question = asked(of, *EVERY, weights=self.made.weights, **(values | changes))
+        self.order = order(self.question, STAGES, number=2)
+
+    def begun(self, data: LocalData | None = None) -> Begun:
+        return begun(self.of, self.order, self.data if data is None else data, self.memory)
+
+    def work(self, data: LocalData | None = None) -> Work:
+        found = self.begun(data).work
+        assert isinstance(found, Work)
+        return found
+
+    def learn(self, data: LocalData | None = None) -> Answer:
+        data = self.data if data is None else data
+        return learn(self.of, self.order, data, self.memory)
