@@ -152,12 +152,24 @@ def test_fleets_that_are_troubled_get_the_same_files(tmp_path: Path) -> None:
     assert len(source.scan().images) == len(indices)
 
 
+class Watching(Quiet):
+    """Says nothing of rounds either."""
+
+    def round(self, done: int, total: int) -> None:
+        self.seen.append(f"round {done} of {total}")
+
+
 @pytest.mark.broker
-def test_real_agents_on_txt_files_come_to_the_same_digests(tmp_path: Path) -> None:
-    prepared = prepare(scenario(tmp_path), tmp_path / "features")
+@pytest.mark.parametrize("method", ["stsa", pytest.param("fedhaf", marks=needs_torch)])
+def test_real_agents_on_txt_files_come_to_the_same_digests(tmp_path: Path, method: str) -> None:
+    settings = {"map_width": 128} if method == "stsa" else {"batch": 16, "head_epochs": 2}
+    told = scenario(
+        tmp_path, method={"name": method, "settings": settings}, rounds={"per_stage": 2}
+    )
+    prepared = prepare(told, tmp_path / "features")
     digests = []
     for make in (InProcessEngine, MqttEngine):
-        with closing(make(prepared, tmp_path / make.__name__ / "seed-1", Quiet())) as engine:
+        with closing(make(prepared, tmp_path / make.__name__ / "seed-1", Watching())) as engine:
             records = [engine.learn(stage) for stage in prepared.plan.stages]
         digests.append([(record.aggregate, record.head) for record in records])
     assert digests[0] == digests[1]
