@@ -2,7 +2,7 @@
 
 L = mean over samples of -ln softmax(z[scope])_y. The slice of the current task's classes is what
 LANDER, TARGET and FedHAF (equation 4) train on; a sample of a class outside the scope is left out
-of the mean.
+of the mean. A prior (`learning.losses.prior`) is added to the scores before.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from learning.losses.reduction import over_classes, weighted_mean, within
 
 
 def cross_entropy(
-    logits: Tensor, targets: Tensor, weight: Tensor, scope: Tensor | None = None
+    logits: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    scope: Tensor | None = None,
+    prior: Tensor | None = None,
 ) -> Tensor:
     """Return the mean cross-entropy (...) of `logits` (..., n, C) and `targets` (..., n).
 
-    `scope` is a mask of classes, bool (C,) or (A, C); None means all.
+    `scope` is a mask of classes, bool (C,) or (A, C); None means all. `prior` is a number for each
+    class in the same shapes, or None; it may be minus infinity for classes without a sample.
     """
+    if prior is not None:
+        logits = logits + over_classes(prior, logits)
     if scope is not None:
         inside = over_classes(scope, logits).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         weight = weight * inside

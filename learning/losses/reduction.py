@@ -14,9 +14,9 @@ def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     return (counted * weight).sum(dim=-1) / torch.where(total > 0, total, torch.ones_like(total))
 
 
-def over_classes(mask: Tensor, scores: Tensor) -> Tensor:
-    """Return `mask` (C,) for all agents, or (A, C), shaped to meet `scores` (..., n, C)."""
-    return (mask if mask.dim() == 1 else mask.unsqueeze(-2)).expand(scores.shape)
+def over_classes(values: Tensor, scores: Tensor) -> Tensor:
+    """Return `values` (C,) for all agents, or (A, C), shaped to meet `scores` (..., n, C)."""
+    return (values if values.dim() == 1 else values.unsqueeze(-2)).expand(scores.shape)
 
 
 def within(scores: Tensor, mask: Tensor | None) -> Tensor:

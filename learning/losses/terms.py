@@ -21,16 +21,23 @@ from learning.losses.proximal import proximal
 class CrossEntropy:
     """Cross-entropy over the classes of the mask `scope`, or over all.
 
-    `rows` names samples' extras (0 or 1) that say on which samples.
+    `rows` names samples' extras (0 or 1) that say on which samples, `prior` what is added to the
+    scores of classes.
     """
 
     scope: str | None = None
     rows: str | None = None
+    prior: str | None = None
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        weight = counted(step, self.rows)
-        return cross_entropy(step.outputs.logits, step.batch.targets, weight, step.mask(self.scope))
+        return cross_entropy(
+            step.outputs.logits,
+            step.batch.targets,
+            counted(step, self.rows),
+            step.mask(self.scope),
+            None if self.prior is None else step.frozen[self.prior],
+        )
 
 
 @dataclass(frozen=True)

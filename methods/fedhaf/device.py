@@ -33,7 +33,19 @@ from methods.fedhaf.memory import Memory, read_memory
 from methods.fedhaf.messages import frame_of
 from methods.fedhaf.models import old_model, sent_model
 from methods.fedhaf.settings import FedHafSettings
-from methods.fedhaf.terms import KNOWN, NEW, OLD, TASK, TEACHER, Part, loss_of, parts_of, task_mask
+from methods.fedhaf.terms import (
+    KNOWN,
+    NEW,
+    OLD,
+    PRIOR,
+    TASK,
+    TEACHER,
+    Part,
+    device_prior,
+    loss_of,
+    parts_of,
+    task_mask,
+)
 from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.values import ClassName
 
@@ -158,9 +170,12 @@ def _work(local: _Local, part: Part, state: _State) -> Work:
 
 def _frozen(local: _Local) -> dict[str, Any]:
     """Return what the terms look at, by name."""
+    settings = local.assignment.settings
     frozen: dict[str, Any] = {TASK: task_mask(local.order)}
+    if settings.ce_prior == "device":
+        frozen[PRIOR] = device_prior(settings, local.order, local.data)
     old = old_model(local.assignment, local.order)
-    if old is not None and local.assignment.settings.needs_old_model:
+    if old is not None and settings.needs_old_model:
         frozen[TEACHER] = {"parameters": old.parameters, "buffers": old.buffers}
         frozen[KNOWN] = old.known
     return frozen

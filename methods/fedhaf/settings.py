@@ -19,6 +19,7 @@ Preset = Literal[
     "fedhaf",
     "literal",
     "replay",
+    "calibrated",
     "fedavg-replay",
     "without-ce",
     "without-kd",
@@ -35,12 +36,14 @@ _REPLAY: Mapping[str, Any] = {
     "distillation": 0.0,
     "feature_balance": 0.1,
 }
+_CALIBRATED: Mapping[str, Any] = {**_REPLAY, "ce_prior": "device"}
 _PLAIN: Mapping[str, Any] = {"feature_distance": 0.0, "feature_balance": 0.0}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fedhaf": {},
     "literal": {"fd_reduction": "sum", "adapter_rate": 0.02},
     "replay": _REPLAY,
+    "calibrated": _CALIBRATED,
     "fedavg-replay": {**_REPLAY, **_PLAIN},
     "without-ce": {"ce_scope": "seen"},
     "without-kd": {"distillation": 0.0},
@@ -61,6 +64,13 @@ class LossSettings(Strict):
     """Classes that it compares: those of the stage, or all that the head has."""
     ce_rows: Literal["new", "all"] = "new"
     """Samples that it looks at: those of the stage's classes, or exemplars too."""
+    ce_prior: Literal["none", "device"] = "none"
+    """`device`: its scores carry how often a device has each class, so that it does not learn to
+    answer frequent ones (`learning.losses.prior`)."""
+    prior_strength: float = Field(default=1.0, ge=0, le=100)
+    """tau: the factor of the logarithm of counts."""
+    prior_absent: float = Field(default=0.0, ge=0, le=1)
+    """What a class without a sample counts as in the prior; 0 leaves it out of L_CE."""
     distillation: float = Field(default=1.0, ge=0)
     """lambda_KD of equation (5)."""
     kd_direction: Literal["student_first", "teacher_first"] = "student_first"

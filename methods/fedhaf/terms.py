@@ -2,7 +2,7 @@
 
 | equation | setting | term | looks at |
 | --- | --- | --- | --- |
-| (4) | cross_entropy, ce_scope, ce_rows | cross-entropy | `task`, rows `new` |
+| (4) | cross_entropy, ce_scope, ce_rows, ce_prior | cross-entropy | `task`, rows `new`, `prior` |
 | (5) | distillation, kd_direction, temperature | divergence | `old_model`, `known`, rows `old` |
 | (2) | feature_distance, fd_reduction | feature distance | `old_model`, rows `old` |
 | (3) | feature_balance | feature balance | `task` |
@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.prior import log_prior
 from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
+from learning.training.work import Data
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.exemplars import Samples
 from methods.fedhaf.settings import FedHafSettings
@@ -28,7 +30,7 @@ from methods.training_half import Order
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
 
-TASK, TEACHER, KNOWN = "task", "old_model", "known"
+TASK, TEACHER, KNOWN, PRIOR = "task", "old_model", "known", "prior"
 NEW, OLD = "new", "old"
 
 
@@ -70,11 +72,19 @@ def task_mask(order: Order) -> Tensor:
     return torch.tensor([name in new for name in order.round.class_names])
 
 
+def device_prior(settings: FedHafSettings, order: Order, data: Data) -> Tensor:
+    """Return tau ln n_c (C,) of the head's rows, n_c counting the samples that L_CE looks at."""
+    looked_at = data.extras[NEW] if settings.ce_rows == "new" else None
+    counts = torch.bincount(data.targets, looked_at, minlength=len(order.round.class_names))
+    return log_prior(counts, settings.prior_strength, settings.prior_absent)
+
+
 def _head_terms(settings: FedHafSettings, *, taught: bool) -> list[Weighted]:
     """Return L_head = l_CE L_CE + l_KD L_KD."""
     scope = TASK if settings.ce_scope == "task" else None
     rows = NEW if settings.ce_rows == "new" else None
-    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, rows))]
+    prior = PRIOR if settings.ce_prior == "device" else None
+    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, rows, prior))]
     if settings.distillation and taught:
         keeping = Divergence(TEACHER, settings.temperature, KNOWN, OLD, settings.kd_direction)
         terms.append(Weighted(settings.distillation, keeping))

@@ -26,6 +26,15 @@ def cross_entropy(logits, targets, classes):
     return mean(losses)
 
 
+def prior_cross_entropy(logits, targets, counts, strength):
+    """Mean of -ln of n_y^tau e^(z_y) as a share of the sum over all classes."""
+    losses = []
+    for scores, target in zip(logits, targets, strict=True):
+        powers = [n**strength * exp(z) for n, z in zip(counts, scores, strict=True)]
+        losses.append(-log(powers[target] / sum(powers)))
+    return mean(losses)
+
+
 def distillation(logits, teacher, temperature, classes):
     losses = []
     for new, old in zip(logits, teacher, strict=True):

@@ -39,9 +39,11 @@ DATA = make_data(9, torch.float64, 1)
 ROWS = (torch.arange(9) < 4).double()
 BATCH = Batch(DATA.inputs, DATA.targets, torch.ones(9).double(), {"is_old": ROWS})
 MASK = torch.arange(CLASSES) < 2
+PRIOR = torch.linspace(-1, 1, CLASSES)
 FROZEN = {
     "teacher": {"parameters": OLD, "buffers": OLD_BUFFERS},
     "mask": MASK,
+    "prior": PRIOR,
     "anchor": OLD,
     "fisher": {name: value.square() for name, value in OLD.items()},
 }
@@ -52,6 +54,7 @@ ALL = torch.ones(9).double()
 WANTED = {
     CrossEntropy(): cross_entropy(OUT.logits, DATA.targets, ALL),
     CrossEntropy("mask"): cross_entropy(OUT.logits, DATA.targets, ALL, MASK),
+    CrossEntropy(prior="prior"): cross_entropy(OUT.logits, DATA.targets, ALL, prior=PRIOR),
     CrossEntropy(rows="is_old"): cross_entropy(OUT.logits, DATA.targets, ROWS),
     Distillation("teacher", 3.0): distillation(OUT.logits, TAUGHT.logits, ALL, 3.0),
     Distillation("teacher", rows="is_old"): distillation(OUT.logits, TAUGHT.logits, ROWS),

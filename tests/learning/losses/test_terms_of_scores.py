@@ -11,6 +11,7 @@ from learning.losses.cross_entropy import cross_entropy  # noqa: E402
 from learning.losses.distillation import distillation, divergence  # noqa: E402
 from learning.losses.features import feature_angle, feature_distance  # noqa: E402
 from learning.losses.fedmax import fedmax  # noqa: E402
+from learning.losses.prior import log_prior  # noqa: E402
 from tests.learning.losses import slow  # noqa: E402
 
 AGENTS, ROWS, CLASSES, OLD = 4, 5, 6, 4
@@ -24,6 +25,9 @@ TARGETS = generator.integers(0, CLASSES, (AGENTS, ROWS))
 MASKS = np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]], bool)
 LABELS = generator.uniform(size=(AGENTS, ROWS, CLASSES))
 FACTOR = generator.uniform(size=(AGENTS, ROWS))
+COUNTS = np.stack([3 * np.bincount(row, minlength=CLASSES) for row in TARGETS])
+"""Of each agent; none has all classes."""
+assert (COUNTS == 0).any(axis=1).all()
 
 
 def t(array):
@@ -35,6 +39,10 @@ def stack_weight():
     for agent, rows in enumerate(VALID):
         weight[agent, :rows] = 1
     return weight
+
+
+def priors(absent):
+    return np.stack([log_prior(t(counts).double(), 0.7, absent).numpy() for counts in COUNTS])
 
 
 def members(mask):
@@ -55,6 +63,16 @@ FORMS = {
             take(LOGITS), take(TARGETS), w, take(np.stack([scope(k) for k in range(AGENTS)]))
         ),
         lambda k, n: slow.cross_entropy(LOGITS[k, :n], TARGETS[k, :n], members(scope(k))),
+    ),
+    "cross-entropy with a prior": (
+        lambda take, w: cross_entropy(take(LOGITS), take(TARGETS), w, prior=take(priors(0.0))),
+        lambda k, n: slow.prior_cross_entropy(LOGITS[k, :n], TARGETS[k, :n], COUNTS[k], 0.7),
+    ),
+    "cross-entropy with a prior that counts absent classes": (
+        lambda take, w: cross_entropy(take(LOGITS), take(TARGETS), w, prior=take(priors(1.0))),
+        lambda k, n: slow.prior_cross_entropy(
+            LOGITS[k, :n], TARGETS[k, :n], np.maximum(COUNTS[k], 1), 0.7
+        ),
     ),
     "distillation": (
         lambda take, w: distillation(take(LOGITS), take(TEACHER), w, 2.0),

@@ -118,6 +118,33 @@ class Round:
             _step(optimiser, loss)
         return model.arrays()
 
+    def train_together(
+        self, sent: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray], **how: float
+    ) -> dict[str, np.ndarray]:
+        """Return what one loop makes of `sent` by exemplars' labels too, and the counts of all."""
+        model, teacher = Model.of(sent), Model.of(before).in_use()
+        both = nn.ModuleList([model.fam, model.head]).train()
+        optimiser = self._sgd(both, how["rate"])
+        for rows in self._batches("all", int(how["epochs"])):
+            adapted = model.fam(self.inputs[rows])
+            with torch.no_grad():
+                taught = teacher.fam(self.inputs[rows])
+            labels = self.cross_entropy_with_counts(rows, model.head(adapted), how["strength"])
+            keeping = how["distance"] * self.distance(rows, adapted, taught)
+            _step(optimiser, labels + keeping + how["balance"] * self.balance(rows, adapted))
+        return model.arrays()
+
+    def cross_entropy_with_counts(self, rows: list[int], scores: Tensor, tau: float) -> Tensor:
+        """The balanced softmax over all classes, whose counts are the device's."""
+        losses = []
+        for place, row in enumerate(rows):
+            powers = [
+                self.labels.count(label) ** tau * score.exp()
+                for label, score in enumerate(scores[place])
+            ]
+            losses.append(-(powers[self.labels[row]] / torch.stack(powers).sum()).log())
+        return _mean(losses)
+
     def cross_entropy(self, rows: list[int], scores: Tensor) -> Tensor:
         """(4), over the task's logits."""
         losses = [

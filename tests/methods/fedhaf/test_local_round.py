@@ -83,6 +83,34 @@ def test_a_local_round_is_what_the_equations_say():
             assert np.abs(begins[name] - array).max() > 1e-4, f"{name} did not move"
 
 
+def test_calibrated_is_one_loop_by_a_cross_entropy_with_the_devices_counts():
+    of = assignment(preset="calibrated", dropout=0.0, prior_strength=0.8, head_rate=0.02)
+    fleet = Taught(of)
+    settings, data = of.settings, fleet.begun().work.data
+    old = data.extras["old"] > 0
+
+    def shuffled(part: str, epoch: int) -> np.ndarray:
+        chance = Chance(5, "dev-1", 2, fleet.order.round.number, f"train-{part}")
+        return chance.shuffled(epoch, len(old))
+
+    slow = Round(data.inputs, data.targets.tolist(), old.tolist(), 2, settings.batch, shuffled)
+    begins = sent(of, fleet.question)
+    before, _ = decode_weights(fleet.made.weights, of.network)
+    expected = slow.train_together(
+        begins,
+        before,
+        strength=settings.prior_strength,
+        distance=settings.feature_distance,
+        balance=settings.feature_balance,
+        rate=settings.head_rate,
+        epochs=settings.head_epochs,
+    )
+    frame = frame_of(begins)
+    found = frame.mean([given(fleet.learn().payload)], weighted=True).arrays
+    for name, array in expected.items():
+        assert np.abs(found[name] - array).max() < 2e-5, name
+
+
 def test_stage_one_trains_the_head_and_leaves_the_adapter_to_the_last_bit():
     fleet = Taught(assignment())
     (first, trained), (second, _) = works(fleet.begun())
@@ -182,7 +210,9 @@ def in_float64(work: Work) -> Work:
     return replace(work, data=data, **state)
 
 
-@pytest.mark.parametrize("preset", ["fedhaf", "replay", "without-stages", "without-fam"])
+@pytest.mark.parametrize(
+    "preset", ["fedhaf", "replay", "calibrated", "without-stages", "without-fam"]
+)
 def test_a_stack_of_devices_is_the_loop(preset):
     of = assignment(preset=preset, head_rate=0.01)
     loop, stack = (carried_out(ragged(of), engine, in_float64) for engine in ("loop", "stack"))
@@ -194,6 +224,18 @@ def test_a_stack_of_devices_is_the_loop(preset):
                 assert (value - getattr(right, part)[name]).abs().max() < 1e-7, name
         for name, value in one.work.frozen[FIXED].items():
             assert (value - other.work.frozen[FIXED][name]).abs().max() < 1e-7, name
+
+
+def test_devices_of_a_stack_have_priors_of_their_own():
+    first = ragged(assignment(preset="calibrated", prior_absent=0.0))
+    assert len({signature(item.work) for item in first}) == 1
+    there = [(item.work.frozen["prior"].isfinite()).tolist() for item in first]
+    everything, only_new, only_old = (
+        [True] * 4,
+        [False, False, True, True],
+        [True, True, False, False],
+    )
+    assert there == [everything, only_new, only_new, only_old]
 
 
 def test_devices_that_learn_something_share_a_stack_in_both_stages():

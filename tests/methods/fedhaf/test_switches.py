@@ -9,13 +9,14 @@ import pytest
 pytest.importorskip("torch")
 
 from dataclasses import replace
+from math import inf, log
 
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
 from learning.training.loop import train_alone
 from learning.training.settings import EngineSettings
 from learning.training.work import Work
-from methods.fedhaf.terms import KNOWN, NEW, OLD, TASK, TEACHER
+from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TEACHER
 from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment, only
 from tests.methods.fedhaf.training import Taught
 
@@ -92,6 +93,32 @@ def test_a_switch_of_the_losses_changes_its_term_alone(settings, expected):
     made, plain = works(**settings), works()
     assert losses(made) == expected
     assert [shape(work) for work in made] == [shape(work) for work in plain]
+
+
+@pytest.mark.parametrize("preset", ["fedhaf", "replay", "fedavg-replay"])
+def test_a_prior_is_in_the_cross_entropy_and_nowhere_else(preset):
+    made, plain = works(preset=preset, ce_prior="device"), works(preset=preset)
+    for work, before in zip(made, plain, strict=True):
+        assert set(work.frozen) - set(before.frozen) == {PRIOR}
+        assert shape(replace(work, frozen=before.frozen)) == shape(before)
+    (first, *others), (was, *were) = ([*losses(some).values()] for some in (made, plain))
+    assert first == (replace(was[0], term=replace(was[0].term, prior=PRIOR)), *was[1:])
+    assert others == were
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"ce_scope": "seen", "ce_rows": "all"}, [log(2), log(2), log(7), log(7)]),
+        ({}, [-inf, -inf, log(7), log(7)]),
+        ({"prior_absent": 1.0}, [0, 0, log(7), log(7)]),
+        ({"prior_strength": 0.5, "prior_absent": 0.1}, [*[log(0.1) / 2] * 2, *[log(7) / 2] * 2]),
+    ],
+)
+def test_the_prior_counts_the_samples_that_the_cross_entropy_looks_at(settings, wanted):
+    """Two exemplars of each old class, and seven samples of each new one."""
+    head = works(**{"ce_prior": "device", "prior_absent": 0.0, **settings})[0]
+    assert head.frozen[PRIOR].tolist() == pytest.approx(wanted)
 
 
 def test_without_two_stages_one_loop_has_all_losses():
