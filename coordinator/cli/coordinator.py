@@ -100,14 +100,19 @@ def rounds(home: Home = HOME) -> None:
             row.missing,
             row.images,
             None if row.drift is None else f"{row.drift:.3f}",
-            row.bytes_down,
-            row.bytes_up,
+            _kilobytes(row),
             row.state,
         )
         for row in views.rounds(home)
     ]
     columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "images")
-    print_table("Rounds", (*columns, "drift", "bytes down", "bytes up", "state"), rows)
+    print_table("Rounds", (*columns, "drift", "kB down/up", "state"), rows)
+
+
+def _kilobytes(row: views.RoundRow) -> str:
+    """Return the size of the weights that each device was given, and of an answer."""
+    up = "-" if row.bytes_up is None else f"{row.bytes_up / 1000:.0f}"
+    return f"{row.bytes_down / 1000:.0f}/{up}"
 
 
 @app.command()
