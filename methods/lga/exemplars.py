@@ -48,12 +48,12 @@ def with_exemplars(
 def herd_repeating(features: Features, count: int) -> list[int]:
     """Return the rows that herding chooses when a row may be chosen again, as released.
 
-    As many as there are rows at most; see `learning.numerics.herding` for the rule.
+    `count` of them, however few rows (n, d) there are; see `learning.numerics.herding` for the rule.
     """
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     unit = features.astype(np.float64) / np.where(lengths == 0, 1, lengths)
     target, total, chosen = unit.mean(axis=0), np.zeros(unit.shape[1]), []
-    for size in range(1, min(count, len(unit)) + 1):
+    for size in range(1, count + 1):
         best = int(np.linalg.norm(target - (total + unit) / size, axis=1).argmin())
         chosen.append(best)
         total = total + unit[best]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 
+import numpy as np
 import torch
 
 from learning.networks.inference import Inference
@@ -51,7 +51,12 @@ def looked(
 
     A round is looked at once: a device that has is told the same again.
     """
-    there = set(zip(data.class_names, data.digests, strict=True))
+    rows = set(order.round.class_names)
+    there = {
+        (name, digest)
+        for name, digest in zip(data.class_names, data.digests, strict=True)
+        if name in rows
+    }
     known = read_memory(memory).renamed(order.round.aliases)
     known = known.kept(lambda name, digest: (name, digest) in there)
     current = current_of(order, data)
@@ -61,30 +66,31 @@ def looked(
         return Looked(known, current, known.observation)
     infer = _inference(assignment, order, data, pictures)
     logits = infer(current.rows).logits.numpy()
-    seen = look(assignment.settings, known.looks, logits, order.round.class_names, current.stage)
-    if not isfinite(seen.nats):
+    if not np.isfinite(logits).all():
         raise MethodError(
-            f"entropy: {seen.nats} with the weights of round {order.round.number}; they have left "
-            "the numbers, lower the rate"
+            f"scores: not finite with the weights of round {order.round.number}, which have left "
+            "the numbers; begin anew with a lower rate"
         )
+    seen = look(assignment.settings, known.looks, logits, order.round.class_names, current.stage)
     observation = Observation(
         entropy=seen.nats, images=len(current.rows), transition=seen.transition
     )
     known = replace(known, round=order.round.number, observation=observation, looks=seen.looks)
     if seen.transition:
-        known = _entered(assignment, data, known, current, infer)
+        known = _entered(assignment, order, data, Looked(known, current, observation), infer)
     return Looked(known, current, observation)
 
 
 def _entered(
-    assignment: LgaAssignment, data: LocalData, memory: Memory, current: Current, infer: Infer
+    assignment: LgaAssignment, order: Order, data: LocalData, seen: Looked, infer: Infer
 ) -> Memory:
     """Return the memory in a task that has begun."""
+    memory, left_out = seen.memory, {*seen.current.names, *seen.memory.exemplars}
     features: dict[ClassName, Features] = {}
     digests: dict[ClassName, tuple[Digest, ...]] = {}
     if assignment.settings.memory or assignment.settings.memory_per_class:
         for name, rows in rows_by_class(data).items():
-            if name not in current.names and name not in memory.exemplars:
+            if name in order.round.class_names and name not in left_out:
                 features[name] = infer(rows).features.numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)

@@ -1,0 +1,52 @@
+"""The folder is a method's like any other, and not offered while the fleet cannot run it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from methods import lga
+from methods.registry import METHODS
+
+FOLDER = Path(lga.__path__[0])
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return names
+
+
+def test_it_is_not_offered_yet():
+    assert "lga" not in METHODS
+    assert "is not in `METHODS` yet" in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_halves_meet_only_in_messages_and_know_no_other_method():
+    halves = {"methods.lga.device", "methods.lga.coordinator", "methods.lga.proxy"}
+    others = tuple(f"methods.{name}" for name in METHODS)
+    for path in FOLDER.glob("*.py"):
+        found = imported(path)
+        allowed = {"methods.lga.proxy"} if path.name == "assignment.py" else set()
+        assert not found & (halves - allowed), path.name
+        assert not [name for name in found if name.startswith(others)], path.name
+
+
+def test_the_readme_cites_the_paper():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert lga.CARD.citation in text
+
+
+def test_both_halves_read_an_assignment():
+    from methods.lga import coordinator
+
+    pytest.importorskip("torch")
+    from methods.lga import device
+
+    assert device.read_assignment is coordinator.read_assignment
