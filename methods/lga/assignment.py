@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -101,21 +102,21 @@ class LgaAssignment(Message):
     @property
     def proxy_rules(self) -> ProxyRules:
         """What the proxy does with gradients and models; needs torch."""
-        from learning.training.lbfgs import LbfgsSettings  # noqa: PLC0415 - needs torch
-        from methods.lga.inversion import InversionSettings  # noqa: PLC0415
+        from methods.lga.inversion import InversionSettings  # noqa: PLC0415 - needs torch
         from methods.lga.proxy import ProxyRules  # noqa: PLC0415
         from methods.lga.scoring import AugmentationSettings  # noqa: PLC0415
         from methods.lga.slots import SlotRules  # noqa: PLC0415
 
-        settings = self.settings
-        search = LbfgsSettings(
+        settings, usual = self.settings, InversionSettings()
+        search = replace(
+            usual.search,
             rate=settings.inversion_rate,
-            steps=settings.inversion_steps,
+            steps=settings.inversion_steps or usual.search.steps,
             inner=settings.inversion_inner,
         )
         return ProxyRules(
             encoding=self.encoding,
-            inversion=InversionSettings(search, settings.inversion_kept),
+            inversion=replace(usual, search=search, kept=settings.inversion_kept),
             augmentation=AugmentationSettings(settings.draws, settings.xi, settings.square_root),
             slots=SlotRules(
                 best=settings.old_model == "best",

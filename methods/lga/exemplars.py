@@ -48,7 +48,7 @@ def with_exemplars(
 def herd_repeating(features: Features, count: int) -> list[int]:
     """Return the rows that herding chooses when a row may be chosen again, as released.
 
-    `count` of them, however few rows (n, d) there are; see `learning.numerics.herding` for the rule.
+    `count` of them, however few rows (n, d) there are, by the rule of `learning.numerics.herding`.
     """
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     unit = features.astype(np.float64) / np.where(lengths == 0, 1, lengths)

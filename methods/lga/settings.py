@@ -155,9 +155,10 @@ class ProxySettings(Strict):
     old_model: Literal["best", "last", "random"] = "best"
     """The model of a task that the proxy scores best; its last one; or, without a proxy, any."""
     inversion_rate: float = Field(default=1.0, gt=0)
-    inversion_steps: int = Field(default=120, ge=1, le=10_000)
+    inversion_steps: int | None = Field(default=None, ge=1, le=10_000)
+    """Of L-BFGS; None: as many as `inversion` has found enough."""
     inversion_inner: int = Field(default=20, ge=1, le=1000)
-    """Iterations of L-BFGS within a step."""
+    """Iterations within a step."""
     inversion_kept: int = Field(default=20, ge=1, le=1000)
     """Images of the last steps that count as images of the class."""
     worst_distance: float = Field(default=0.05, gt=0)
