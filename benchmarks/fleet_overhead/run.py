@@ -3,9 +3,9 @@
     small   1,000 agents, 10,000 float32 each, five rounds
     large   1,000 agents, 1,000,000 float32 each, two rounds
 
-Sides: fleetledger's engine `inprocess` with its full ledger (light agents; full ones as they come,
-and all of them kept in memory), pfl-research's `SimulatedBackend`, Flower's simulation, and a bare loop in NumPy. Each
-run is a process of its own; the sides take turns.
+Sides: fleetledger's engine `inprocess` with its full ledger (light agents; whole ones as they come,
+and all of them kept in memory), pfl-research's `SimulatedBackend`, Flower's simulation, and a bare
+loop in NumPy. Each run is a process of its own; the sides take turns.
 
     python -m benchmarks.fleet_overhead.run --environments FOLDER
     python -m benchmarks.fleet_overhead.run --cases small --sides numpy fleetledger --runs 5
