@@ -37,6 +37,7 @@ from device_agent.inference import Model, SessionSettings
 from device_agent.installing import Installer
 from device_agent.measuring import head_of, measure
 from device_agent.memory import give_back
+from device_agent.observing import look, observed
 from device_agent.samples import LocalSamples
 from device_agent.slots import Slots
 from device_agent.sources.cache import DigestCache
@@ -196,8 +197,11 @@ class Bench:
             spec = of_pictures(assignment.preprocessing)
             read = read_images(request.images, self._home.data_folder, spec)
             data, unusable, trouble = read.data, read.unusable, ""
-        done = train(request, order, data, memory)
         told = (inputs.Noticed(problem("feature cache", trouble)),) if trouble else ()
+        if order.round.observes:
+            seen = look(request, order, data, memory)
+            return (*told, observed(request, seen, unusable, self._blobs))
+        done = train(request, order, data, memory)
         return (*told, answered(request, done, unusable, self._blobs))
 
     def _read_features(self, backbone: Digest, request: Train) -> ReadFeatures:

@@ -65,6 +65,9 @@ class Status(Strict):
     """As digests of images in the folder, or as features that stay when the image is gone."""
     feature_cache_bytes: int = 0
     """Size of the cache of features on the disk."""
+    look: str = ""
+    """What the fleet's model made of this device's images when it last looked; empty where it never
+    did."""
     rounds: tuple[RoundBytes, ...] = ()
     """The newest rounds since the start, oldest first."""
     policy: str = ""
@@ -129,11 +132,23 @@ def describe_training(state: State) -> str:
     if last is not None:
         waiting = any(letter.key.part == last for letter in records.outbox)
         before = f"round {last} is answered" + (", without a receipt yet" if waiting else "")
+    if training.job is not None and training.job.observes:
+        return f"looks at its images for round {training.job.key.part}; {before}"
     if training.job is not None:
         return f"at round {training.job.key.part} (phase {training.job.phase}); {before}"
     if training.retry.count:
         return f"failed {training.retry.count} times, will be tried again; {before}"
     return f"waits for a round; {before}"
+
+
+def describe_look(state: State) -> str:
+    """Say what was seen last; empty where the method does not look."""
+    look = state.records.look
+    if look is None:
+        return ""
+    seen = look.observation
+    new = ", taken for a new task" if seen.transition else ""
+    return f"round {look.number}: mean entropy {seen.entropy:.3f} nats of {seen.images} images{new}"
 
 
 def kept_as(state: State, wanted: Exemplars) -> Exemplars:

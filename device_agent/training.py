@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
+
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
 
 log = logging.getLogger("device_agent.training")
 
@@ -133,11 +136,17 @@ def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: De
     )
 
 
-def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -> Session | None:
-    """Return what an order wants trained, or None where there is nothing to train.
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A method's device half, what it was told, and how pictures become inputs."""
 
-    Raises `MissingError` without torch, `MethodError`, `LearningError`.
-    """
+    half: TrainingDeviceHalf
+    assignment: TrainingAssignment
+    pictures: Pictures | None
+
+
+def load_half(assignment: Assignment) -> Loaded:
+    """Return what carries out the orders of an assignment; raise `MissingError` without torch."""
     try:
         from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
     except ImportError as error:
@@ -145,15 +154,22 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
             "torch: not installed, and this fleet trains networks; "
             "pip install 'fleetledger[train]', or NVIDIA's wheel on a Jetson"
         ) from error
-    assignment = request.assignment
     half = load_training_device(assignment.method)
-    own = half.read_assignment(assignment.settings)
     pictures = None
     if assignment.backbone is None:
         spec = of_pictures(assignment.preprocessing)
         pictures = Pictures(spec.mean, spec.deviation)
-    begun = half.begin(own, order, data, memory, pictures)
-    return None if begun is None else Session(half, own, begun)
+    return Loaded(half, half.read_assignment(assignment.settings), pictures)
+
+
+def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -> Session | None:
+    """Return what an order wants trained, or None where there is nothing to train.
+
+    Raises `MissingError` without torch, `MethodError`, `LearningError`.
+    """
+    to = load_half(request.assignment)
+    begun = to.half.begin(to.assignment, order, data, memory, to.pictures)
+    return None if begun is None else Session(to.half, to.assignment, begun)
 
 
 def train(request: Train, order: Order, data: LocalData, memory: bytes | None) -> TrainingDone:
@@ -199,6 +215,7 @@ def answered(
             loss=None if answer.loss is None or not isfinite(answer.loss) else answer.loss,
             seconds=done.seconds,
             stored_samples=answer.stored_samples,
+            observation=answer.observation,
         ),
         payload=Digest.of(payload),
         payload_bytes=len(payload),

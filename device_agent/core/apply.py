@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from device_agent.core import changes, records
-from device_agent.core.records import Counted, Letter, LetterKey, Part, PartState
+from device_agent.core.records import Counted, Letter, LetterKey, Look, Part, PartState
 from device_agent.core.state import Records, State
 from schemas.contributions import Nothing, PartKey, Withdrawal
 
@@ -85,6 +85,8 @@ def _answer_written(state: Records, change: changes.AnswerWritten) -> None:
     state.answered.add(body.key.part)
     state.memory, state.exemplars = change.memory, change.exemplars
     state.memory_lineage = body.lineage
+    if body.round is not None and body.round.observation is not None:
+        state.look = Look(body.round.number, body.round.observation)
     _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
 
 
@@ -100,6 +102,15 @@ def _round_declined(state: Records, change: changes.RoundDeclined) -> None:
         letter,
         Letter(0, Nothing(stage=change.stage, round=change.number, reason=change.reason)),
     )
+
+
+def _observation_written(state: Records, change: changes.ObservationWritten) -> None:
+    state.answered.add(change.number)
+    state.memory, state.memory_lineage = change.memory, change.lineage
+    state.look = Look(change.number, change.observation)
+    key = LetterKey("nothing", PartKey(stage=change.stage, part=change.number))
+    body = Nothing(stage=change.stage, round=change.number, observation=change.observation)
+    _post(state, key, Letter(0, body))
 
 
 def _answer_lost(state: Records, change: changes.AnswerLost) -> None:
@@ -179,6 +190,7 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.AnswerWritten: _answer_written,
     changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
+    changes.ObservationWritten: _observation_written,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,
     changes.LetterRefused: _letter_refused,

@@ -27,6 +27,7 @@ from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.models import DesiredModel, ModelStatus
 from schemas.reports import Evaluation, Transition
+from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
 
@@ -120,6 +121,18 @@ class RoundDeclined:
 
 
 @dataclass(frozen=True)
+class ObservationWritten:
+    """The device looked at its images, as it was asked: answer and memory in one transaction."""
+
+    stage: int
+    number: int
+    observation: Observation
+    lineage: Digest
+    memory: Digest | None
+    """The file with what the method remembers from here on."""
+
+
+@dataclass(frozen=True)
 class AnswerLost:
     """The file with an answer's payload is gone before it was fetched; the round is open again."""
 
@@ -190,6 +203,7 @@ Durable: TypeAlias = (
     | AnswerWritten
     | MemoryForgotten
     | RoundDeclined
+    | ObservationWritten
     | AnswerLost
     | LetterAccepted
     | LetterRefused

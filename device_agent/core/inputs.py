@@ -14,7 +14,7 @@ from schemas.offers import Offer
 from schemas.presence import CoordinatorBirth, Welcome
 from schemas.receipts import Receipt
 from schemas.reports import Evaluation, Problem
-from schemas.rounds import RoundAnswer
+from schemas.rounds import Observation, RoundAnswer
 from schemas.values import BootId, ClassName, Digest
 
 
@@ -159,8 +159,18 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """The worker looked at the images with the fleet's model; the memory is on disk."""
+
+    job: TrainingJob
+    observation: Observation
+    memory: Digest | None = None
+    unusable: tuple[tuple[Digest, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class NothingToTrain:
-    """There is no data for a phase of a round."""
+    """There is no data for a phase of a round, or for a look."""
 
     job: TrainingJob
     unusable: tuple[tuple[Digest, str], ...] = ()
@@ -288,6 +298,7 @@ Input: TypeAlias = (
     | PartEmpty
     | PartFailed
     | Trained
+    | Observed
     | NothingToTrain
     | TrainingFailed
     | FetchFinished

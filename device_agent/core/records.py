@@ -10,6 +10,7 @@ from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, With
 from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.reports import Problem, Transition
+from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
 RESTLESS_SCANS = 10
@@ -102,6 +103,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What the fleet's model made of the current images, and in which round."""
+
+    number: int
+    observation: Observation
+
+
+@dataclass(frozen=True)
 class TrainingJob:
     """One phase of a round that the worker computes; its result is taken only while it is asked."""
 
@@ -110,6 +119,8 @@ class TrainingJob:
     phase: str
     method: str
     lineage: Digest
+    observes: bool = False
+    """Whether the device is asked only to look at its images."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,10 @@ class ComputePart:
 
 @dataclass(frozen=True)
 class Train:
-    """Do a phase of a round; answered by `Trained`, `NothingToTrain` or `TrainingFailed`."""
+    """Do a phase of a round, or look at the images where the order says so.
+
+    Answered by `Trained`, `Observed`, `NothingToTrain` or `TrainingFailed`.
+    """
 
     job: TrainingJob
     assignment: Assignment

@@ -27,6 +27,7 @@ The rules, in the order of their modules:
   sent; the device says once per stage, or round, that it gives nothing, and why.
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
+  An order to look at the images alone is answered by a 'nothing' that says what was seen.
 - **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are
   measured with the active model before they are counted; a batch that is less certain than the
   device's earlier ones is reported once.
@@ -153,6 +154,7 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.PartEmpty: counting.part_empty,
     inputs.PartFailed: counting.part_failed,
     inputs.Trained: training.trained,
+    inputs.Observed: training.observed,
     inputs.NothingToTrain: training.nothing_to_train,
     inputs.TrainingFailed: training.training_failed,
     inputs.FetchFinished: models.fetch_finished,

@@ -10,6 +10,7 @@ from device_agent.core.records import (
     Files,
     Letter,
     LetterKey,
+    Look,
     Models,
     Part,
     Presence,
@@ -87,6 +88,8 @@ class Records:
     """The network that it was written for; None where that was not noted."""
     exemplars: int = 0
     """How many of them there are, as the method said with its last answer."""
+    look: Look | None = None
+    """The newest, of methods that look for new tasks by themselves."""
     dead_letters: int = 0
     assignment: Assignment | None = None
     desired: DesiredModel | None = None

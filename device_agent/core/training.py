@@ -3,7 +3,8 @@
 The worker trains, so nothing else waits for it but other work. When it has ended, the answer is
 written with what the method remembers, in one transaction, before it is sent. A result whose order
 is over by then is dropped: the round was closed without it. What cannot be done is tried a few
-times; then the device says why, so that the round need not wait for it.
+times; then the device says why, so that the round need not wait for it. An order to look at the
+images alone is an order like any other, with another answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import AnswerLost, AnswerWritten, ImagesUnusable, RoundDeclined
+from device_agent.core.changes import (
+    AnswerLost,
+    AnswerWritten,
+    ImagesUnusable,
+    ObservationWritten,
+    RoundDeclined,
+)
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
 from device_agent.core.policy import refusal
 from device_agent.core.records import ImageToCount, Training, TrainingJob
@@ -80,6 +87,20 @@ def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
     return decision + change(here, written)
 
 
+def observed(state: State, event: inputs.Observed, _now: float) -> Decision:
+    """Write what was seen and what is remembered together, before anything is sent."""
+    if event.job != state.training.job:
+        return NOTHING_TO_DO
+    decision = _job_ended(state, event.unusable)
+    if not _is_asked(state, event.job):
+        return decision
+    new = {event.memory} if event.memory is not None else set()
+    here = replace(state.files, here=state.files.here | new, littered=True)
+    key, lineage = event.job.key, event.job.lineage
+    written = ObservationWritten(key.stage, key.part, event.observation, lineage, event.memory)
+    return decision + change(here, written)
+
+
 def nothing_to_train(state: State, event: inputs.NothingToTrain, _now: float) -> Decision:
     """Say that there is no data, so that the round need not wait."""
     if event.job != state.training.job:
@@ -140,7 +161,8 @@ def _images(state: State, order: RoundOrder) -> tuple[ImageToCount, ...]:
 
 def _job(assignment: Assignment, order: RoundOrder) -> TrainingJob:
     key = PartKey(stage=assignment.stage, part=order.number)
-    return TrainingJob(key, order.phase, assignment.method, assignment.lineage)
+    method, lineage = assignment.method, assignment.lineage
+    return TrainingJob(key, order.phase, method, lineage, order.observes)
 
 
 def _is_asked(state: State, job: TrainingJob) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from sqlite_utils import Database
 
-from device_agent.core.records import About, Counted, Letter, LetterKey, Part
+from device_agent.core.records import About, Counted, Letter, LetterKey, Look, Part
 from device_agent.core.state import Records
 from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
@@ -17,6 +17,7 @@ from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
 from schemas.reports import Evaluation, Transition
+from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
 _Body = TypeVar("_Body", bound=Message)
@@ -52,6 +53,7 @@ def load_records(db: Database) -> Records:
         memory=Digest(memory) if memory is not None else None,
         memory_lineage=Digest(network) if network is not None else None,
         exemplars=_plain(facts, "exemplars") or 0,
+        look=_look(facts),
         dead_letters=db.execute("SELECT count(*) FROM dead_letter").fetchone()[0],
         assignment=_message(facts, "assignment", Assignment),
         desired=_message(facts, "desired", DesiredModel),
@@ -65,6 +67,11 @@ def load_records(db: Database) -> Records:
         reported={ClassName(name) for (name,) in db.execute("SELECT name FROM reported_class")},
         transitions=_plain(facts, "transitions") or 0,
     )
+
+
+def _look(facts: Mapping[str, str]) -> Look | None:
+    seen, number = _plain(facts, "look"), _plain(facts, "look_round")
+    return Look(number, Observation.model_validate(seen)) if seen is not None else None
 
 
 def _detector(db: Database) -> Detector:

@@ -17,6 +17,7 @@ from device_agent.core.records import LetterKey
 from schemas.canonical import canonical_json
 from schemas.contributions import Nothing, PartKey, Withdrawal
 from schemas.message import Strict
+from schemas.rounds import Observation
 
 
 def write_change(db: Database, change: changes.Durable) -> None:
@@ -109,6 +110,8 @@ def _answer_written(db: Database, change: changes.AnswerWritten) -> None:
     write_fact(db, "memory", change.memory)
     write_fact(db, "memory_lineage", body.lineage)
     write_fact(db, "exemplars", change.exemplars)
+    if body.round is not None and body.round.observation is not None:
+        _note_look(db, body.round.number, body.round.observation)
     _post(db, LetterKey("contribution", body.key), body.revision, body, change.attached)
 
 
@@ -123,6 +126,21 @@ def _round_declined(db: Database, change: changes.RoundDeclined) -> None:
     _post(
         db, letter, 0, Nothing(stage=change.stage, round=change.number, reason=change.reason), None
     )
+
+
+def _observation_written(db: Database, change: changes.ObservationWritten) -> None:
+    _note_answered(db, change.number)
+    write_fact(db, "memory", change.memory)
+    write_fact(db, "memory_lineage", change.lineage)
+    _note_look(db, change.number, change.observation)
+    key = LetterKey("nothing", PartKey(stage=change.stage, part=change.number))
+    body = Nothing(stage=change.stage, round=change.number, observation=change.observation)
+    _post(db, key, 0, body, None)
+
+
+def _note_look(db: Database, number: int, observation: Observation) -> None:
+    write_fact(db, "look", observation)
+    write_fact(db, "look_round", number)
 
 
 def _answer_lost(db: Database, change: changes.AnswerLost) -> None:
@@ -225,6 +243,7 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.AnswerWritten: _answer_written,
     changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
+    changes.ObservationWritten: _observation_written,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,
     changes.LetterRefused: _letter_refused,

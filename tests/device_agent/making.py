@@ -9,7 +9,7 @@ from schemas.models import DesiredModel, Preprocessing
 from schemas.offers import Offer
 from schemas.presence import Capabilities, CoordinatorBirth, Welcome
 from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.rounds import RoundOrder
+from schemas.rounds import Observation, RoundOrder
 from schemas.values import BootId, ClassName, Digest
 
 COORDINATOR = BootId("c" * 16)
@@ -66,6 +66,10 @@ def round_order(number: int = 1, *names: str, **details: Any) -> RoundOrder:
         "deadline_seconds": 100.0,
     }
     return RoundOrder.model_validate(values | details)
+
+
+def observation(**seen: Any) -> Observation:
+    return Observation.model_validate({"entropy": 0.5, "images": 2, "transition": False} | seen)
 
 
 def training(order: RoundOrder | None, action: int = 1, stage: int = 1) -> Assignment:

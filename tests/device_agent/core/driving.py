@@ -101,6 +101,14 @@ class Driven:
         )
         self.give(replace(event, **details))
 
+    def look(self, memory: str | None = None, **seen: Any) -> None:
+        """End the running look."""
+        job = self.state.training.job
+        assert job is not None, "nothing is being looked at"
+        observation = making.observation(**seen)
+        digest = making.digest(memory) if memory is not None else None
+        self.give(inputs.Observed(job, observation, digest))
+
     def put(self, **images: str) -> None:
         """Set what is on the disk: name to `class/content`."""
         self.disk = {name: tuple(value.split("/")) for name, value in images.items()}

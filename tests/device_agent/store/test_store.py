@@ -21,7 +21,7 @@ CLASSES = ("cat", "dog", "owl")
 def live_one_moment(agent: Driven, chance: random.Random) -> None:
     """Let something happen to the agent, sensible or not."""
     outbox = list(agent.state.records.outbox.items())
-    match chance.randrange(12):
+    match chance.randrange(13):
         case 0 | 1:
             agent.put(
                 **{
@@ -56,6 +56,11 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 10:
             last = agent.state.records.last_action
             agent.order(chance.randrange(1, 9), action=last + 1)
+        case 12:
+            last = agent.state.records.last_action
+            agent.order(chance.randrange(1, 9), action=last + 1, observes=True)
+        case 11 if agent.state.training.job is not None and agent.state.training.job.observes:
+            agent.look(memory=chance.choice((None, "one", "two")), entropy=chance.random())
         case 11 if agent.state.training.job is not None:
             agent.train(f"weights {chance.random()}", memory=chance.choice((None, "one", "two")))
         case 9:

@@ -1,0 +1,39 @@
+"""Looking at the images with the fleet's model, where a round asks a device for nothing else."""
+
+from __future__ import annotations
+
+from device_agent.core import inputs
+from device_agent.core.requests import Train
+from device_agent.store.blobs import BlobFolder
+from device_agent.training import load_half
+from methods.errors import MethodError
+from methods.registry import card
+from methods.training_half import LocalData, Observed, Order
+from schemas.values import Digest
+
+
+def look(request: Train, order: Order, data: LocalData, memory: bytes | None) -> Observed | None:
+    """Return what the fleet's model makes of the images, or None where there are none.
+
+    Raises `MissingError` without torch, `MethodError`, `LearningError`.
+    """
+    method = request.assignment.method
+    if not card(method).observes:
+        raise MethodError(
+            f"round.observes: true, but {method!r} has no devices look; ask this device to train"
+        )
+    to = load_half(request.assignment)
+    return to.half.observe(to.assignment, order, data, memory, to.pictures)
+
+
+def observed(
+    request: Train,
+    seen: Observed | None,
+    unusable: tuple[tuple[Digest, str], ...],
+    blobs: BlobFolder,
+) -> inputs.Observed | inputs.NothingToTrain:
+    """Put the memory on the disk, before anything speaks of it."""
+    if seen is None:
+        return inputs.NothingToTrain(request.job, unusable)
+    memory = blobs.put(seen.memory) if seen.memory is not None else None
+    return inputs.Observed(request.job, seen.observation, memory, unusable)

@@ -1,0 +1,89 @@
+"""A small method that looks for new tasks and has gradients sent to a proxy, for tests."""
+
+import sys
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from methods import registry
+from methods.card import LEARN, Card
+from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from schemas.rounds import Observation
+
+NAME = "watching"
+CARD = Card(
+    name=NAME,
+    title="Watching",
+    citation="none",
+    payload_kinds=("weights", "gradients"),
+    needs={LEARN: frozenset({"numpy"})},
+    trains=True,
+    observes=True,
+    proxy=True,
+)
+
+
+class WatchingHalf(ModuleType):
+    """Its device half: trains nothing, remembers the rounds, makes the gradients it is told to."""
+
+    def __init__(self, gradients: bytes | None = None) -> None:
+        super().__init__(f"methods.{NAME}.device")
+        self.gradients = gradients
+        self.given: list[tuple[int, bytes | None]] = []
+        """Round and memory of every call."""
+
+    def read_assignment(self, body: Any) -> Any:
+        return body
+
+    def observe(
+        self, _told: Any, order: Order, data: LocalData, memory: bytes | None, _pictures: Any
+    ) -> Observed | None:
+        self.given.append((order.round.number, memory))
+        if not len(data):
+            return None
+        return Observed(seen(data), _history(order, memory))
+
+    def begin(
+        self, _told: Any, order: Order, data: LocalData, memory: bytes | None, _pictures: Any
+    ) -> Begun | None:
+        self.given.append((order.round.number, memory))
+        if not len(data):
+            return None
+        samples = dict(Counter(data.class_names))
+        return Begun(None, samples, trains=False, kept=(order, data, memory))
+
+    def finish(self, _told: Any, begun: Begun, _trained: Any) -> Answer:
+        order, data, memory = begun.kept
+        return Answer(
+            payload=b"weights of round %d" % order.round.number,
+            samples=dict(begun.samples),
+            steps=1,
+            loss=None,
+            memory=_history(order, memory),
+            observation=seen(data),
+            gradients=self.gradients,
+        )
+
+
+def seen(data: LocalData) -> Observation:
+    """What it makes of its images: the share of the pixels' largest value as entropy."""
+    return Observation(
+        entropy=float(data.inputs.mean()) / 255, images=len(data), transition=len(data) > 3
+    )
+
+
+def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> WatchingHalf:
+    """Make the method known under its name, for one test."""
+    package = ModuleType(f"methods.{NAME}")
+    package.CARD = CARD  # type: ignore[attr-defined]
+    half = WatchingHalf(gradients)
+    monkeypatch.setitem(sys.modules, f"methods.{NAME}", package)
+    monkeypatch.setitem(sys.modules, f"methods.{NAME}.device", half)
+    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, NAME))
+    return half
+
+
+def _history(order: Order, memory: bytes | None) -> bytes:
+    return (memory or b"rounds") + b" %d" % order.round.number
