@@ -64,7 +64,7 @@ def prepare_network(
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
-    half = load_training_coordinator(method.name)
+    half, known = load_training_coordinator(method.name), card(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = half.assign(method.settings, shape)
     weights = half.first_weights(assignment)
@@ -88,6 +88,7 @@ def prepare_network(
         successor=successor,
         backbone=None if frozen is None else _described(frozen),
         base=None if base_data is None else offer_of(base_data),
+        observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
     )
 
 

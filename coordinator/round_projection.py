@@ -1,6 +1,8 @@
-"""The table of rounds, for whoever asks with SQL."""
+"""The tables of rounds, and of what devices saw in them, for whoever asks with SQL."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlite_utils import Database
 
@@ -18,6 +20,7 @@ def _round_opened(db: Database, entry: Entry) -> None:
             "round_of_stage": body["round_of_stage"],
             "phase": body["phase"],
             "asked": len(body["cohort"]),
+            "looking": len(body.get("observers", ())),
             "opened_ns": entry.time_ns,
             "weights": body["weights"]["digest"],
             "weights_bytes": body["weights"]["size"],
@@ -64,6 +67,7 @@ ROUND = Projection(
         "round_of_stage": int,
         "phase": str,
         "asked": int,
+        "looking": int,
         "opened_ns": int,
         "weights": str,
         "weights_bytes": int,
@@ -83,5 +87,39 @@ ROUND = Projection(
         "round.closed": _round_closed,
         "weights.averaged": _weights_averaged,
         "round.failed": _round_failed,
+    },
+)
+
+
+def _nothing_reported(db: Database, entry: Entry) -> None:
+    _observed(db, entry, entry.body.get("observation"))
+
+
+def _contribution_accepted(db: Database, entry: Entry) -> None:
+    answer = entry.body.get("answer")
+    if answer is not None:
+        _observed(db, entry, answer.get("observation"))
+
+
+def _observed(db: Database, entry: Entry, seen: dict[str, Any] | None) -> None:
+    if seen is not None:
+        row = {"idx": entry.index, "device": entry.device, "round": entry.body["round"], **seen}
+        db.table("observation").insert(row)
+
+
+OBSERVATION = Projection(
+    "observation",
+    {
+        "idx": int,
+        "device": str,
+        "round": int,
+        "entropy": float,
+        "images": int,
+        "transition": int,
+    },
+    ("idx",),
+    {
+        "nothing.reported": _nothing_reported,
+        "contribution.accepted": _contribution_accepted,
     },
 )

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from coordinator.core import entries
 from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
+from schemas.rounds import Observation, RoundAnswer
 
 Body = TypeVar("Body", bound=entries.EntryBody)
 
@@ -82,7 +83,7 @@ def _contribution_accepted(body: entries.ContributionAccepted, entry: Entry) -> 
         late = " It came late and is left out." if body.late else ""
         return (
             f"Device {entry.device} answered round {body.round} with {body.payload_kind} learned "
-            f"from {images} images ({body.payload_bytes} bytes).{late}"
+            f"from {images} images ({body.payload_bytes} bytes).{late}{_saw_before(body.answer)}"
         )
     instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
     return (
@@ -101,17 +102,34 @@ def _contribution_withdrawn(body: entries.ContributionWithdrawn, entry: Entry) -
 
 def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
     what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
+    if body.observation is not None:
+        return (
+            f"Device {entry.device} trained on nothing in {what} and looked at its images with the "
+            f"fleet's network: {_saw(body.observation)}."
+        )
     if body.reason:
         did = "gives nothing for" if body.round is None else "could not train in"
         return f"Device {entry.device} {did} {what}: {body.reason}."
     return f"Device {entry.device} has nothing for {what}."
 
 
+def _saw_before(answer: RoundAnswer | None) -> str:
+    if answer is None or answer.observation is None:
+        return ""
+    return f" Before it trained it looked at its images: {_saw(answer.observation)}."
+
+
+def _saw(seen: Observation) -> str:
+    task = "takes them for a new task" if seen.transition else "sees no new task"
+    return f"mean entropy {seen.entropy:.3f} nats over {seen.images} images, and {task}"
+
+
 def _round_opened(body: entries.RoundOpened, _: Entry) -> str:
+    looking = f" Only looking at images: {_names(body.observers)}." if body.observers else ""
     return (
         f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
         f"{body.rounds_of_stage}) asks {_names(body.cohort)} to {body.phase} from weights "
-        f"{body.weights.digest.short}."
+        f"{body.weights.digest.short}.{looking}"
     )
 
 

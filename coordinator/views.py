@@ -63,6 +63,10 @@ class RoundRow:
     bytes_up: int | None
     """The mean size of the answers, late ones among them; None before the first."""
     state: str
+    looking: int
+    """Devices that were asked only to look at their images."""
+    seen: str
+    """What devices saw that looked, in words; empty where none did."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,9 @@ def rounds(home: Path) -> list[RoundRow]:
     """Return the rounds, oldest first."""
     with _ledger(home) as ledger:
         rows = list(ledger.db.query(_ROUNDS))
+        seen: dict[int, list[dict[str, Any]]] = {}
+        for row in ledger.db.query("SELECT * FROM observation ORDER BY device"):
+            seen.setdefault(row["round"], []).append(row)
     return [
         RoundRow(
             number=row["number"],
@@ -178,6 +185,8 @@ def rounds(home: Path) -> list[RoundRow]:
             bytes_down=row["weights_bytes"],
             bytes_up=None if row["bytes_up"] is None else round(row["bytes_up"]),
             state=_round_state(row),
+            looking=row["looking"],
+            seen=_seen(seen.get(row["number"], [])),
         )
         for row in rows
     ]
@@ -260,6 +269,16 @@ def _round_state(row: dict[str, Any]) -> str:
     """Return the state, with the reason where nothing came of the round."""
     state = str(row["state"])
     return f"{state}: {row['reason']}" if state in {"came to nothing", "failed"} else state
+
+
+def _seen(rows: list[dict[str, Any]]) -> str:
+    """Return what some devices saw in a round."""
+    if not rows:
+        return ""
+    entropy = sum(row["entropy"] * row["images"] for row in rows) / sum(r["images"] for r in rows)
+    begins = ", ".join(row["device"] for row in rows if row["transition"])
+    told = f"entropy {entropy:.3f} on {len(rows)} device{'s' if len(rows) > 1 else ''}"
+    return f"{told}; new task: {begins}" if begins else told
 
 
 def _report(row: dict[str, Any]) -> str:

@@ -88,7 +88,8 @@ def stages(home: Home = HOME) -> None:
 
 @app.command()
 def rounds(home: Home = HOME) -> None:
-    """Show the rounds of training: who was asked, what counted, what came of it."""
+    """Show the rounds of training: who was asked, what counted, what came of it, who looked."""
+    found = views.rounds(home)
     rows = [
         (
             row.number,
@@ -103,10 +104,13 @@ def rounds(home: Home = HOME) -> None:
             _kilobytes(row),
             row.state,
         )
-        for row in views.rounds(home)
+        for row in found
     ]
     columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "images")
     print_table("Rounds", (*columns, "drift", "kB down/up", "state"), rows)
+    looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
+    if looked:
+        print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
 
 
 def _kilobytes(row: views.RoundRow) -> str:

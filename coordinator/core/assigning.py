@@ -18,10 +18,13 @@ def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     return _assignment(state, state.action_for(device), _order(state, device))
 
 
-def round_assignment(state: State, opened: RoundOpened) -> Assignment:
-    """Return what a round of the newest stage asks, or asked, of everybody in its cohort."""
+def round_assignment(state: State, opened: RoundOpened, *, observes: bool = False) -> Assignment:
+    """Return what a round of the newest stage asks, or asked, of everybody in its cohort.
+
+    Or, with `observes`, of everybody outside it.
+    """
     action = state.rounds[opened.number].opened_index
-    assignment = _assignment(state, action, _order_of(state, opened))
+    assignment = _assignment(state, action, _order_of(state, opened, observes=observes))
     assert assignment is not None, "a round is opened in a stage"
     return assignment
 
@@ -63,12 +66,15 @@ def _order(state: State, device: DeviceId) -> RoundOrder | None:
     opened = current.opened
     if opened.stage != state.current_stage:
         return None  # it closes with the next tick
-    if device not in opened.cohort or opened.number in state.devices[device].answers:
+    observes = device in current.observers
+    if not (observes or device in current.cohort):
         return None
-    return _order_of(state, opened)
+    if opened.number in state.devices[device].answers:
+        return None
+    return _order_of(state, opened, observes=observes)
 
 
-def _order_of(state: State, opened: RoundOpened) -> RoundOrder:
+def _order_of(state: State, opened: RoundOpened, *, observes: bool) -> RoundOrder:
     return RoundOrder(
         number=opened.number,
         phase=opened.phase,
@@ -78,6 +84,7 @@ def _order_of(state: State, opened: RoundOpened) -> RoundOrder:
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
         class_stages=_class_stages(state, opened.class_names),
+        observes=observes,
         aliases=_aliases(state.classes, opened.class_names),
         extras=opened.extras,
         seed=opened.seed,

@@ -138,10 +138,15 @@ class Devices:
             return together(self._assignment(device) for device in self._state.devices)
         if isinstance(body, entries.RoundOpened):
             # The same for everybody who was asked just now.
-            message = round_assignment(self._state, body)
-            return ask(*(_told(device, message) for device in body.cohort))
+            trains = round_assignment(self._state, body)
+            told = [_told(device, trains) for device in body.cohort]
+            if body.observers:
+                looks = round_assignment(self._state, body, observes=True)
+                told += [_told(device, looks) for device in body.observers]
+            return ask(*told)
         if isinstance(body, entries.RoundClosed):
-            return together(self._assignment(device) for device in body.missing)
+            unheard = self._state.rounds[body.number].unheard
+            return together(self._assignment(device) for device in unheard)
         if isinstance(body, entries.ModelDesired):
             devices = body.devices or tuple(self._state.devices)
             return together(self._models.tell(device) for device in devices)

@@ -21,7 +21,7 @@ from schemas.models import Parity
 from schemas.offers import Offer
 from schemas.presence import Capabilities
 from schemas.reports import ClassResult, Uncertainty
-from schemas.rounds import RoundAnswer, RoundNumber
+from schemas.rounds import Observation, RoundAnswer, RoundNumber
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
 # Other rooms find every kind here, wherever it is written down.
@@ -146,6 +146,8 @@ class NothingReported(EntryBody):
     round: RoundNumber | None = None
     reason: str = ""
     """Why it could not train; empty where it has no data."""
+    observation: Observation | None = None
+    """What it saw that was asked only to look, or that looked and had nothing to train on."""
 
 
 class TransitionReported(EntryBody):

@@ -139,7 +139,9 @@ class Intake:
             refused = Refused(reason=f"round: {body.round} did not ask this device")
             return self._answer(device, body, refused, now_ns)
         accepted = Accepted(ledger_index=self._state.size)
-        entry = entries.NothingReported(stage=body.stage, round=body.round, reason=body.reason)
+        entry = entries.NothingReported(
+            stage=body.stage, round=body.round, reason=body.reason, observation=body.observation
+        )
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def transition(self, device: DeviceId, body: Transition, now_ns: int) -> Decision:
@@ -188,9 +190,12 @@ class Intake:
         if network is None or body.lineage != network.digest:
             leads = "no network" if network is None else f"network {network.digest.short}"
             return Refused(reason=f"lineage: {body.lineage.short} is not trained; {leads} is")
-        opened = self._state.rounds[number].opened if number in self._state.rounds else None
-        if opened is None or device not in opened.cohort:
+        current = self._state.rounds.get(number)
+        if current is not None and device in current.observers:
+            return Refused(reason=f"round: {number} asked this device to look, not to train")
+        if current is None or device not in current.cohort:
             return Refused(reason=f"round: {number} did not ask this device; wait for a round")
+        opened = current.opened
         if (opened.stage, opened.phase) != (body.key.stage, round_answer.phase):
             return Refused(
                 reason=f"phase: stage {body.key.stage}, phase {round_answer.phase!r}; round "
@@ -202,7 +207,8 @@ class Intake:
         return Refused(reason=reason) if reason else None
 
     def _asked(self, device: DeviceId, number: int) -> bool:
-        return number in self._state.rounds and device in self._state.rounds[number].opened.cohort
+        current = self._state.rounds.get(number)
+        return current is not None and (device in current.cohort or device in current.observers)
 
     def _is_closed(self, number: int) -> bool:
         return self._state.rounds[number].closed is not None

@@ -82,6 +82,8 @@ class NetworkImported(EntryBody):
     """Where the network sees features; None where it sees the pictures themselves."""
     base: Offer | None = None
     """The network's tensors that nobody trains, as safetensors; None where all are trained."""
+    observes: bool = False
+    """Whether devices that a round does not ask to train are asked to look at their images."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

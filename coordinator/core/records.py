@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from coordinator.core import entries
 from schemas.contributions import HeldPart, PartKey
@@ -126,16 +127,35 @@ class Round:
     """Devices without data."""
     unable: set[DeviceId] = field(default_factory=set)
     """Devices that could not train."""
+    looked: set[DeviceId] = field(default_factory=set)
+    """Observers that have answered; they decide nothing."""
     closed: entries.RoundClosed | None = None
     ended_ns: int | None = None
     """When it was closed, or failed."""
     averaged: bool = False
     failed: bool = False
 
+    @cached_property
+    def cohort(self) -> frozenset[DeviceId]:
+        """Devices that are asked to train."""
+        return frozenset(self.opened.cohort)
+
+    @cached_property
+    def observers(self) -> frozenset[DeviceId]:
+        """Devices that are asked only to look."""
+        return frozenset(self.opened.observers)
+
     @property
     def heard(self) -> set[DeviceId]:
         """Devices that need not be waited for."""
         return {*self.answers, *self.nothing, *self.unable}
+
+    @property
+    def unheard(self) -> tuple[DeviceId, ...]:
+        """Devices that were asked something and had not answered when it was closed."""
+        missing = () if self.closed is None else self.closed.missing
+        looking = (device for device in self.opened.observers if device not in self.looked)
+        return (*missing, *looking)
 
     @property
     def done(self) -> bool:

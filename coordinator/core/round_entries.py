@@ -22,6 +22,8 @@ class RoundOpened(EntryBody):
     round_of_stage: int
     rounds_of_stage: int
     cohort: tuple[DeviceId, ...]
+    observers: tuple[DeviceId, ...] = ()
+    """Devices that are asked only to look at their images; nobody waits for them."""
     weights: Offer
     weights_class_names: tuple[ClassName, ...]
     class_names: tuple[ClassName, ...]

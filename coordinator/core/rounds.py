@@ -4,6 +4,8 @@ The rules, for as long as a stage of a network is open:
 
 - The cohort is drawn from the devices that are connected and able: the order is a hash of seed,
   round and device, so that it does not depend on who was admitted first.
+- Where the network's method wants it, the others of these look at their images with the fleet's
+  weights, and say what they saw. No round waits for them.
 - After a start of the coordinator it waits a while for able devices that are not back yet.
 - A round closes when everybody in it has answered, at its deadline, or with its stage. Answers that
   come later are recorded, and left out of that round for good.
@@ -103,7 +105,8 @@ class Rounds:
     def _open(self, stage: int, phases: tuple[str, ...], done: int) -> Decision:
         state = self._state
         number = state.last_round + 1
-        cohort = self._cohort(number)
+        able = self._able()
+        cohort = self._cohort(able, number)
         if not cohort or state.weights is None:
             return Decision()
         opened = entries.RoundOpened(
@@ -113,6 +116,7 @@ class Rounds:
             round_of_stage=done + 1,
             rounds_of_stage=len(phases),
             cohort=cohort,
+            observers=self._observers(able, cohort, phases[done]),
             weights=state.weights.offer,
             weights_class_names=tuple(map(state.classes.resolve, state.weights.class_names)),
             class_names=state.classes.names,
@@ -122,8 +126,17 @@ class Rounds:
         )
         return record(opened)
 
-    def _cohort(self, number: int) -> tuple[DeviceId, ...]:
-        able = self._able()
+    def _observers(
+        self, able: list[DeviceId], cohort: tuple[DeviceId, ...], phase: str
+    ) -> tuple[DeviceId, ...]:
+        """Return who looks while others train, once in each of a stage's rounds."""
+        network = self._state.network
+        assert network is not None
+        if not network.observes or phase != network.round_phases[0]:
+            return ()
+        return tuple(sorted(set(able).difference(cohort)))
+
+    def _cohort(self, able: list[DeviceId], number: int) -> tuple[DeviceId, ...]:
         if not able:
             return ()
         asked = self._rules.cohort
@@ -174,7 +187,7 @@ class Rounds:
 
     def _close_when_due(self, current: Round, now_ns: int) -> Decision:
         opened = current.opened
-        if current.heard >= set(opened.cohort):
+        if current.heard >= current.cohort:
             return self._close(current, "everybody answered")
         if opened.stage != self._state.open_stage:
             return self._close(current, f"stage {opened.stage} is closed")

@@ -168,7 +168,11 @@ def _nothing_reported(
     assert device is not None
     record.answers[body.round] = Answered(state.size, None)
     current = state.rounds.get(body.round)
-    if current is not None and current.closed is None:
+    if current is None or current.closed is not None:
+        return
+    if device in current.observers:
+        current.looked.add(device)
+    else:
         (current.unable if body.reason else current.nothing).add(device)
 
 
@@ -177,16 +181,17 @@ def _round_opened(
 ) -> None:
     state.rounds[body.number] = Round(body, state.size, time_ns)
     state.last_round = body.number
-    for device in body.cohort:
+    for device in (*body.cohort, *body.observers):
         state.devices[device].order_action = state.size
 
 
 def _round_closed(
     state: State, body: entries.RoundClosed, _device: DeviceId | None, time_ns: int
 ) -> None:
-    state.rounds[body.number].closed = body
-    state.rounds[body.number].ended_ns = time_ns
-    for device in body.missing:
+    current = state.rounds[body.number]
+    current.closed = body
+    current.ended_ns = time_ns
+    for device in current.unheard:
         state.devices[device].order_action = state.size
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from coordinator import networks
 from coordinator.errors import BackboneFileError, NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.networks import prepare_network
@@ -20,6 +22,8 @@ from learning.networks.plan import initial_arrays
 from learning.networks.registry import BODIES, build_network
 from methods.errors import MethodError
 from methods.network_weights import decode_base, decode_weights
+from methods.registry import card
+from methods.rounds.assignment import RoundsAssignment
 from schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
 from tests.export.networks import COLOUR, convolution, data, network, value
@@ -51,6 +55,18 @@ def test_a_network_on_features_begins_with_the_backbone_and_a_golden_batch(tmp_p
     arrays, names = decode_weights(weights, build_network("mlp", (FEATURES_OF_PIXELS,)))
     assert names == ()
     assert arrays["linear0.weight"].shape[1] == FEATURES_OF_PIXELS
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_what_the_method_wants_beside_rounds_stands_with_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    home(tmp_path, network="mlp")
+    assert not prepare_network(tmp_path, tmp_path / "pixels.json").observes
+    able = replace(card("rounds"), observes=True)
+    monkeypatch.setattr(networks, "card", lambda _: able)
+    monkeypatch.setattr(RoundsAssignment, "everybody_observes", wanted, raising=False)
+    assert prepare_network(tmp_path, tmp_path / "pixels.json").observes == wanted
 
 
 def test_the_same_files_and_settings_begin_the_same_lineage(tmp_path: Path) -> None:

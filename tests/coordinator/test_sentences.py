@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from coordinator.core.entries import ENTRY_KINDS, FrozenBackbone
+from coordinator.core.entries import (
+    ENTRY_KINDS,
+    ContributionAccepted,
+    EntryBody,
+    FrozenBackbone,
+    NothingReported,
+    RoundOpened,
+)
 from coordinator.ledger.entries import Entry
 from coordinator.sentences import SENTENCES
+from schemas.rounds import Observation, RoundAnswer
+from schemas.values import DeviceId
 from tests.coordinator.core.harness import offer
-from tests.coordinator.core.round_bench import NETWORK
+from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.test_views import story
+
+
+def said(body: EntryBody, device: str | None = None) -> str:
+    name = None if device is None else DeviceId(device)
+    entry = Entry(0, 0, body.kind, "test", name, body.model_dump(mode="json"))
+    return SENTENCES[body.kind](entry)
 
 
 def test_every_kind_of_entry_has_a_sentence() -> None:
@@ -38,6 +53,28 @@ def test_a_story_can_be_read() -> None:
     )
 
 
+def test_what_devices_saw_that_looked_is_said() -> None:
+    begins = Observation(entropy=1.25, images=40, transition=True)
+    calm = Observation(entropy=0.5, images=30, transition=False)
+    looked = NothingReported(stage=1, round=3, observation=begins)
+    assert said(looked, device="dev-1") == (
+        "Device dev-1 trained on nothing in round 3 and looked at its images with the fleet's "
+        "network: mean entropy 1.250 nats over 40 images, and takes them for a new task."
+    )
+    bench = RoundBench(cohort=2)
+    bench.lead(NETWORK.model_copy(update={"observes": True}))
+    (opened,) = bench.told(RoundOpened)
+    assert isinstance(opened, RoundOpened)
+    assert said(opened).endswith(f" Only looking at images: {opened.observers[0]}.")
+    told = RoundAnswer(number=1, samples=3, steps=1, seconds=0, observation=calm)
+    bench.answer(opened.cohort[0], round=told)
+    (answer,) = bench.told(ContributionAccepted)
+    assert said(answer, device="dev-1").endswith(
+        "learned from 3 images (5 bytes). Before it trained it looked at its images: mean entropy "
+        "0.500 nats over 30 images, and sees no new task."
+    )
+
+
 def test_what_devices_train_of_a_network_is_said() -> None:
     behind = FrozenBackbone(name="pixels", frozen=offer("backbone"), feature_width=64)
     short = {name: offer(name).digest.short for name in ("backbone", "base")}
@@ -50,6 +87,5 @@ def test_what_devices_train_of_a_network_is_said() -> None:
         ({"base": offer("base")}, f"it, all but the tensors in {short['base']}"),
     ):
         body = NETWORK.model_copy(update=changes)
-        entry = Entry(0, 0, body.kind, "test", None, body.model_dump(mode="json"))
         begins = f"Network {body.digest.short} (mlp) leads: devices train "
-        assert SENTENCES[body.kind](entry) == f"{begins}{what}, in rounds, with rounds."
+        assert said(body) == f"{begins}{what}, in rounds, with rounds."

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator import views
 from coordinator.core import commands
+from coordinator.core.entries import RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.errors import CommandError
@@ -15,11 +16,12 @@ from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
-from schemas.contributions import PartKey, Withdrawal
+from schemas.contributions import Nothing, PartKey, Withdrawal
 from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
+from schemas.rounds import Observation, RoundAnswer
 from tests.coordinator.core.harness import Bench, contribution, exported, names
-from tests.coordinator.core.round_bench import RoundBench
+from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_models import wanted
 
 RULES = Rules(stages=StageRules(quiet_seconds=1), models=ModelRules(solve_every_seconds=5))
@@ -97,10 +99,7 @@ def test_a_stage_that_opened_by_itself_says_which_reports_opened_it(tmp_path: Pa
     eel = {names("eel")[0]: 3}
     bench.message("dev-1", Transition(stage=1, number=0, why="class name", classes=eel))
     bench.wait(0)
-    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
-        for body, device, time_ns in bench.entries:
-            values = body.model_dump(mode="json")
-            ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])
+    write(tmp_path, bench)
     stages = views.stages(tmp_path)
     assert [stage.opened for stage in stages] == [
         "by operator",
@@ -136,6 +135,32 @@ def test_a_rebuild_of_the_projections_gives_equal_rows(home: Path) -> None:
         assert TABLES.first_difference(ledger.db, ledger.entries()) is None
 
 
+def write(home: Path, bench: Bench) -> None:
+    """Write the entries of a bench into the ledger of `home`."""
+    with Ledger.open(ledger_path(home), TABLES) as ledger:
+        for body, device, time_ns in bench.entries:
+            values = body.model_dump(mode="json")
+            ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])
+
+
+def test_rounds_show_who_looked_and_what_they_saw(tmp_path: Path) -> None:
+    bench = RoundBench(cohort=1)
+    bench.lead(NETWORK.model_copy(update={"observes": True}))
+    (opened,) = bench.told(RoundOpened)
+    assert isinstance(opened, RoundOpened)
+    (trains,), (one, other) = opened.cohort, opened.observers
+    for device, entropy, images in ((one, 0.5, 30), (other, 2.0, 10)):
+        seen = Observation(entropy=entropy, images=images, transition=entropy > 1)
+        bench.message(device, Nothing(stage=1, round=1, observation=seen))
+    calm = Observation(entropy=0.25, images=20, transition=False)
+    told = RoundAnswer(number=1, samples=3, steps=1, seconds=0, observation=calm)
+    bench.answer(trains, round=told)
+    write(tmp_path, bench)
+    (row,) = views.rounds(tmp_path)
+    assert (row.asked, row.looking) == (1, 2)
+    assert row.seen == f"entropy 0.667 on 3 devices; new task: {other}"
+
+
 def test_rounds_show_who_was_asked_what_counted_and_what_came_of_it(tmp_path: Path) -> None:
     bench = RoundBench(quorum=1.0)
     bench.lead()
@@ -145,11 +170,9 @@ def test_rounds_show_who_was_asked_what_counted_and_what_came_of_it(tmp_path: Pa
     bench.wait(0)
     bench.answer("dev-1", 2)
     bench.wait(100)
-    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
-        for body, device, time_ns in bench.entries:
-            values = body.model_dump(mode="json")
-            ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])
+    write(tmp_path, bench)
     first, second = views.rounds(tmp_path)
+    assert (first.looking, first.seen) == (0, "")
     assert (first.asked, first.counted, first.missing, first.images) == (3, 3, 0, 9)
     assert (first.phase, first.drift, first.state) == ("train", 0.5, "averaged")
     assert (second.number, second.stage, second.round_of_stage) == (2, 1, 2)
