@@ -3,12 +3,13 @@
     (8)   H^r = mean over the images of - sum_c p_c ln p_c,   p the softmax of the incoming model
           a task has begun where H^r - H^{r-1} >= r_e, with H^0 = 0
 
-This is the rule `rise`. H cannot exceed ln C, so 1.2 nats are out of reach with three classes, and
-rows that the head has just grown lift H of images that nobody changed. `relative` therefore takes
-H / ln C over the rows that the device's last look had, and compares it with the mean of its looks
-since the last transition: it must lie `deviations` standard deviations above. A device's first look
-begins its first task. `stage` trusts the registry: images of a class whose stage is newer than all
-that the device had are a transition by themselves.
+This is the rule `rise`. H cannot exceed ln C, so 1.2 nats are out of reach with three classes.
+`relative` takes H / ln C, and compares it with the mean of the device's looks since the last
+transition: it must lie `deviations` standard deviations above. A device's first look begins its
+first task. Rows that the head has just grown lift H of images that nobody changed; `looks_at =
+"known"` leaves them out, and misses more tasks (README.md has figures). `stage` trusts the
+registry: images of a class whose stage is newer than all that the device had are a transition by
+themselves.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def look(
     classes.
     """
     nats = float(entropy(softmax(logits)).mean())
-    value = relative_level(logits, rows, before.rows) if rules.detection == "relative" else nats
+    known = before.rows if rules.looks_at == "known" else rows
+    value = relative_level(logits, rows, known) if rules.detection == "relative" else nats
     if rules.detection == "stage":
         transition = stage > before.stage
     elif rules.detection == "relative":

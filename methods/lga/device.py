@@ -33,6 +33,7 @@ from methods.lga.messages import frame_of
 from methods.lga.models import old_model, sent_model
 from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
 from methods.lga.schedule import rates_of
+from methods.lga.settings import LgaSettings
 from methods.lga.terms import frozen_parts, loss_of
 from methods.training_half import Answer, Begun, LocalData, Observed, Order
 from schemas.errors import SchemaError
@@ -105,7 +106,7 @@ def begin(
             settings.momentum,
             settings.weight_decay,
         ),
-        batching=Batching(min(settings.batch, len(rows))),
+        batching=_batching(settings, len(rows)),
         chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
         frozen=frozen_parts(settings, order, found.current, found.memory, old),
         pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
@@ -135,6 +136,12 @@ def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
         observation=kept.observation,
         gradients=gradients,
     )
+
+
+def _batching(settings: LgaSettings, samples: int) -> Batching:
+    """Return how samples become batches; a device with few has one small batch."""
+    smallest = min(settings.smallest_batch, settings.batch)
+    return Batching(settings.batch, smallest if samples >= smallest else 2)
 
 
 def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> bytes:

@@ -126,8 +126,10 @@ class DetectionSettings(Strict):
     """For `relative`: standard deviations above the mean of the looks before."""
     smallest_deviation: float = Field(default=0.05, gt=0, le=1)
     """For `relative`: a standard deviation below this counts as this."""
-    looks: int = Field(default=3, ge=1, le=100)
+    looks: int = Field(default=1, ge=1, le=100)
     """For `relative`: earlier looks that count, since the last transition."""
+    looks_at: Literal["all", "known"] = "all"
+    """For `relative`: rows of the head that count, or only those that the last look had."""
     observers: Literal["all", "cohort"] = "all"
     """Who looks in a round: every device, or only those that are asked to train."""
 
@@ -193,6 +195,8 @@ class LgaSettings(
     epochs: int = Field(default=20, ge=1, le=10_000)
     """Local epochs of a round."""
     batch: int = Field(default=128, ge=2, le=65_536)
+    smallest_batch: int = Field(default=8, ge=2, le=65_536)
+    """A last batch of fewer samples is left out of an epoch, unless it is the only one."""
     rate: float = Field(default=0.1, gt=0)
     schedule: Literal["constant", "released"] = "constant"
     """`released`: a fifth, a 25th and a 125th of the rate from the middle, three quarters and nine

@@ -25,7 +25,14 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def assignment(**settings: Any) -> LgaAssignment:
-    small = {"network": "mlp", "epochs": 2, "batch": 13, "detection": "stage", "memory": 12}
+    small = {
+        "network": "mlp",
+        "epochs": 2,
+        "batch": 13,
+        "smallest_batch": 2,
+        "detection": "stage",
+        "memory": 12,
+    }
     brief = {"reserved": 8, "perturbation_steps": 2, "rate": 0.1}
     return coordinator.assign(small | brief | settings, SHAPE)
 

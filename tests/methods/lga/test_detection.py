@@ -13,6 +13,7 @@ from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY
 
 RISE = DetectionSettings()
 RELATIVE = DetectionSettings(detection="relative")
+KNOWN = DetectionSettings(detection="relative", looks_at="known")
 STAGE = DetectionSettings(detection="stage")
 SURE = 12.0
 
@@ -109,18 +110,18 @@ def test_the_limit_is_deviations_above_the_mean_of_the_last_looks(above, expecte
     assert look(rules, looks, values, EVERY, 1).transition is expected
 
 
-def test_rows_that_the_head_grew_fake_a_rise_but_no_relative_one():
+def test_rows_that_the_head_grew_fake_a_rise_unless_they_are_left_out():
     """Confident images of old classes, and rows that nobody has trained."""
     known, height = (ANT, BEE), 4.0
     old = sure(2, height=height)
     many = (*known, *(f"new{number}" for number in range(200)))
     grown = np.concatenate([old, np.full((6, 200), 1.0)], axis=1)
-    for rules, fooled in ((RISE, True), (RELATIVE, False)):
+    for rules, fooled in ((RISE, True), (RELATIVE, True), (KNOWN, False)):
         looks = after(rules, np.zeros((3, 2)), old, old, old, rows=known)
         assert look(rules, looks, grown, many, 1).transition is fooled
 
 
-def test_relative_looks_count_only_the_rows_of_the_look_before():
+def test_relative_looks_count_the_rows_that_they_are_told():
     values = scores(classes=4, scale=2.0)
     assert relative_level(values, EVERY, (BEE, DOG)) == pytest.approx(
         slow_entropy(values[:, [1, 3]]) / log(2), rel=1e-12

@@ -29,6 +29,7 @@ def test_defaults_are_the_papers():
     assert (settings.rate, settings.schedule, settings.momentum) == (0.1, "constant", 0)
     assert (settings.epochs, settings.memory, settings.herding) == (20, 2000, "distinct")
     assert (settings.detection, settings.entropy_rise) == ("rise", 1.2)
+    assert (settings.looks, settings.looks_at) == (1, "all")
     assert (settings.perturbation_rate, settings.perturbation_noise) == (1.0, 0.1)
     assert (settings.draws, settings.xi) == (5, 0.1)
     assert (settings.inversion_rate, settings.averaging) == (1.0, "plain")

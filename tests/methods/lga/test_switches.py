@@ -22,7 +22,7 @@ from learning.networks.pictures import Pictures
 from learning.training.work import Work
 from methods.lga.memory import read_memory
 from methods.lga.terms import EXPONENT, GROUPS, SLICES, TEACHER, groups_of
-from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment
+from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment, only
 from tests.methods.lga.training import Taught
 
 PAPER = GradientBalance(GROUPS, EXPONENT, "softmax", None)
@@ -144,6 +144,16 @@ def test_training_is_as_the_settings_say():
     assert made.pictures == Pictures((0.3,), (0.25,), pad=2, flip=True)
     released = work(mode="code", rate=1.0, epochs=10)
     assert released.optimiser.rates == (1.0,) * 10
+
+
+def test_a_small_last_batch_is_left_out_unless_it_is_the_only_one():
+    fleet = Taught(assignment(smallest_batch=5, batch=8))
+    whole = fleet.work()
+    assert len(whole.data) == 26
+    assert whole.batching.count(26) == 3
+    few = fleet.work(only(fleet.new, range(3)))
+    assert few.batching.count(3) == 1
+    assert work(batch=8).batching.count(26) == 4
 
 
 @pytest.mark.parametrize(
