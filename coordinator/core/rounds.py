@@ -200,7 +200,7 @@ class Rounds:
         # Devices without data are no reason to give a round up.
         able = len(opened.cohort) - len(current.nothing)
         needed = max(1, math.ceil(self._rules.quorum * able))
-        enough = len(current.answers) >= needed
+        enough, heard = len(current.answers) >= needed, current.heard
         if not enough:
             why = f"{why}, with {len(current.answers)} of {needed} answers needed"
         closed = entries.RoundClosed(
@@ -209,7 +209,7 @@ class Rounds:
             counted=tuple(item.index for item in current.answers.values()) if enough else (),
             nothing=tuple(sorted(current.nothing)),
             failed=tuple(sorted(current.unable)),
-            missing=tuple(device for device in opened.cohort if device not in current.heard),
+            missing=tuple(device for device in opened.cohort if device not in heard),
         )
         return record(closed) + (Decision() if enough else self._prune(current))
 

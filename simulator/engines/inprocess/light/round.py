@@ -18,7 +18,7 @@ from math import isfinite
 from typing import NamedTuple, cast
 
 from coordinator.core import inputs
-from coordinator.core.entries import NetworkImported, RoundOpened
+from coordinator.core.entries import RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.workshop import Finished
 from device_agent.core.telling import problem
@@ -66,7 +66,7 @@ class LightRound:
         self._opened = opened
         self._cohort = Cohort(ground, opened, opened.cohort[0])
         self._key = PartKey(stage=opened.stage, part=opened.number)
-        self._network: NetworkImported = network
+        self._method, self._lineage = network.method, network.digest
         self._kind = cast(PayloadKind, card(network.method).payload_kinds[0])
         self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
         self._summed: list[Digest] = []
@@ -165,8 +165,8 @@ class LightRound:
             key=self._key,
             revision=0,
             payload_kind=self._kind,
-            method=self._network.method,
-            lineage=self._network.digest,
+            method=self._method,
+            lineage=self._lineage,
             payload=payload.digest,
             payload_bytes=payload.size,
             offer=payload.offer,
