@@ -56,6 +56,11 @@ def check_method(source: str, scenario: Scenario) -> None:
             f"{source}: engine.agents: 'light' agents train networks in rounds, and "
             f"{method.name!r} sends statistics; leave it out"
         )
+    if scenario.engine.agents == "light" and trainer and card(trainer.method).observes:
+        raise ScenarioError(
+            f"{source}: engine.agents: 'light' agents do nothing but train, and {method.name!r} "
+            "has devices that are not asked look at their images; leave it out"
+        )
     if trainer is not None:
         _check_training(source, scenario)
 

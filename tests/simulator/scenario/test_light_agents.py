@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from methods.card import Card
+from methods.registry import card
 from simulator.errors import ScenarioError
+from simulator.scenario import method_check
 from simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
@@ -34,6 +38,15 @@ def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: st
 def test_methods_of_statistics_need_whole_agents(method: str) -> None:
     with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents train networks"):
         parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+
+
+def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looking(name: str) -> Card:
+        return replace(card(name), observes=True)
+
+    monkeypatch.setattr(method_check, "card", looking)
+    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents do nothing but train"):
+        parse_scenario("s", HEAD, Path())
 
 
 def test_a_usual_scenario_may_have_light_agents() -> None:
