@@ -124,6 +124,16 @@ class LedgerReader:
             yield from rows
             start = rows[-1][0] + 1
 
+    def bodies(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str, str]]:
+        """Yield index, kind and body (JSON) of entries with start <= index < stop, unchecked.
+
+        For whoever reads again what it has just committed, or has checked before.
+        """
+        last = 2**63 - 1 if stop is None else stop - 1
+        while rows := self._rows(_BODIES, start, last, _PAGE):
+            yield from rows
+            start = rows[-1][0] + 1
+
     def blob(self, digest: Digest) -> BlobRow | None:
         """Return what the database knows of a blob; None for one it does not hold."""
         rows = self._rows("SELECT size, state, content FROM blob WHERE digest = ?", digest)
@@ -157,6 +167,7 @@ _ENTRIES = (
     f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
     " WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
 )
+_BODIES = "SELECT idx, kind, body FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
 _CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
 
 

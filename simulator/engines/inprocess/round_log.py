@@ -78,7 +78,7 @@ class RoundLog:
         ended = False
         start, self._at = self._at, self._ledger.size
         # Unchecked: this process has just committed them, or checked them when it began.
-        for index, _, kind, _, _, body, *_ in self._ledger.rows(start, self._at):
+        for index, kind, body in self._ledger.bodies(start, self._at):
             if kind == entries.ContributionAccepted.kind:
                 self._note(index, from_json(body))
             elif kind in _OF_ROUNDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -45,8 +45,9 @@ class Cohort:
         self._ground = ground
         self._half = load_training_device(self.assignment.method)
         self._own = self._half.read_assignment(self.assignment.settings)
-        self._order = order_of(self.assignment, coordinator.blobs.get, first)
+        order = self._order = order_of(self.assignment, coordinator.blobs.get, first)
         self._rows = Rows.of(self._order.round, ground.holdings.class_names)
+        self._order_fields = dict(vars(order))
 
     def train(self, devices: Sequence[DeviceId]) -> Iterator[Trained]:
         """Yield what comes of each device, in order.
@@ -98,7 +99,7 @@ class Cohort:
         return None if begun is None else Session(self._half, self._own, begun)
 
     def _order_of(self, device: DeviceId) -> Order:
-        return replace(self._order, device=device)
+        return Order(**{**self._order_fields, "device": device})
 
     def _spent(self, device: DeviceId, seconds: float) -> None:
         self._ground.stopwatch.spent("training", seconds)
