@@ -3,6 +3,9 @@
     (6)  exemplars of class c: the samples with the smallest || phi(x) - mu_c ||, where mu_c is the
          mean of the device's features of c; ceil(rho n) of n samples
 
+With `exemplar_choice = "random"` they are those with the smallest digests: an order that says
+nothing of what is on an image, and stays as it is when others come.
+
 A class of the stage has its exemplars chosen again with every training, so the last choice of a
 stage is the one that stays. A class of an earlier stage keeps them; where none is remembered (the
 device was not asked in that stage, or has joined since) they are chosen from the samples that are
@@ -111,17 +114,20 @@ class _Choosing:
     def newer(self, name: ClassName, known: Exemplars | None) -> Exemplars:
         """Return those of a class of the stage: chosen anew where the class has samples."""
         if self._rows[name]:
-            return self._nearest(name)
+            return self._chosen(name)
         return self._left(name, known)
 
     def older(self, name: ClassName, known: Exemplars | None) -> Exemplars:
         """Return those of a class of an earlier stage: what is left, or else chosen."""
         left = self._left(name, known)
-        return left if len(left) or not self._rows[name] else self._nearest(name)
+        return left if len(left) or not self._rows[name] else self._chosen(name)
 
-    def _nearest(self, name: ClassName) -> Exemplars:
+    def _chosen(self, name: ClassName) -> Exemplars:
         rows, ratio = self._rows[name], self._settings.exemplar_ratio
         wanted = exemplar_count(len(rows), ratio) if ratio else 0
+        if self._settings.exemplar_choice == "random":
+            digests = self._data.digests
+            return self._taken(sorted(rows, key=lambda row: digests[row])[:wanted], wanted)
         chosen = nearest_to_mean(_features(self._data, rows), wanted)
         return self._taken([rows[index] for index in chosen], wanted)
 

@@ -123,6 +123,8 @@ class FedHafSettings(LossSettings):
 
     exemplar_ratio: float = Field(default=0.2, ge=0, le=1)
     """rho: the share of a class's samples that a device remembers."""
+    exemplar_choice: Literal["nearest", "random"] = "nearest"
+    """The samples nearest to their class's mean as in equation (6), or any."""
     exemplar_cap: int | None = Field(default=None, ge=0, le=1_000_000)
     """B: the most samples that it remembers in all; None is no bound."""
     averaging: Literal["samples", "plain"] = "samples"

@@ -60,6 +60,29 @@ def test_exemplars_are_the_samples_nearest_to_their_classs_mean():
         assert memory.classes[name].digests == tuple(data.digests[row] for row in nearest)
 
 
+def test_exemplars_by_chance_do_not_depend_on_what_is_on_the_images():
+    data = samples(42, ANT, BEE)
+    memory = after_first(data, exemplar_choice="random")
+    for name in (ANT, BEE):
+        own = [data.digests[row] for row, label in enumerate(data.class_names) if label == name]
+        assert memory.classes[name].digests == tuple(sorted(own)[:5])
+    other = samples(42, ANT, BEE)
+    other.inputs[:] = np.random.default_rng(9).normal(size=other.inputs.shape)
+    again = after_first(other, exemplar_choice="random")
+    for name in (ANT, BEE):
+        assert digests(again, name) == digests(memory, name)
+        assert digests(after_first(other), name) != digests(after_first(data), name)
+
+
+def test_exemplars_by_chance_stay_when_other_samples_come():
+    before, more = samples(42, ANT, BEE), samples(2, ANT, BEE, seed=3)
+    few, many = (
+        after_first(data, exemplar_choice="random") for data in (before, joined(before, more))
+    )
+    for name in (ANT, BEE):
+        assert len(digests(few, name) - digests(many, name)) <= 1
+
+
 def test_classes_of_the_stage_are_candidates_only():
     in_use, all_of_it = remember(FIRST, samples(20, ANT, BEE))
     assert in_use.stored == 0
