@@ -76,6 +76,7 @@ CASES: Mapping[str, Case] = {
         ce_rows="all",
     ),
     "replay": fedhaf("FedHAF, preset `replay`", "replay"),
+    "replay-wo-fam": fedhaf("FedHAF, preset `replay`, without FAM", "replay", adapter="none"),
     "calibrated": fedhaf("FedHAF, preset `calibrated`", "calibrated"),
     "fedavg-task": rival("FedAvg, the task's classes", preset="fedavg-task"),
     "fedavg": rival("FedAvg, seen classes", Printed(31.32, 65.68), preset="fedavg"),

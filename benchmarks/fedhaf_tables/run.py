@@ -58,7 +58,7 @@ def main() -> None:
                 *_shared(case, beta, arguments.seed, arguments.tasks),
             ]
             found = measured(run_case(SCENARIO, changes, folder), folder)
-            if case.method not in _OF_STATISTICS:
+            if case.method not in _OF_STATISTICS and not arguments.settings:
                 found["parameters"] = trained_numbers(case)
             if arguments.seed == SEARCHED_SEED:
                 found["search"] = ", ".join([name, *arguments.settings])
