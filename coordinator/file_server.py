@@ -10,6 +10,7 @@ from schemas.assignments import Assignment
 from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.offers import Offer
+from schemas.proxy import ScoringOrder
 from schemas.values import Digest
 from transport.block_source import BlockSource
 
@@ -47,6 +48,8 @@ def _offers(body: Message) -> tuple[Offer, ...]:
     match body:
         case Assignment():
             return body.offers
+        case ScoringOrder(weights=weights):
+            return (weights,)
         case DesiredModel(manifest=manifest, files=files):
             return (manifest, *files)
         case _:

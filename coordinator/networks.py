@@ -89,6 +89,7 @@ def prepare_network(
         backbone=None if frozen is None else _described(frozen),
         base=None if base_data is None else offer_of(base_data),
         observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
+        proxy=known.proxy and bool(getattr(assignment, "has_proxy", False)),
     )
 
 

@@ -38,6 +38,7 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
     after = ""
     if body.successor is not None:
         after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
+    proxy = " A proxy scores what comes of it and chooses old models." if body.proxy else ""
     what = "it whole"
     if body.base is not None:
         what = f"it, all but the tensors in {body.base.digest.short}"
@@ -48,7 +49,7 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
         )
     return (
         f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
-        f"rounds, with {body.method}.{after}"
+        f"rounds, with {body.method}.{after}{proxy}"
     )
 
 
@@ -150,6 +151,46 @@ def _weights_averaged(body: entries.WeightsAveraged, _: Entry) -> str:
 
 def _round_failed(body: entries.RoundFailed, _: Entry) -> str:
     return f"Round {body.number} came to nothing: {body.reason}."
+
+
+def _old_model_chosen(body: entries.OldModelChosen, _: Entry) -> str:
+    notes = "".join(f" Note: {remark}." for remark in body.remarks)
+    return f"{_scored(body)} {_distilled(body)}{notes}"
+
+
+def _scored(body: entries.OldModelChosen) -> str:
+    if body.newest is None or body.winner is None:
+        return f"The proxy has nothing to score the model of round {body.number} by."
+    task = " New gradients began a task with this round." if body.shifted else ""
+    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
+    return (
+        f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
+        f"{body.images} images out of {body.gradients} sets of gradients.{task} Scores of this "
+        f"task: {compared}; the best is that of round {body.winner.round}."
+    )
+
+
+def _distilled(body: entries.OldModelChosen) -> str:
+    within, entering = _slot(body.previous), _slot(body.current)
+    if body.previous is None and body.current is None:
+        return "Devices have no old model to distil from yet."
+    return (
+        f"Devices in the present task distil from {within}, those that enter the next one from "
+        f"{entering}."
+    )
+
+
+def _slot(model: entries.OldModel | None) -> str:
+    if model is None:
+        return "no old model yet"
+    return f"the model of round {model.round} ({model.weights.digest.short})"
+
+
+def _old_model_missed(body: entries.OldModelMissed, _: Entry) -> str:
+    return (
+        f"The proxy did not score the model of round {body.number} within {body.seconds:g} s; "
+        "devices go on with the old models that they have."
+    )
 
 
 def _transition_reported(body: entries.TransitionReported, entry: Entry) -> str:
@@ -259,6 +300,8 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.RoundClosed, _round_closed),
         _sentence(entries.WeightsAveraged, _weights_averaged),
         _sentence(entries.RoundFailed, _round_failed),
+        _sentence(entries.OldModelChosen, _old_model_chosen),
+        _sentence(entries.OldModelMissed, _old_model_missed),
         _sentence(entries.TransitionReported, _transition_reported),
         _sentence(entries.TemperatureFitted, _temperature_fitted),
         _sentence(entries.ModelSolved, _model_solved),

@@ -43,16 +43,16 @@ Answer = Annotated[Accepted | Refused | Later, Field(discriminator="answer")]
 
 
 class Receipt(Message):
-    """The answer to a contribution, a withdrawal, a 'nothing', a transition, or to gradients.
+    """The answer to a contribution, a withdrawal, a 'nothing', a transition, gradients or a score.
 
     The coordinator's; of gradients, the proxy's.
     """
 
     kind: ClassVar[str] = "receipt"
-    about: Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
+    about: Literal["contribution", "withdrawal", "nothing", "transition", "gradients", "scored"]
     key: PartKey
     """For 'nothing' the part is 0, or the round it is about; for a transition its number; for
-    gradients the round in which they were made."""
+    gradients the round in which they were made, and for a score that of the order it answers."""
     revision: int = Field(default=0, ge=0, lt=2**31)
     payload: Digest | None = None
     """Of the contribution that is answered: an earlier installation of the device may have given

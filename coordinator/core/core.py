@@ -13,7 +13,14 @@ from coordinator.core import inputs
 from coordinator.core.commands import AdmitDevice, Command
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.devices import Devices
-from coordinator.core.entries import OPERATOR, CommandDone, EntryBody, ModelFailed, NewEntry
+from coordinator.core.entries import (
+    OPERATOR,
+    CommandDone,
+    EntryBody,
+    ModelFailed,
+    NewEntry,
+    WeightsAveraged,
+)
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
@@ -27,6 +34,8 @@ from coordinator.core.state import State
 from coordinator.core.temperature import Temperature
 from coordinator.core.transitions import apply
 from coordinator.errors import CommandError
+from schemas.envelope import PROXY, Envelope
+from schemas.errors import SchemaError
 from schemas.values import DeviceId
 
 
@@ -49,8 +58,11 @@ class Core:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
         match happening:
             case inputs.Connected():
-                return ask(AnnounceCoordinator(self.state.size)) + self.devices.remind_all()
+                reminded = self.devices.remind_all() + self.rounds.proxy.order()
+                return ask(AnnounceCoordinator(self.state.size)) + reminded
             case inputs.DeviceMessage(device, envelope):
+                if device == PROXY:
+                    return self._from_proxy(envelope, now_ns)
                 return self.devices.message(device, envelope, now_ns)
             case inputs.UnreadableMessage(device, reason):
                 return self.devices.complain(device, reason, now_ns)
@@ -66,6 +78,12 @@ class Core:
                 return self._look_around(now_ns)
             case _:
                 return self._worked(happening)
+
+    def _from_proxy(self, envelope: Envelope, now_ns: int) -> Decision:
+        try:
+            return self.rounds.proxy.message(envelope)
+        except SchemaError as error:
+            return self.devices.complain(PROXY, str(error), now_ns)
 
     def _stored(self, stored: inputs.PayloadStored, now_ns: int) -> Decision:
         decision = self.intake.payload_stored(
@@ -95,6 +113,8 @@ class Core:
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""
         apply(self.state, entry.body, entry.device, now_ns)
+        if type(entry.body) is WeightsAveraged:
+            return self.rounds.proxy.order().requests
         return self.devices.tell_about(entry.body).requests
 
     def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:

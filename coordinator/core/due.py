@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.proxy import Proxy
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 
@@ -41,6 +42,9 @@ def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:
         yield current.opened_ns + _ns(current.opened.deadline_seconds)
     elif current is not None and current.ended_ns is not None:
         yield current.ended_ns + _ns(rules.rounds.pause_seconds)
+    until = Proxy(rules.rounds, state, live).waits_until()
+    if until is not None:
+        yield until
     if state.network is not None and live.since_ns is not None:
         yield live.since_ns + _ns(rules.rounds.gather_seconds)
 

@@ -14,6 +14,7 @@ from coordinator.core.lineage_entries import (
     NetworkImported,
     Successor,
 )
+from coordinator.core.old_model_entries import OldModel, OldModelChosen, OldModelMissed
 from coordinator.core.round_entries import RoundClosed, RoundFailed, RoundOpened, WeightsAveraged
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
@@ -34,6 +35,9 @@ __all__ = [
     "Lineage",
     "NetworkImported",
     "NewEntry",
+    "OldModel",
+    "OldModelChosen",
+    "OldModelMissed",
     "RoundClosed",
     "RoundFailed",
     "RoundOpened",
@@ -309,6 +313,8 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         RoundClosed,
         WeightsAveraged,
         RoundFailed,
+        OldModelChosen,
+        OldModelMissed,
         TransitionReported,
         TemperatureFitted,
         ModelSolved,

@@ -84,6 +84,8 @@ class NetworkImported(EntryBody):
     """The network's tensors that nobody trains, as safetensors; None where all are trained."""
     observes: bool = False
     """Whether devices that a round does not ask to train are asked to look at their images."""
+    proxy: bool = False
+    """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

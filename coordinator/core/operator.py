@@ -9,7 +9,7 @@ from coordinator.core.room import check_lineage, check_other_name
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
 from coordinator.errors import CommandError, UnknownClassError
-from schemas.envelope import COORDINATOR
+from schemas.envelope import COORDINATOR, PROXY
 from schemas.values import ClassName
 
 
@@ -54,9 +54,10 @@ class Operator:
                 return self._models.back(), "the model before is desired; new models are held"
 
     def _admit(self, command: commands.AdmitDevice) -> Decision:
-        if command.device == COORDINATOR:
+        if command.device in (COORDINATOR, PROXY):
             raise CommandError(
-                f"device: {str(command.device)!r} is the coordinator's own name; rename the device"
+                f"device: {str(command.device)!r} is the {command.device}'s own name; rename the "
+                "device"
             )
         if command.device in self._state.devices:
             return Decision()

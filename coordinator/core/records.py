@@ -12,6 +12,11 @@ from schemas.offers import Offer
 from schemas.presence import Capabilities
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
+OLD_MODEL = "old-model"
+"""The extra file of an order with the best model of the task before the present one."""
+NEW_MODEL = "new-model"
+"""With the best model of the present task so far."""
+
 
 @dataclass
 class Part:
@@ -184,6 +189,37 @@ class Weights:
     extras: Mapping[str, Offer] = field(default_factory=dict)
     averaged: entries.WeightsAveraged | None = None
     averaged_index: int | None = None
+    averaged_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """Weights that a round gave, and the entry that says so."""
+
+    number: int
+    index: int
+    offer: Offer
+    kept: bool = True
+    """Whether their bytes are still to be had."""
+
+
+@dataclass
+class OldModels:
+    """What the proxy chose, and how far it has come."""
+
+    chosen: entries.OldModelChosen | None = None
+    """Its newest answer."""
+    chosen_index: int | None = None
+    settled: int = -1
+    """The newest action that was answered, or waited for in vain."""
+
+    @property
+    def offers(self) -> dict[str, Offer]:
+        """What devices get beside the fleet's weights, by the name under which methods know it."""
+        if self.chosen is None:
+            return {}
+        slots = {OLD_MODEL: self.chosen.previous, NEW_MODEL: self.chosen.current}
+        return {name: slot.weights for name, slot in slots.items() if slot is not None}
 
 
 @dataclass

@@ -13,6 +13,8 @@ The rules, for as long as a stage of a network is open:
   a pause the next round begins. It does not count.
 - A method may give a round several phases, and a stage phases after its rounds; each is a round of
   its own here, with a cohort and a mean.
+- Where the network's method has a proxy, the next round waits for what it chooses; see
+  `coordinator.core.proxy`.
 - Answers' weights are deleted when their round is done, unless they are to be kept; their entries
   stay.
 - After the last round of a stage the network is taken as a model and the stage closes; where a
@@ -28,12 +30,14 @@ import math
 from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.records import Round
+from coordinator.core.proxy import Proxy
+from coordinator.core.records import NEW_MODEL, OLD_MODEL, Round, Weights
 from coordinator.core.requests import AverageInput, AverageRound, FreezeNetwork, PruneBlobs
 from coordinator.core.rules import RoundRules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
 from schemas.contributions import Contribution
+from schemas.offers import Offer
 from schemas.values import DeviceId, Digest
 
 
@@ -48,6 +52,7 @@ class Rounds:
         self._live = live
         self._stages = stages
         self._can_learn = can_learn
+        self.proxy = Proxy(rules, state, live)
 
     def look(self, now_ns: int) -> Decision:
         """Close the open round, have a closed one averaged, or go on to what follows."""
@@ -67,8 +72,12 @@ class Rounds:
         done = self._state.rounds_averaged(stage)
         if done >= len(phases):
             return self._finish()
-        wait = self._pauses(current, stage, now_ns) or self._gathers(now_ns)
-        return Decision() if wait else self._open(stage, phases, done)
+        if self._pauses(current, stage, now_ns) or self._gathers(now_ns):
+            return Decision()
+        until = self.proxy.waits_until()
+        if until is None:
+            return self._open(stage, phases, done)
+        return Decision() if now_ns < until else self.proxy.missed()
 
     def averaged(self, body: entries.WeightsAveraged) -> Decision:
         """Record the fleet's new weights, unless another lineage leads by now."""
@@ -120,11 +129,20 @@ class Rounds:
             weights=state.weights.offer,
             weights_class_names=tuple(map(state.classes.resolve, state.weights.class_names)),
             class_names=state.classes.names,
-            extras=dict(state.weights.extras),
+            extras=self._extras(state.weights),
             seed=_seed(self._rules.seed, number),
             deadline_seconds=self._rules.deadline_seconds,
         )
         return record(opened)
+
+    def _extras(self, weights: Weights) -> dict[str, Offer]:
+        """Return what devices get beside the weights; old models are those of the proxy, if any."""
+        network, extras = self._state.network, dict(weights.extras)
+        assert network is not None
+        if network.proxy:
+            # The mean passes on what it was given, and the proxy may have chosen anew since.
+            extras = {n: offer for n, offer in extras.items() if n not in (OLD_MODEL, NEW_MODEL)}
+        return extras | self._state.old_models.offers
 
     def _observers(
         self, able: list[DeviceId], cohort: tuple[DeviceId, ...], phase: str

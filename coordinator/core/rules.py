@@ -48,6 +48,9 @@ class RoundRules(Strict):
     gather_seconds: float = Field(default=15.0, ge=0, le=1e9)
     """Time for devices to come back after a start of the coordinator; then a round opens without
     those that are away."""
+    proxy_seconds: float = Field(default=600.0, gt=0, le=1e9)
+    """Time for the proxy, where a method has one, to score what a round gave; then the next one
+    opens with the old models of before."""
     retention: Literal["aggregates", "all"] = "aggregates"
     """What is kept of weights: what was averaged alone, or the answers too. Entries always stay."""
     seed: int = Field(default=1, ge=0, lt=2**31)

@@ -10,7 +10,9 @@ from coordinator.core.records import (
     Desired,
     Device,
     Losses,
+    Made,
     Model,
+    OldModels,
     Round,
     Stage,
     Weights,
@@ -37,6 +39,9 @@ class State:
     """The highest number of a round, of any lineage."""
     weights: Weights | None = None
     """The network, where the fleet trains one."""
+    made: dict[int, Made] = field(default_factory=dict)
+    """What the rounds of the lineage gave, by number."""
+    old_models: OldModels = field(default_factory=OldModels)
     models: dict[int, Model] = field(default_factory=dict)
     failed: entries.ModelFailed | None = None
     """The last failure to make a model, until one is made."""
@@ -79,6 +84,15 @@ class State:
         """The lineage, where whole networks are trained in rounds."""
         return self.lineage if isinstance(self.lineage, entries.NetworkImported) else None
 
+    @property
+    def unscored(self) -> Weights | None:
+        """The fleet's weights, while the proxy has neither scored them nor been given up."""
+        network, weights = self.network, self.weights
+        if network is None or not network.proxy or weights is None:
+            return None
+        index = weights.averaged_index
+        return weights if index is not None and index > self.old_models.settled else None
+
     def rounds_averaged(self, stage: int) -> int:
         """Count the rounds of a stage that gave a model."""
         return sum(item.averaged for item in self.rounds.values() if item.opened.stage == stage)
@@ -100,7 +114,8 @@ class State:
             bodies += [model.lineage, model.solved, model.exported]
         needed = {digest for body in bodies if body is not None for digest in body.blobs}
         if self.weights is not None:
-            offers = (self.weights.offer, *self.weights.extras.values())
+            slots = self.old_models.offers.values()
+            offers = (self.weights.offer, *self.weights.extras.values(), *slots)
             needed |= {offer.digest for offer in offers}
         return frozenset(needed)
 

@@ -16,7 +16,9 @@ from coordinator.core.records import (
     Desired,
     Device,
     Losses,
+    Made,
     Model,
+    OldModels,
     Part,
     Reported,
     Round,
@@ -83,6 +85,8 @@ def _begin_lineage(state: State, body: entries.Lineage) -> None:
     state.logit_scale = state.calibrated_version = None
     state.calibration.clear()
     state.rounds.clear()
+    state.made.clear()
+    state.old_models = OldModels()
 
 
 def _class_named(
@@ -196,10 +200,13 @@ def _round_closed(
 
 
 def _weights_averaged(
-    state: State, body: entries.WeightsAveraged, _device: DeviceId | None, _time_ns: int
+    state: State, body: entries.WeightsAveraged, _device: DeviceId | None, time_ns: int
 ) -> None:
     state.rounds[body.number].averaged = True
-    state.weights = Weights(body.weights, body.class_names, dict(body.extras), body, state.size)
+    state.weights = Weights(
+        body.weights, body.class_names, dict(body.extras), body, state.size, time_ns
+    )
+    state.made[body.number] = Made(body.number, state.size, body.weights)
 
 
 def _round_failed(
@@ -207,6 +214,20 @@ def _round_failed(
 ) -> None:
     state.rounds[body.number].failed = True
     state.rounds[body.number].ended_ns = time_ns
+
+
+def _old_model_chosen(
+    state: State, body: entries.OldModelChosen, _device: DeviceId | None, _time_ns: int
+) -> None:
+    known = state.old_models
+    known.chosen, known.chosen_index = body, state.size
+    known.settled = max(known.settled, body.action)
+
+
+def _old_model_missed(
+    state: State, body: entries.OldModelMissed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.old_models.settled = body.action
 
 
 def _transition_reported(
@@ -337,6 +358,8 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.RoundClosed: _round_closed,
     entries.WeightsAveraged: _weights_averaged,
     entries.RoundFailed: _round_failed,
+    entries.OldModelChosen: _old_model_chosen,
+    entries.OldModelMissed: _old_model_missed,
     entries.TransitionReported: _transition_reported,
     entries.TemperatureFitted: _temperature_fitted,
     entries.ModelSolved: _model_solved,

@@ -62,11 +62,14 @@ def test_what_the_method_wants_beside_rounds_stands_with_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     home(tmp_path, network="mlp")
-    assert not prepare_network(tmp_path, tmp_path / "pixels.json").observes
-    able = replace(card("rounds"), observes=True)
+    plain = prepare_network(tmp_path, tmp_path / "pixels.json")
+    assert (plain.observes, plain.proxy) == (False, False)
+    able = replace(card("rounds"), observes=True, proxy=True)
     monkeypatch.setattr(networks, "card", lambda _: able)
     monkeypatch.setattr(RoundsAssignment, "everybody_observes", wanted, raising=False)
-    assert prepare_network(tmp_path, tmp_path / "pixels.json").observes == wanted
+    monkeypatch.setattr(RoundsAssignment, "has_proxy", wanted, raising=False)
+    made = prepare_network(tmp_path, tmp_path / "pixels.json")
+    assert (made.observes, made.proxy) == (wanted, wanted)
 
 
 def test_the_same_files_and_settings_begin_the_same_lineage(tmp_path: Path) -> None:

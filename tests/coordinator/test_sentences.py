@@ -8,14 +8,18 @@ from coordinator.core.entries import (
     EntryBody,
     FrozenBackbone,
     NothingReported,
+    OldModelChosen,
+    OldModelMissed,
     RoundOpened,
 )
 from coordinator.ledger.entries import Entry
 from coordinator.sentences import SENTENCES
+from schemas.proxy import Scored
 from schemas.rounds import Observation, RoundAnswer
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import offer
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
 from tests.coordinator.test_views import story
 
 
@@ -72,6 +76,48 @@ def test_what_devices_saw_that_looked_is_said() -> None:
     assert said(answer, device="dev-1").endswith(
         "learned from 3 images (5 bytes). Before it trained it looked at its images: mean entropy "
         "0.500 nats over 30 images, and sees no new task."
+    )
+
+
+def test_why_devices_distil_from_a_model_is_said() -> None:
+    bench = ProxyBench()
+    bench.say(score(bench.learn(1), 0.75))
+    bench.wait(0)
+    both = (model(1, 0.75), model(2, 0.5))
+    chosen = score(
+        bench.learn(2), 0.5, scored=both, previous=weights(1), current=weights(2), shifted=True
+    )
+    bench.say(chosen)
+    first, second = bench.told(OldModelChosen)
+    assert said(first) == (
+        "The proxy scored the model of round 1 at 0.750, by 5 images out of 2 sets of gradients. "
+        "Scores of this task: round 1 0.750; the best is that of round 1. Devices in the present "
+        "task distil from no old model yet, those that enter the next one from the model of round "
+        f"1 ({weights(1).short})."
+    )
+    assert said(second) == (
+        "The proxy scored the model of round 2 at 0.500, by 5 images out of 2 sets of gradients. "
+        "New gradients began a task with this round. Scores of this task: round 1 0.750, round 2 "
+        "0.500; the best is that of round 1. Devices in the present task distil from the model of "
+        f"round 1 ({weights(1).short}), those that enter the next one from the model of round 2 "
+        f"({weights(2).short})."
+    )
+
+
+def test_a_proxy_that_has_nothing_to_score_by_or_is_late_is_said() -> None:
+    bench = ProxyBench()
+    bench.say(Scored(action=bench.learn(1).action, seconds=0, remarks=("no gradients came",)))
+    bench.wait(0)
+    bench.learn(2)
+    bench.wait(50)
+    (chosen,), (missed,) = bench.told(OldModelChosen), bench.told(OldModelMissed)
+    assert said(chosen) == (
+        "The proxy has nothing to score the model of round 1 by. Devices have no old model "
+        "to distil from yet. Note: no gradients came."
+    )
+    assert said(missed) == (
+        "The proxy did not score the model of round 2 within 50 s; devices go on with the old "
+        "models that they have."
     )
 
 

@@ -1,0 +1,189 @@
+"""The proxy: asked to score what each round gave, waited for a while, and held to what is known.
+
+The rules, for networks whose method has a proxy:
+
+- After each round that gave weights, an order to score them is published for the proxy. A later one
+  replaces it; after a start of the coordinator it is published again.
+- The next round opens when the proxy has answered, or `proxy_seconds` after the weights, or after
+  the coordinator's start, whichever was later. Stages close without waiting.
+- An answer names weights that this lineage gave and that are still kept; otherwise it is refused. A
+  repeat gets its receipt again, another answer to the same order is refused, and so is one to an
+  order before the last that was answered. One that comes when nobody waits for it any more counts
+  for the rounds after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.records import Made
+from coordinator.core.requests import SendToDevice
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+from schemas.contributions import PartKey
+from schemas.envelope import PROXY, Envelope
+from schemas.errors import SchemaError
+from schemas.models import of_pictures
+from schemas.presence import Birth, Death, Heartbeat
+from schemas.proxy import Scored, ScoredModel, ScoringOrder
+from schemas.receipts import Accepted, Answer, Receipt, Refused
+from schemas.reports import Problem
+from schemas.values import Digest
+
+
+class Proxy:
+    """Decides what the proxy is asked, and about its answers."""
+
+    def __init__(self, rules: RoundRules, state: State, live: Live) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+
+    def message(self, envelope: Envelope) -> Decision:
+        """Decide about a message on the proxy's topics; raise `SchemaError` for a wrong one."""
+        header = envelope.header
+        if header.sender != PROXY:
+            raise SchemaError(f"sender: {header.sender!r} sent on the topic of the proxy; ignored")
+        match header.kind:
+            case Birth.kind | Death.kind | Heartbeat.kind:
+                return Decision()  # the broker keeps its order, and nothing else depends on it
+            case Scored.kind:
+                return self.scored(envelope.read(Scored))
+            case Problem.kind:
+                told = envelope.read(Problem)
+                return record_for(PROXY, entries.DeviceProblem(about=told.about, text=told.text))
+            case kind:
+                raise SchemaError(
+                    f"kind: {kind!r} is not a message of the proxy; see docs/protocol"
+                )
+
+    def order(self) -> Decision:
+        """Publish the order to score the fleet's newest weights, if a round gave them."""
+        state, network = self._state, self._state.network
+        if network is None or not network.proxy or state.weights is None:
+            return Decision()
+        averaged, index = state.weights.averaged, state.weights.averaged_index
+        if averaged is None or index is None:
+            return Decision()
+        opened = state.rounds[averaged.number].opened
+        order = ScoringOrder(
+            action=index,
+            stage=opened.stage,
+            round=opened.number,
+            round_of_stage=opened.round_of_stage,
+            rounds_of_stage=opened.rounds_of_stage,
+            method=network.method,
+            settings=network.settings,
+            lineage=network.digest,
+            weights=averaged.weights,
+            class_names=tuple(map(state.classes.resolve, averaged.class_names)),
+            preprocessing=of_pictures(network.preprocessing),
+            seed=opened.seed,
+        )
+        return ask(SendToDevice(PROXY, "assignment", order, retain=True))
+
+    def waits_until(self) -> int | None:
+        """Return when the next round opens without an answer; None where none is awaited."""
+        unscored = self._state.unscored
+        if unscored is None:
+            return None
+        assert unscored.averaged_ns is not None  # a round gave them
+        since = max(unscored.averaged_ns, self._live.since_ns or 0)
+        return since + round(self._rules.proxy_seconds * NANOSECONDS)
+
+    def missed(self) -> Decision:
+        """Record that the proxy was waited for in vain."""
+        unscored = self._state.unscored
+        assert unscored is not None
+        assert unscored.averaged is not None
+        assert unscored.averaged_index is not None
+        return record(
+            entries.OldModelMissed(
+                number=unscored.averaged.number,
+                action=unscored.averaged_index,
+                seconds=self._rules.proxy_seconds,
+            )
+        )
+
+    def scored(self, body: Scored) -> Decision:
+        """Record the proxy's answer, or say why not."""
+        asked = self._asked(body.action)
+        if asked is None:
+            # Of another ledger, or of weights that are gone: the order that counts is told again.
+            return self.order()
+        known = self._state.old_models
+        if known.chosen is not None and body.action <= known.chosen.action:
+            assert known.chosen_index is not None
+            if body == known.chosen.answer:
+                return self._receipt(asked, Accepted(ledger_index=known.chosen_index))
+            answered = f"action: {known.chosen.action} is answered by entry {known.chosen_index}"
+            return self._receipt(asked, Refused(reason=f"{answered}, and that stands"))
+        fault = self._fault(body, asked)
+        if fault:
+            return self._receipt(asked, Refused(reason=fault))
+        chosen = entries.OldModelChosen(
+            number=asked.number,
+            action=body.action,
+            newest=body.newest,
+            scored=body.scored,
+            winner=_best(body.scored),
+            previous=self._old_model(body.previous),
+            current=self._old_model(body.current),
+            gradients=body.gradients,
+            images=body.images,
+            shifted=body.shifted,
+            seconds=body.seconds,
+            remarks=body.remarks,
+        )
+        accepted = Accepted(ledger_index=self._state.size)
+        return record(chosen, actor=PROXY) + self._receipt(asked, accepted)
+
+    def _asked(self, action: int) -> Made | None:
+        """Return what the proxy was asked to score under an action."""
+        network = self._state.network
+        if network is None or not network.proxy:
+            return None
+        return next((made for made in self._newest_first() if made.index == action), None)
+
+    def _fault(self, body: Scored, asked: Made) -> str:
+        """Return what is wrong with an answer, in words; empty where nothing is."""
+        if body.newest is not None and body.newest.round != asked.number:
+            return (
+                f"newest.round: {body.newest.round}, and action {body.action} is of {asked.number}"
+            )
+        given = body.scored if body.newest is None else (body.newest, *body.scored)
+        for model in given:
+            made = self._state.made.get(model.round)
+            if made is None or made.offer.digest != model.weights:
+                return (
+                    f"scored: weights {model.weights.short} are not what round {model.round} of "
+                    "this network gave"
+                )
+        for name, slot in (("previous", body.previous), ("current", body.current)):
+            if slot is not None and self._old_model(slot) is None:
+                return (
+                    f"{name}: weights {slot.short} are not of this network, or are kept no longer; "
+                    "choose newer ones, or raise [rounds] keep_weights"
+                )
+        return ""
+
+    def _old_model(self, digest: Digest | None) -> entries.OldModel | None:
+        found = (m for m in self._newest_first() if m.kept and m.offer.digest == digest)
+        made = next(found, None)
+        return None if made is None else entries.OldModel(round=made.number, weights=made.offer)
+
+    def _newest_first(self) -> Iterator[Made]:
+        return reversed(self._state.made.values())
+
+    def _receipt(self, asked: Made, answer: Answer) -> Decision:
+        opened = self._state.rounds[asked.number].opened
+        key = PartKey(stage=opened.stage, part=opened.number)
+        return ask(SendToDevice(PROXY, "rcpt", Receipt(about="scored", key=key, answer=answer)))
+
+
+def _best(scored: tuple[ScoredModel, ...]) -> ScoredModel | None:
+    """Return the best of some models; of equal ones the last."""
+    return max(reversed(scored), key=lambda model: model.score, default=None)
