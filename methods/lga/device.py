@@ -91,28 +91,9 @@ def begin(
     rows = training_rows(data, found.current, found.memory)
     if len(rows) < 2:  # a batch of one cannot be normalised
         return None
-    settings, asked = assignment.settings, order.round
-    sent = sent_model(assignment, order)
-    old = old_model(assignment, order, found.memory)
-    places = {name: row for row, name in enumerate(asked.class_names)}
-    labels = torch.tensor([places[data.class_names[row]] for row in rows])
-    work = Work(
-        parameters=sent.parameters,
-        buffers=sent.buffers,
-        data=Data(torch.from_numpy(data.inputs[rows]), labels),
-        loss=loss_of(assignment, taught=old is not None),
-        optimiser=Sgd(
-            rates_of(settings, asked.round_of_stage, asked.rounds_of_stage),
-            settings.momentum,
-            settings.weight_decay,
-        ),
-        batching=_batching(settings, len(rows)),
-        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
-        frozen=frozen_parts(settings, order, found.current, found.memory, old),
-        pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
-    )
     new = _new_images(assignment, order, data, found)
     kept = _Kept(order, found.memory, found.observation, pictures, new)
+    work = _work(assignment, order, _data(order, data, rows), found, pictures)
     return Begun(work, dict(Counter(data.class_names[row] for row in rows)), kept=kept)
 
 
@@ -136,6 +117,34 @@ def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
         observation=kept.observation,
         gradients=gradients,
     )
+
+
+def _work(
+    assignment: LgaAssignment, order: Order, samples: Data, found: Looked, pictures: Pictures
+) -> Work:
+    settings, asked = assignment.settings, order.round
+    sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
+    return Work(
+        parameters=sent.parameters,
+        buffers=sent.buffers,
+        data=samples,
+        loss=loss_of(assignment, taught=old is not None),
+        optimiser=Sgd(
+            rates_of(settings, asked.round_of_stage, asked.rounds_of_stage),
+            settings.momentum,
+            settings.weight_decay,
+        ),
+        batching=_batching(settings, len(samples)),
+        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
+        frozen=frozen_parts(settings, order, found.current, found.memory, old),
+        pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
+    )
+
+
+def _data(order: Order, data: LocalData, rows: list[int]) -> Data:
+    places = {name: row for row, name in enumerate(order.round.class_names)}
+    labels = torch.tensor([places[data.class_names[row]] for row in rows])
+    return Data(torch.from_numpy(data.inputs[rows]), labels)
 
 
 def _batching(settings: LgaSettings, samples: int) -> Batching:
