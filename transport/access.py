@@ -3,33 +3,44 @@
 The MQTT user name of a device is its device id; the coordinator's is `coordinator`. The rules go
 by user name and never by client id, which a client is free to choose.
 
-    user          publishes               receives
-    a device      up/<itself>/#           down/<itself>/#, all/#
-    coordinator   everything of a fleet   everything of a fleet
+    user          publishes                            receives
+    a device      up/<itself>/#                        down/<itself>/#, all/#
+                  proxy/up/<itself>/#                  proxy/down/<itself>/#
+    coordinator   up/#, down/#, all/#                  up/#, down/#, all/#
+    proxy         as a device, and proxy/down/#        as a device, and proxy/up/#
+
+What devices say to the proxy is thus kept from the coordinator, and what it answers too.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from schemas.envelope import COORDINATOR
+from schemas.envelope import COORDINATOR, PROXY
 from schemas.topics import ROOT
 from transport.filters import covers
 
 Action = Literal["publish", "receive"]
 
-_EVERYTHING = f"{ROOT}/#"
+_COORDINATOR_FILTERS = tuple(f"{ROOT}/+/{branch}/#" for branch in ("up", "down", "all"))
 _DEVICE_FILTERS: dict[Action, tuple[str, ...]] = {
-    "publish": (f"{ROOT}/+/up/%u/#",),
-    "receive": (f"{ROOT}/+/down/%u/#", f"{ROOT}/+/all/#"),
+    "publish": (f"{ROOT}/+/up/%u/#", f"{ROOT}/+/proxy/up/%u/#"),
+    "receive": (f"{ROOT}/+/down/%u/#", f"{ROOT}/+/all/#", f"{ROOT}/+/proxy/down/%u/#"),
 }
+_PROXY_FILTERS: dict[Action, str] = {
+    "publish": f"{ROOT}/+/proxy/down/#",
+    "receive": f"{ROOT}/+/proxy/up/#",
+}
+_VERBS: tuple[tuple[Action, str], ...] = (("publish", "write"), ("receive", "read"))
+"""Mosquitto's words."""
 
 
 def allowed_filters(user: str, action: Action) -> tuple[str, ...]:
     """Return the filters under which `user` may publish or receive."""
     if user == COORDINATOR:
-        return (_EVERYTHING,)
-    return tuple(pattern.replace("%u", user) for pattern in _DEVICE_FILTERS[action])
+        return _COORDINATOR_FILTERS
+    own = tuple(pattern.replace("%u", user) for pattern in _DEVICE_FILTERS[action])
+    return (*own, _PROXY_FILTERS[action]) if user == PROXY else own
 
 
 def is_allowed(user: str, action: Action, topic_or_filter: str) -> bool:
@@ -48,8 +59,12 @@ def client_id_belongs_to(user: str, client_id: str) -> bool:
 
 def mosquitto_access_file() -> str:
     """Return the rules as the text of a Mosquitto `acl_file`."""
-    lines = [f"user {COORDINATOR}", f"topic readwrite {_EVERYTHING}", ""]
-    verbs: tuple[tuple[Action, str], ...] = (("publish", "write"), ("receive", "read"))
-    for action, verb in verbs:
+    # Patterns hold for every user, and would give the coordinator a place on the proxy's branch.
+    lines = [f"user {COORDINATOR}", f"topic deny {ROOT}/+/proxy/#"]
+    lines += [f"topic readwrite {allowed}" for allowed in _COORDINATOR_FILTERS]
+    lines += ["", f"user {PROXY}"]
+    lines += [f"topic {verb} {_PROXY_FILTERS[action]}" for action, verb in _VERBS]
+    lines += [""]
+    for action, verb in _VERBS:
         lines += [f"pattern {verb} {pattern}" for pattern in _DEVICE_FILTERS[action]]
     return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR
+from schemas.envelope import COORDINATOR, PROXY
 from transport.access import (
     allowed_filters,
     client_id_belongs_to,
@@ -85,11 +85,35 @@ def test_a_filter_covers_another_only_if_it_covers_all_its_topics() -> None:
         ("receive", "fleetledger/1/f/all/state", True),
         ("receive", "fleetledger/1/f/down/+/rcpt", False),
         ("receive", "fleetledger/#", False),
+        ("publish", "fleetledger/1/f/proxy/up/dev-a/msg", True),
+        ("publish", "fleetledger/1/f/proxy/up/dev-b/msg", False),
+        ("receive", "fleetledger/1/f/proxy/down/dev-a/rcpt", True),
+        ("receive", "fleetledger/1/f/proxy/up/dev-a/msg", False),
     ],
 )
 def test_a_device_reaches_its_own_branch_only(action: str, topic: str, expected: bool) -> None:
+    leads = topic.startswith("fleetledger/1/") and "/proxy/" not in topic
     assert is_allowed("dev-a", action, topic) is expected  # type: ignore[arg-type]
-    assert is_allowed(COORDINATOR, action, topic) is topic.startswith("fleetledger/1/")  # type: ignore[arg-type]
+    assert is_allowed(COORDINATOR, action, topic) is leads  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("action", "topic", "expected"),
+    [
+        ("receive", "fleetledger/1/f/proxy/up/+/msg", True),
+        ("publish", "fleetledger/1/f/proxy/down/dev-a/rcpt", True),
+        ("receive", "fleetledger/1/f/down/proxy/assignment", True),
+        ("publish", "fleetledger/1/f/up/proxy/msg", True),
+        ("publish", "fleetledger/1/f/proxy/up/dev-a/msg", False),
+        ("receive", "fleetledger/1/f/proxy/down/dev-a/rcpt", False),
+        ("receive", "fleetledger/1/f/up/dev-a/msg", False),
+        ("publish", "fleetledger/1/f/down/dev-a/assignment", False),
+    ],
+)
+def test_a_proxy_leads_its_own_branch_and_is_a_device_elsewhere(
+    action: str, topic: str, expected: bool
+) -> None:
+    assert is_allowed(PROXY, action, topic) is expected  # type: ignore[arg-type]
 
 
 def test_a_client_id_belongs_to_the_user_it_begins_with() -> None:
@@ -97,7 +121,10 @@ def test_a_client_id_belongs_to_the_user_it_begins_with() -> None:
     assert client_id_belongs_to("dev-a", "dev-a.data")
     assert not client_id_belongs_to("dev-a", "dev-a2")
     assert not client_id_belongs_to("dev-a", "dev-b.data")
-    assert allowed_filters("dev-a", "publish") == ("fleetledger/1/+/up/dev-a/#",)
+    assert allowed_filters("dev-a", "publish") == (
+        "fleetledger/1/+/up/dev-a/#",
+        "fleetledger/1/+/proxy/up/dev-a/#",
+    )
 
 
 def test_the_page_about_the_transport_shows_the_access_rules_as_they_are() -> None:
