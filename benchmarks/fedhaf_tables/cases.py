@@ -82,9 +82,10 @@ CASES: Mapping[str, Case] = {
     "fedavg": rival("FedAvg, seen classes", Printed(31.32, 65.68), preset="fedavg"),
     "fedavg-exemplars": fedhaf("FedAvg, seen classes and the same exemplars", "fedavg-replay"),
     "fedavg-calibrated": fedhaf(
-        "FedAvg, seen classes, the same exemplars and the devices' class counts",
+        "FedAvg, seen classes, exemplars and class counts of `calibrated`",
         "fedavg-replay",
         ce_prior="device",
+        exemplar_choice="random",
     ),
     "fedprox": rival("FedProx, seen classes", Printed(33.21, 64.93), preset="fedprox"),
     "fedncm": Case("FedNCM", "fedncm"),

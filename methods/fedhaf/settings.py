@@ -36,7 +36,12 @@ _REPLAY: Mapping[str, Any] = {
     "distillation": 0.0,
     "feature_balance": 0.1,
 }
-_CALIBRATED: Mapping[str, Any] = {**_REPLAY, "ce_prior": "device"}
+_CALIBRATED: Mapping[str, Any] = {
+    **_REPLAY,
+    "feature_balance": 0.0,
+    "ce_prior": "device",
+    "exemplar_choice": "random",
+}
 _PLAIN: Mapping[str, Any] = {"feature_distance": 0.0, "feature_balance": 0.0}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {

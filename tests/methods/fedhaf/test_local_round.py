@@ -84,7 +84,8 @@ def test_a_local_round_is_what_the_equations_say():
 
 
 def test_calibrated_is_one_loop_by_a_cross_entropy_with_the_devices_counts():
-    of = assignment(preset="calibrated", dropout=0.0, prior_strength=0.8, head_rate=0.02)
+    how = {"prior_strength": 0.8, "feature_balance": 0.1, "head_rate": 0.01, "batch": 9}
+    of = assignment(preset="calibrated", dropout=0.0, **how)
     fleet = Taught(of)
     settings, data = of.settings, fleet.begun().work.data
     old = data.extras["old"] > 0
