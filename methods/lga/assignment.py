@@ -102,21 +102,21 @@ class LgaAssignment(Message):
     @property
     def proxy_rules(self) -> ProxyRules:
         """What the proxy does with gradients and models; needs torch."""
-        from methods.lga.inversion import InversionSettings  # noqa: PLC0415 - needs torch
+        from methods.lga.inversion import SEARCH, InversionSettings  # noqa: PLC0415 - needs torch
         from methods.lga.proxy import ProxyRules  # noqa: PLC0415
         from methods.lga.scoring import AugmentationSettings  # noqa: PLC0415
         from methods.lga.slots import SlotRules  # noqa: PLC0415
 
-        settings, usual = self.settings, InversionSettings()
+        settings = self.settings
         search = replace(
-            usual.search,
+            SEARCH,
             rate=settings.inversion_rate,
-            steps=settings.inversion_steps or usual.search.steps,
+            steps=settings.inversion_steps or SEARCH.steps,
             inner=settings.inversion_inner,
         )
         return ProxyRules(
             encoding=self.encoding,
-            inversion=replace(usual, search=search, kept=settings.inversion_kept),
+            inversion=InversionSettings(search, settings.inversion_kept, settings.inversion_start),
             augmentation=AugmentationSettings(settings.draws, settings.xi, settings.square_root),
             slots=SlotRules(
                 best=settings.old_model == "best",

@@ -45,6 +45,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
         "perturbation_inputs": "plain",
         "inversion_rate": 0.1,
         "inversion_steps": 250,
+        "inversion_start": "noise",
         "slots_shift": "always",
         "slots_reset": False,
         "ignored_rounds": 6,
@@ -161,6 +162,8 @@ class ProxySettings(Strict):
     """Of L-BFGS; None: as many as `inversion` has found enough."""
     inversion_inner: int = Field(default=20, ge=1, le=1000)
     """Iterations within a step."""
+    inversion_start: Literal["grey", "noise"] = "grey"
+    """Where a search begins: from grey, which is quicker, or from N(0, 1) as both papers have it."""
     inversion_kept: int = Field(default=20, ge=1, le=1000)
     """Images of the last steps that count as images of the class."""
     worst_distance: float = Field(default=0.05, gt=0)

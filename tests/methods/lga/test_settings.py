@@ -137,6 +137,7 @@ def test_the_coordinators_half_needs_no_torch():
 def test_the_proxys_rules_come_from_the_settings():
     pytest.importorskip("torch")
     from methods.lga.encoding import Encoding
+    from methods.lga.inversion import RELEASED as RELEASED_SEARCH
     from methods.lga.proxy import ProxyRules
     from methods.lga.slots import RELEASED, SlotRules
 
@@ -144,7 +145,7 @@ def test_the_proxys_rules_come_from_the_settings():
     assert of.proxy_rules == ProxyRules(Encoding(1, 8, 200, of.settings.seed))
     code = coordinator.assign({"network": "mlp", "mode": "code"}, SHAPE).proxy_rules
     assert code.slots == RELEASED
-    assert (code.inversion.search.rate, code.inversion.search.steps) == (0.1, 250)
+    assert (code.inversion.search, code.inversion.start) == (RELEASED_SEARCH, "noise")
     assert assignment(preset="without-sbm").proxy_rules.slots == SlotRules(best=False)
     assert assignment(preset="without-ssa").proxy_rules.augmentation.draws == 0
     other = assignment(
