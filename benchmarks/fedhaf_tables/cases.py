@@ -78,6 +78,9 @@ CASES: Mapping[str, Case] = {
     "replay": fedhaf("FedHAF, preset `replay`", "replay"),
     "replay-wo-fam": fedhaf("FedHAF, preset `replay`, without FAM", "replay", adapter="none"),
     "calibrated": fedhaf("FedHAF, preset `calibrated`", "calibrated"),
+    "calibrated-wo-fam": fedhaf(
+        "FedHAF, preset `calibrated`, without FAM", "calibrated", adapter="none"
+    ),
     "fedavg-task": rival("FedAvg, the task's classes", preset="fedavg-task"),
     "fedavg": rival("FedAvg, seen classes", Printed(31.32, 65.68), preset="fedavg"),
     "fedavg-exemplars": fedhaf("FedAvg, seen classes and the same exemplars", "fedavg-replay"),
