@@ -137,6 +137,12 @@ def test_replay_trains_both_by_exemplars_labels_and_what_holds_features():
     assert shape(work) == shape(works(preset="without-stages")[0])
 
 
+def test_calibrated_trains_both_by_labels_with_the_prior_and_feature_distance():
+    (work,) = works(preset="calibrated")
+    assert losses([work]) == {"all": (Weighted(1.0, CrossEntropy(None, None, PRIOR)), FD)}
+    assert set(work.frozen) == {*works(preset="replay")[0].frozen, PRIOR}
+
+
 def test_plain_averaging_has_the_same_exemplars_in_one_cross_entropy():
     (work,) = works(preset="fedavg-replay")
     (rival,) = works(preset="without-stages")
