@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
@@ -26,15 +25,28 @@ from learning.networks.torch_layers import head_logits
 from methods.lga.encoding import LAYERS, Encoding
 from methods.lga.gradient_sets import GradientSet, decode_gradients
 from methods.lga.inversion import InversionSettings, invert
+from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
 from methods.lga.recovery import recover_label
-from methods.lga.scoring import AugmentationSettings, augmented, next_omega, share_right
-from methods.lga.slots import PAPER, SlotRules, Slots
+from methods.lga.scoring import AugmentationSettings, augmented, share_right
+from methods.lga.slots import PAPER, SlotRules
 from methods.network_weights import Arrays
-from schemas.proxy import ScoredModel
+from schemas.proxy import Scored, ScoredModel
 from schemas.values import ClassName, Digest
 
+__all__ = [
+    "Model",
+    "Outcome",
+    "ProxyRules",
+    "ProxyState",
+    "Waiting",
+    "answer",
+    "read_state",
+    "receive",
+    "score",
+]
+
 _LAST = f"{LAYERS}.weight"
-_MOST_REMARKS = 20
+_MOST_REMARKS, _LONGEST_REMARK = 20, 500
 
 
 @dataclass(frozen=True)
@@ -47,55 +59,6 @@ class ProxyRules:
     slots: SlotRules = PAPER
     worst_distance: float = 0.05
     """Of gradients, squared, from which a search has found no picture: it is left out."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prototype:
-    """A picture that the proxy found, with others from the way to it."""
-
-    name: ClassName
-    iterates: Tensor
-    """(k, c, s, s), 0 to 1; the last one is the picture."""
-    trace: float
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Gradients that no model was scored by yet."""
-
-    task: int
-    payload: bytes
-
-
-@dataclass(frozen=True, eq=False)
-class ProxyState:
-    """What a proxy remembers."""
-
-    slots: Slots = field(default_factory=Slots)
-    pool: tuple[Prototype, ...] = ()
-    """Of the present task."""
-    waiting: tuple[Waiting, ...] = ()
-    omega_before: float = 0.0
-    """At the end of the task before."""
-    old_classes: int = 0
-    """Classes that earlier tasks brought."""
-
-    @property
-    def omega(self) -> float:
-        """Equation (12), by the classes found so far."""
-        return next_omega(self.omega_before, self.old_classes, self._traces())
-
-    @property
-    def names(self) -> tuple[ClassName, ...]:
-        """Classes of the present task that a picture was found of."""
-        return tuple(sorted({item.name for item in self.pool}))
-
-    def _traces(self) -> list[float]:
-        """Return the mean trace of each class, sorted by name."""
-        return [
-            float(np.mean([item.trace for item in self.pool if item.name == name]))
-            for name in self.names
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +81,7 @@ class Outcome:
 
     newest: ScoredModel | None
     gradients: int
+    """Sets that waited for it."""
     shifted: bool
     remarks: tuple[str, ...]
 
@@ -136,7 +100,8 @@ def score(
     rules: ProxyRules, state: ProxyState, model: Model, seed: int
 ) -> tuple[ProxyState, Outcome]:
     """Return the state after a model was scored, and what came of it; chance is drawn by `seed`."""
-    task = max((item.task for item in state.waiting), default=state.slots.task)
+    task = max((item.task for item in state.waiting), default=0)
+    task = max(task, state.slots.task)
     fresh = [item for item in state.waiting if item.task == task]
     remarks = [
         f"gradients of stage {item.task} came in stage {task}, and are left out"
@@ -146,9 +111,11 @@ def score(
     begun = _in_task(rules, state, task, arrived=bool(fresh))
     sets = _shuffled([one for item in fresh for one in _sets(rules, item)], seed)
     found, told = _prototypes(rules, sets, model.class_names, seed)
-    grown = replace(begun, pool=(*begun.pool, *found), waiting=())
+    grown = replace(
+        begun, pool=(*begun.pool, *found), waiting=(), gradients=begun.gradients + len(sets)
+    )
     shifted = grown.slots.previous != state.slots.previous or grown.slots.task != state.slots.task
-    remarks = [*remarks, *told][:_MOST_REMARKS]
+    remarks = [remark[:_LONGEST_REMARK] for remark in (*remarks, *told)][:_MOST_REMARKS]
     if not grown.pool:
         return grown, Outcome(None, len(sets), shifted, tuple(remarks))
     newest = ScoredModel(
@@ -156,6 +123,23 @@ def score(
     )
     slots = grown.slots.taken(newest, model.round_of_stage, rules.slots)
     return replace(grown, slots=slots), Outcome(newest, len(sets), shifted, tuple(remarks))
+
+
+def answer(action: int, state: ProxyState, outcome: Outcome, seconds: float) -> Scored:
+    """Return what the coordinator is told after the order of ledger entry `action`."""
+    slots = state.slots
+    return Scored(
+        action=action,
+        newest=outcome.newest,
+        scored=slots.scored,
+        previous=slots.previous,
+        current=slots.current,
+        gradients=state.gradients,
+        images=len(state.pool),
+        shifted=outcome.shifted,
+        seconds=seconds,
+        remarks=outcome.remarks,
+    )
 
 
 def _in_task(rules: ProxyRules, state: ProxyState, task: int, *, arrived: bool) -> ProxyState:
@@ -169,6 +153,7 @@ def _in_task(rules: ProxyRules, state: ProxyState, task: int, *, arrived: bool) 
         state,
         slots=slots,
         pool=(),
+        gradients=0,
         omega_before=state.omega,
         old_classes=state.old_classes + len(state.names),
     )
@@ -208,7 +193,7 @@ def _prototypes(
     for row, (item, label) in enumerate(known):
         distance = searched.distances[row]
         if distance <= rules.worst_distance:  # false for one that is not a number
-            found.append(Prototype(names[label], searched.iterates[:, row], item.trace))
+            found.append(Prototype(names[label], searched.iterates[:, row].float(), item.trace))
         else:
             remarks.append(
                 f"no picture of {names[label]!r} has these gradients: {distance:.3g} away after "
