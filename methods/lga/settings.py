@@ -163,7 +163,7 @@ class ProxySettings(Strict):
     inversion_inner: int = Field(default=20, ge=1, le=1000)
     """Iterations within a step."""
     inversion_start: Literal["grey", "noise"] = "grey"
-    """Where a search begins: from grey, which is quicker, or from N(0, 1) as both papers have it."""
+    """Where a search begins: from grey, which is quicker, or from N(0, 1) as in the papers."""
     inversion_kept: int = Field(default=20, ge=1, le=1000)
     """Images of the last steps that count as images of the class."""
     worst_distance: float = Field(default=0.05, gt=0)
