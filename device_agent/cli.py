@@ -95,7 +95,7 @@ def forget(
     home: Home = HOME,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
 ) -> None:
-    """Delete exemplars and cached features that training keeps here; the agent must be stopped."""
+    """Delete what training keeps here beside the images; the agent must be stopped."""
     from device_agent.forgetting import training_memory  # noqa: PLC0415 - with what needs it
     from device_agent.home import AgentHome  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ def forget(
             return
         for line in lines:
             typer.echo(f"to delete    {line}")
-        typer.echo("stays        your images, the outbox, the fleet's models")
+        typer.echo("stays        your images, what else is in the outbox, the fleet's models")
         if not yes:
             typer.confirm("Delete it?", abort=True)
         memory.delete()

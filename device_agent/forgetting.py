@@ -1,8 +1,8 @@
 """`agent forget`: deletes what training keeps of this device's images beside the images themselves.
 
-That is the method's memory, such as exemplars and models of its own, and the cache of features.
-What waits in the outbox, the fleet's models and the images stay. A deleted file is unlinked, not
-overwritten; docs/agent.md says what that means.
+That is the method's memory, such as exemplars and models of its own, gradients that wait for the
+proxy, and the cache of features. What else waits in the outbox, the fleet's models and the images
+stay. A deleted file is unlinked, not overwritten; docs/agent.md says what that means.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from device_agent.home import AgentHome, lock_home
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import Store
+from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 
 
@@ -40,6 +41,11 @@ class TrainingMemory:
         size = sum(file.stat().st_size for file in unneeded)
         if records.memory is not None or unneeded:
             lines.append(f"what training remembers: {records.exemplars} exemplars, {size} bytes")
+        letters = (letter.body for letter in records.outbox.values())
+        waiting = [body for body in letters if isinstance(body, PrototypeGradients)]
+        if waiting:
+            size = sum(body.payload_bytes for body in waiting)
+            lines.append(f"gradients for the proxy: {len(waiting)} sets, {size} bytes")
         cached = cache_bytes(self._home.feature_cache)
         if cached:
             lines.append(f"the cache of features: {self._home.feature_cache}, {cached} bytes")

@@ -133,6 +133,9 @@ feature_cache_megabytes = 256
 # Whether features of single images, or moments of a class's features, may leave this device. A
 # fleet whose method needs them is told that this device gives none.
 publish_features = false
+# Whether gradients of perturbed images may leave it, to the fleet's proxy, which makes images of
+# them. Without them the device trains and answers all the same, and the proxy learns nothing of it.
+publish_gradients = false
 """
 
 

@@ -1,4 +1,8 @@
-"""Messages of the control connection: what arrives becomes an input, what is asked for goes out."""
+"""Messages of the control connection: what arrives becomes an input, what is asked for goes out.
+
+With the proxy, where the fleet has one, the device speaks on a branch of its own, which the
+coordinator need not be able to read: gradients go out there, and receipts for them come in.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ from collections.abc import Callable
 from device_agent.core import inputs
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution
-from schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
+from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
 from schemas.errors import EnvelopeError, SchemaError
 from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth, CoordinatorDeath, Death, Welcome
+from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
 from schemas.topics import FleetTopics, UpLeaf
@@ -42,6 +47,7 @@ class Mail:
     ) -> None:
         self._connection = connection
         self._topics = topics
+        self._proxy = FleetTopics(topics.fleet, "proxy")
         self._device = device
         self._sender = sender
         self._clock = clock
@@ -52,41 +58,65 @@ class Mail:
         leaves = self._topics.to_device(self._device, "assignment", "desired", "rcpt", "ctl")
         return (*leaves, str(self._topics.coordinator_state))
 
+    @property
+    def proxy_filters(self) -> tuple[str, ...]:
+        """Return what it subscribes to as well, once it has letters to the proxy."""
+        return self._proxy.to_device(self._device, "rcpt")
+
     def read(self, message: Received) -> inputs.Input:
         """Return the input that a message means.
 
-        Raises `SchemaError` for anything that the coordinator does not send on that topic, and
-        `ComplaintError` with the text of its own complaints.
+        Raises `SchemaError` for anything that is not sent on that topic, by the coordinator or by
+        the proxy, and `ComplaintError` with the text of the coordinator's own complaints.
         """
         envelope = decode(message.payload)
         header = envelope.header
-        if (header.fleet, header.sender) != (self._topics.fleet, COORDINATOR):
+        from_proxy = message.topic in self.proxy_filters
+        speaker = PROXY if from_proxy else COORDINATOR
+        if (header.fleet, header.sender) != (self._topics.fleet, speaker):
             raise EnvelopeError(
                 f"sender: {header.sender!r} of {header.fleet!r} speaks on {message.topic}, "
-                "where only the coordinator may"
+                f"where only the {speaker} may"
             )
         leaf = message.topic.rpartition("/")[2]
-        reader = _READ.get((leaf, header.kind)) if message.topic in self.filters else None
+        known = from_proxy or message.topic in self.filters
+        reader = _READ.get((leaf, header.kind)) if known else None
         if reader is None:
             raise SchemaError(f"kind: {header.kind!r} arrived on {message.topic}; ignored")
-        return reader(envelope)
+        event = reader(envelope)
+        if isinstance(event, inputs.ReceiptArrived):
+            _check_receipt(event.receipt, speaker)
+        return event
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
         """Publish a message; raises `TransportError` as `Connection.publish` does."""
         self._publish(leaf, self._seal(body), retain=retain)
 
-    def send_contribution(
-        self, body: Contribution, payload: bytes, serve: Callable[[BlockSource], object]
+    def subscribe_to_proxy(self) -> None:
+        """Have the proxy's receipts sent here."""
+        self._connection.subscribe(*self.proxy_filters)
+
+    def send_payload(
+        self,
+        body: Contribution | PrototypeGradients,
+        payload: bytes,
+        serve: Callable[[BlockSource], object],
     ) -> None:
-        """Publish a contribution with its payload attached, or offered if the broker is narrow."""
+        """Publish a letter with its payload attached, or offered if the broker is narrow.
+
+        Gradients go to the proxy, contributions to the coordinator.
+        """
+        topics = self._proxy if isinstance(body, PrototypeGradients) else self._topics
+        topic = topics.up(self._device, "msg")
         try:
-            self._publish("msg", self._seal(body, payload))
+            self._connection.publish(Outgoing(topic, encode(self._seal(body, payload))))
         except PayloadTooLargeError:
             if not payload:
                 raise
             source = BlockSource(payload)
             serve(source)
-            self._publish("msg", self._seal(body.model_copy(update={"offer": source.offer})))
+            offered = self._seal(body.model_copy(update={"offer": source.offer}))
+            self._connection.publish(Outgoing(topic, encode(offered)))
 
     def _seal(self, body: Message, attachment: bytes = b"") -> Envelope:
         return self._sender.seal(body, sent_ms=self._clock.time_ms(), attachment=attachment)
@@ -103,6 +133,14 @@ def make_will(
     """Return the will: this run's death, retained on the topic of its births."""
     envelope = sender.seal(Death(), sent_ms=clock.time_ms())
     return Outgoing(topics.up(device, "state"), encode(envelope), qos=1, retain=True)
+
+
+def _check_receipt(receipt: Receipt, speaker: DeviceId) -> None:
+    """Refuse a receipt for letters that went to somebody else."""
+    if (receipt.about == "gradients") != (speaker == PROXY):
+        raise SchemaError(
+            f"about: a receipt for {receipt.about} by the {speaker}, to whom none went; ignored"
+        )
 
 
 def _complaint(envelope: Envelope) -> inputs.Input:

@@ -36,6 +36,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
             f"round {item.number:<6} {item.bytes_up} bytes up, {item.bytes_down} bytes down"
             for item in status.rounds
         )
+    if status.gradients:
+        yield f"proxy        {status.gradients} sets of gradients without a receipt"
     if status.policy:
         yield f"policy       {status.policy}"
     yield f"detection    {status.detection}"

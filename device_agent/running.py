@@ -18,7 +18,8 @@ from device_agent.core.state import Identity, Rules, State
 from device_agent.home import AgentHome, lock_home
 from device_agent.mail import Mail, make_will
 from device_agent.memory import frugal_allocation
-from device_agent.settings import DetectionSettings
+from device_agent.proxy_blocks import ProxyBlocks
+from device_agent.settings import AgentSettings, DetectionSettings
 from device_agent.shell import Agent, Parts
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder, make_folder
@@ -30,6 +31,7 @@ from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.interface import Connection, Outgoing
+from transport.meter import Counts
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.transfer import BlockExchange
@@ -38,7 +40,7 @@ OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 """Packages whose presence decides which phases of which methods can run here."""
 
 Connect = Callable[[str, "Outgoing | None"], Connection]
-"""Makes the connection of a role (`control` or `data`), with its will."""
+"""Makes the connection of a role (`control`, `data` or `proxy`), with its will."""
 
 
 def run_agent(folder: Path) -> None:
@@ -77,8 +79,13 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
         Sender(settings.fleet, settings.device, identity.boot),
         device=settings.device,
     )
+    proxy = ProxyBlocks(lambda: _begun_exchange(connect("proxy", None), settings, identity.boot))
     blobs, slots = BlobFolder(home.state_folder / "blobs"), Slots(home.state_folder / "slots")
-    bench = Bench(home, blobs, slots, lambda: control.meter.total() + exchange.traffic())
+
+    def traffic() -> Counts:
+        return control.meter.total() + exchange.traffic() + proxy.traffic()
+
+    bench = Bench(home, blobs, slots, traffic)
     return Agent(
         Parts(
             home=home,
@@ -92,8 +99,21 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
             bench=bench,
             worker=WorkerThread(bench.answer, control.wake),
             status_file=home.status_file,
+            proxy=proxy,
         )
     )
+
+
+def _begun_exchange(connection: Connection, settings: AgentSettings, boot: BootId) -> BlockExchange:
+    """Return the exchange with the proxy, at work."""
+    exchange = BlockExchange(
+        connection,
+        FleetTopics(settings.fleet, "proxy"),
+        Sender(settings.fleet, settings.device, boot),
+        device=settings.device,
+    )
+    exchange.start()
+    return exchange
 
 
 def rules_of(home: AgentHome) -> Rules:
@@ -103,6 +123,7 @@ def rules_of(home: AgentHome) -> Rules:
         evaluates=home.evaluation_folder is not None,
         detection=detection_of(home.settings.detection),
         publish_features=home.settings.policy.publish_features,
+        publish_gradients=home.settings.policy.publish_gradients,
     )
 
 

@@ -84,6 +84,8 @@ class PolicySettings(Strict):
 
     publish_features: bool = False
     """Features of single images, or moments of a class's features."""
+    publish_gradients: bool = False
+    """Gradients of perturbed images, to the fleet's proxy, which makes images of them."""
 
 
 class AgentSettings(Strict):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from device_agent.bench import WORK, Workbench
 from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
+from device_agent.core.records import ActiveModel, LetterKey
 from device_agent.core.requests import (
     CleanFiles,
     FetchFile,
@@ -34,6 +34,7 @@ from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
 from device_agent.mail import Mail
 from device_agent.memory import resident_bytes
+from device_agent.proxy_blocks import ProxyBlocks, Serving
 from device_agent.round_traffic import RoundTraffic, asked_round
 from device_agent.slots import Slots
 from device_agent.status import (
@@ -49,6 +50,7 @@ from device_agent.status import (
     is_settled,
     kept_as,
     part_states,
+    waiting_gradients,
     write_status,
 )
 from device_agent.store.blobs import BlobFolder
@@ -57,6 +59,7 @@ from device_agent.worker import Worker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
 from schemas.presence import Death, Heartbeat
+from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -91,6 +94,8 @@ class Parts:
     status_file: Path | None
     """Where the agent says how it is; None where nobody looks."""
     clock: Clock = SYSTEM_CLOCK
+    proxy: ProxyBlocks | None = None
+    """What the proxy fetches; None where there can be no proxy."""
 
 
 class Agent:
@@ -106,6 +111,7 @@ class Agent:
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
         self._problems: list[str] = []
         self._rounds = RoundTraffic()
+        self._hears_proxy = False
         self._farewell = "ended by an error"
 
     def run(self) -> None:
@@ -141,7 +147,8 @@ class Agent:
     def traffic(self) -> Counts:
         """Return what both connections have carried since the start."""
         parts = self._parts
-        return parts.control.meter.total() + parts.exchange.traffic()
+        carried = parts.control.meter.total() + parts.exchange.traffic()
+        return carried + parts.proxy.traffic() if parts.proxy is not None else carried
 
     def step(self, seconds: float) -> bool:
         """Take in what comes within `seconds` and what is due; return whether there was any."""
@@ -215,9 +222,15 @@ class Agent:
             case Send(leaf, body, retain):
                 mail.send(leaf, body, retain=retain)
             case SendLetter(letter, Contribution() as body):
-                if body.offer is not None and not self._serve_file(body.payload):
+                self._send_payload(letter, body, self._parts.exchange)
+            case SendLetter(letter, PrototypeGradients() as body):
+                if self._parts.proxy is None:
+                    self._note_problem("gradients: there is no way to a proxy from here")
                     return
-                mail.send_contribution(body, self._parts.store.payload(letter), self._serve)
+                if not self._hears_proxy:
+                    mail.subscribe_to_proxy()
+                    self._hears_proxy = True
+                self._send_payload(letter, body, self._parts.proxy)
             case SendLetter(_, body):
                 mail.send("msg", body)
             case SendHeartbeat():
@@ -237,21 +250,29 @@ class Agent:
             bytes_down=traffic.bytes_down,
         )
 
-    def _serve_file(self, digest: Digest) -> bool:
+    def _send_payload(
+        self, letter: LetterKey, body: Contribution | PrototypeGradients, to: Serving
+    ) -> None:
+        if body.offer is not None and not self._serve_file(body.payload, to):
+            return
+
+        def serve(source: BlockSource) -> None:
+            if to.source(source.offer.digest) is None:
+                to.serve(source)
+
+        self._parts.mail.send_payload(body, self._parts.store.payload(letter), serve)
+
+    def _serve_file(self, digest: Digest, to: Serving) -> bool:
         """Serve a payload of the blob folder; False if it is lost, and the rules must know."""
-        if self._parts.exchange.source(digest) is not None:
+        if to.source(digest) is not None:
             return True
         try:
-            self._serve(BlockSource(self._parts.blobs.check(digest)))
+            to.serve(BlockSource(self._parts.blobs.check(digest)))
         except DamagedError as error:
             self._note_problem(str(error))
             self._worker.put(inputs.FileDamaged(digest))
             return False
         return True
-
-    def _serve(self, source: BlockSource) -> None:
-        if self._parts.exchange.source(source.offer.digest) is None:
-            self._parts.exchange.serve(source)
 
     def _fetch(self, request: FetchFile) -> None:
         digest, worker = request.offer.digest, self._worker
@@ -274,6 +295,8 @@ class Agent:
 
     def _clean(self, keep: frozenset[Digest]) -> None:
         self._parts.exchange.withdraw_all_but(keep)
+        if self._parts.proxy is not None:
+            self._parts.proxy.withdraw_all_but(keep)
         left = self._parts.blobs.clean(keep | self._parts.slots.digests())
         self._worker.put(inputs.FilesListed(left))
 
@@ -328,6 +351,7 @@ class Agent:
             feature_cache_bytes=cache_bytes(self._parts.home.feature_cache),
             look=describe_look(state),
             rounds=bytes_of_rounds(self._rounds, traffic),
+            gradients=waiting_gradients(state),
             policy=describe_policy(state),
             detection=describe_detection(state),
             problems=tuple(told[-REMEMBERED:]),
@@ -345,6 +369,8 @@ class Agent:
             log.info("no goodbye: %s", error)
         parts.control.stop()
         parts.exchange.stop()
+        if parts.proxy is not None:
+            parts.proxy.stop()
         self._worker.stop(STOP_SECONDS)
         self._write_status()
         parts.store.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from device_agent.core.policy import refusal
+from device_agent.core.policy import refusal, withheld
 from device_agent.core.state import State
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars
@@ -70,8 +70,10 @@ class Status(Strict):
     did."""
     rounds: tuple[RoundBytes, ...] = ()
     """The newest rounds since the start, oldest first."""
+    gradients: int = 0
+    """Sets of gradients without the proxy's receipt."""
     policy: str = ""
-    """Why this device gives nothing for what the fleet asks; empty where it does."""
+    """Why this device gives nothing, or no gradients, for what the fleet asks; empty where not."""
     detection: str = "off"
     """The last batch of new images that was measured, and what it was compared with."""
     problems: tuple[str, ...] = Field(max_length=REMEMBERED)
@@ -130,7 +132,9 @@ def describe_training(state: State) -> str:
     last = max(records.answered, default=None)
     before = "no round is answered yet"
     if last is not None:
-        waiting = any(letter.key.part == last for letter in records.outbox)
+        waiting = any(
+            letter.key.part == last for letter in records.outbox if letter.about != "gradients"
+        )
         before = f"round {last} is answered" + (", without a receipt yet" if waiting else "")
     if training.job is not None and training.job.observes:
         return f"looks at its images for round {training.job.key.part}; {before}"
@@ -165,10 +169,17 @@ def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, .
     )
 
 
+def waiting_gradients(state: State) -> int:
+    """Count the letters to the proxy that have no receipt."""
+    return sum(key.about == "gradients" for key in state.records.outbox)
+
+
 def describe_policy(state: State) -> str:
     """Say what the owner's policy refuses the fleet; empty where that is nothing."""
     assignment = state.records.assignment
-    return refusal(state.rules, assignment.method) if assignment is not None else ""
+    if assignment is None:
+        return ""
+    return refusal(state.rules, assignment.method) or withheld(state.rules, assignment.method)
 
 
 def describe_detection(state: State) -> str:

@@ -200,6 +200,9 @@ def answered(
     answer, job = done.answer, request.job
     if answer is None:
         return inputs.NothingToTrain(job, unusable)
+    gradients = None
+    if request.publishes and answer.gradients is not None:
+        gradients = _made(answer.gradients, blobs)
     from schemas.tensors import compressed  # noqa: PLC0415 - an agent starts without safetensors
 
     payload = compressed(answer.payload)
@@ -225,4 +228,16 @@ def answered(
         unusable=unusable,
         attached=payload if small else None,
         offer=offer,
+        gradients=gradients,
+    )
+
+
+def _made(gradients: bytes, blobs: BlobFolder) -> inputs.MadeGradients:
+    """Return gradients for the proxy, a large payload by its file."""
+    small = len(gradients) <= INLINE_LIMIT
+    return inputs.MadeGradients(
+        payload=Digest.of(gradients),
+        payload_bytes=len(gradients),
+        attached=gradients if small else None,
+        offer=None if small else BlockSource(blobs.path(blobs.put(gradients))).offer,
     )

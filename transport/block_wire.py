@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.envelope import COORDINATOR, Sender, decode, encode
+from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
 from schemas.errors import EnvelopeError
 from schemas.message import Message
 from schemas.offers import BlockData, BlockRequest
@@ -54,7 +54,8 @@ class BlockWire:
         if where.direction != ("up" if self._device is None else "down"):
             raise EnvelopeError("topic: one that this side only publishes on")
         envelope = decode(message.payload)
-        speaker = where.device if where.direction == "up" else COORDINATOR
+        served_by = PROXY if self._topics.branch == "proxy" else COORDINATOR
+        speaker = where.device if where.direction == "up" else served_by
         header = envelope.header
         if (header.fleet, header.sender) != (self._topics.fleet, speaker):
             raise EnvelopeError(

@@ -90,8 +90,18 @@ def _answer_written(state: Records, change: changes.AnswerWritten) -> None:
     _post(state, LetterKey("contribution", body.key), Letter(body.revision, body))
 
 
+def _gradients_written(state: Records, change: changes.GradientsWritten) -> None:
+    _post(state, LetterKey("gradients", change.body.key), Letter(0, change.body))
+
+
+def _gradients_lost(state: Records, change: changes.GradientsLost) -> None:
+    del state.outbox[LetterKey("gradients", change.key)]
+
+
 def _memory_forgotten(state: Records, _change: changes.MemoryForgotten) -> None:
     state.memory, state.exemplars = None, 0
+    for key in [key for key in state.outbox if key.about == "gradients"]:
+        del state.outbox[key]
 
 
 def _round_declined(state: Records, change: changes.RoundDeclined) -> None:
@@ -188,6 +198,8 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.PartWithdrawn: _part_withdrawn,
     changes.NothingWritten: _nothing_written,
     changes.AnswerWritten: _answer_written,
+    changes.GradientsWritten: _gradients_written,
+    changes.GradientsLost: _gradients_lost,
     changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
     changes.ObservationWritten: _observation_written,

@@ -26,6 +26,7 @@ from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.models import DesiredModel, ModelStatus
+from schemas.proxy import PrototypeGradients
 from schemas.reports import Evaluation, Transition
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
@@ -106,8 +107,24 @@ class AnswerWritten:
 
 
 @dataclass(frozen=True)
+class GradientsWritten:
+    """A training made gradients for the proxy; written with its answer."""
+
+    body: PrototypeGradients
+    attached: bytes | None
+    """The payload, unless it is offered."""
+
+
+@dataclass(frozen=True)
+class GradientsLost:
+    """The file with gradients is gone before the proxy fetched it; there are none to send."""
+
+    key: PartKey
+
+
+@dataclass(frozen=True)
 class MemoryForgotten:
-    """The owner has what the method remembers deleted."""
+    """The owner has deleted what the method remembers, and gradients that wait for the proxy."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +218,8 @@ Durable: TypeAlias = (
     | PartWithdrawn
     | NothingWritten
     | AnswerWritten
+    | GradientsWritten
+    | GradientsLost
     | MemoryForgotten
     | RoundDeclined
     | ObservationWritten

@@ -77,7 +77,7 @@ class Desired:
 
 @dataclass(frozen=True)
 class ReceiptArrived:
-    """The coordinator's answer to a letter; perhaps a repeat."""
+    """The answer to a letter, of the one to whom it went; perhaps a repeat."""
 
     receipt: Receipt
 
@@ -143,6 +143,16 @@ class PartFailed:
 
 
 @dataclass(frozen=True)
+class MadeGradients:
+    """Gradients for the proxy that came with an answer; on disk, or attached."""
+
+    payload: Digest
+    payload_bytes: int
+    attached: bytes | None = None
+    offer: Offer | None = None
+
+
+@dataclass(frozen=True)
 class Trained:
     """The worker did a phase of a round; payload and memory are on disk, or attached."""
 
@@ -156,6 +166,7 @@ class Trained:
     unusable: tuple[tuple[Digest, str], ...] = ()
     attached: bytes | None = None
     offer: Offer | None = None
+    gradients: MadeGradients | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from device_agent.core.telling import problem, tell
 from schemas.contributions import Contribution
 from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import Offer
+from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 
 
@@ -240,7 +241,9 @@ def files_to_keep(records: Records) -> frozenset[Digest]:
     """Return what work, letters, memory and an open action need, beside what the slots name."""
     offers = records.assignment.offers if records.assignment is not None else ()
     letters = (letter.body for letter in records.outbox.values())
-    payloads = {body.payload for body in letters if isinstance(body, Contribution)}
+    payloads = {
+        body.payload for body in letters if isinstance(body, Contribution | PrototypeGradients)
+    }
     memory = {records.memory} if records.memory is not None else set()
     action = _open_action(records)
     wanted = _digests(action) if action is not None else set()

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from schemas.models import DesiredModel
 from schemas.offers import Offer
+from schemas.proxy import PrototypeGradients
 from schemas.reports import Problem, Transition
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
@@ -16,7 +17,7 @@ from schemas.values import BootId, ClassName, Digest
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
-About = Literal["contribution", "withdrawal", "nothing", "transition"]
+About = Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
@@ -52,7 +53,8 @@ class Sighting:
 class LetterKey(NamedTuple):
     """Names a letter: one per part and kind of message.
 
-    For 'nothing' the part is 0, for a transition its number.
+    For 'nothing' the part is 0, or the round it is about; for a transition its number; for
+    gradients, which go to the proxy, the round in which they were made.
     """
 
     about: About
@@ -64,7 +66,7 @@ class Letter:
     """A message that stays in the outbox until its receipt arrives."""
 
     revision: int
-    body: Contribution | Withdrawal | Nothing | Transition
+    body: Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ class Train:
     images: tuple[ImageToCount, ...]
     """All images of classes that the head has, under the names of its rows."""
     memory: Digest | None
+    publishes: bool = False
+    """Whether gradients may be kept for the proxy; otherwise they end with the training."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from device_agent.core.requests import SendLetter
 from device_agent.core.state import State
 from device_agent.core.telling import problem, tell
 from schemas.contributions import Contribution, HeldPart
+from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Later, Receipt, Refused
 
 
@@ -27,7 +28,11 @@ def receipt_arrived(state: State, event: inputs.ReceiptArrived, now: float) -> D
     if key is None or state.records.outbox[key].revision != receipt.revision:
         return NOTHING_TO_DO
     letter = state.records.outbox[key]
-    if isinstance(letter.body, Contribution) and receipt.payload not in (None, letter.body.payload):
+    body = letter.body
+    if isinstance(body, Contribution | PrototypeGradients) and receipt.payload not in (
+        None,
+        body.payload,
+    ):
         return NOTHING_TO_DO  # of an earlier installation, whose letter arrived late
     match receipt.answer:
         case Accepted():
@@ -86,7 +91,7 @@ def letters_due(state: State, now: float) -> Decision:
     waits = Waits(state.rules.letter_shortest, state.rules.letter_longest)
     tries = {key: item for key, item in state.sending.tries.items() if key in state.records.outbox}
     requests = []
-    for key, letter in islice(_sendable(state), state.rules.letters_under_way):
+    for key, letter in _under_way(state):
         before = tries.get(key, Try(0, now))
         if now >= before.due:
             tries[key] = tried(before, now, waits, state.identity.boot, key)
@@ -96,8 +101,21 @@ def letters_due(state: State, now: float) -> Decision:
     return Decision((Sending(tries),), tuple(requests))
 
 
+def _under_way(state: State) -> Iterator[tuple[LetterKey, Letter]]:
+    """Yield the letters that are on their way; those to the proxy hold up no other."""
+    most = state.rules.letters_under_way
+    yield from islice(_sendable(state), most)
+    yield from islice(_for_proxy(state), most)
+
+
+def _for_proxy(state: State) -> Iterator[tuple[LetterKey, Letter]]:
+    for key, letter in state.records.outbox.items():
+        if key.about == "gradients" and _may_go(state, letter):
+            yield key, letter
+
+
 def _sendable(state: State) -> Iterator[tuple[LetterKey, Letter]]:
-    outbox = state.records.outbox
+    outbox = {key: item for key, item in state.records.outbox.items() if key.about != "gradients"}
     withdrawals = [(key, item) for key, item in outbox.items() if key.about == "withdrawal"]
     if withdrawals:
         yield from withdrawals
@@ -106,7 +124,7 @@ def _sendable(state: State) -> Iterator[tuple[LetterKey, Letter]]:
 
 
 def _may_go(state: State, letter: Letter) -> bool:
-    """Whether the coordinator can take a letter now, and this device's policy lets it go.
+    """Whether the one at the other end can take a letter now, and this device's policy lets it go.
 
     What belongs to another frozen model, or to a stage that a restored ledger has not opened yet,
     would be refused for good; it waits.
@@ -114,11 +132,12 @@ def _may_go(state: State, letter: Letter) -> bool:
     assignment = state.records.assignment
     if assignment is None:
         return False
-    if isinstance(letter.body, Contribution):
+    body = letter.body
+    if isinstance(body, Contribution | PrototypeGradients):
         return (
-            letter.body.lineage == assignment.lineage
-            and letter.body.key.stage <= assignment.stage
-            and may_send(state.rules, letter.body)
+            body.lineage == assignment.lineage
+            and body.key.stage <= assignment.stage
+            and may_send(state.rules, body)
         )
     return True
 

@@ -28,6 +28,8 @@ The rules, in the order of their modules:
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
   An order to look at the images alone is answered by a 'nothing' that says what was seen.
+- **Gradients** (`gradients`). What a training makes for the proxy is a letter to it, written in the
+  same transaction as the answer. Nobody waits for it.
 - **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are
   measured with the active model before they are counted; a batch that is less certain than the
   device's earlier ones is reported once.
@@ -52,6 +54,7 @@ from typing import Any
 from device_agent.core import (
     counting,
     detecting,
+    gradients,
     inputs,
     models,
     presence,
@@ -128,6 +131,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     detecting.measure_due,
     counting.work_due,
     training.training_due,
+    gradients.lost_due,
     sending.letters_due,
     models.install_due,
     models.evaluation_due,

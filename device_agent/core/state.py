@@ -56,6 +56,8 @@ class Rules:
     """Of more new images than these a sample is measured."""
     publish_features: bool = False
     """Whether features of single images may leave this device."""
+    publish_gradients: bool = False
+    """Whether gradients of single images may, to the fleet's proxy."""
 
 
 @dataclass(frozen=True)

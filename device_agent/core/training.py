@@ -20,7 +20,8 @@ from device_agent.core.changes import (
     RoundDeclined,
 )
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
-from device_agent.core.policy import refusal
+from device_agent.core.gradients import gradients_written
+from device_agent.core.policy import publishes_gradients, refusal, withheld
 from device_agent.core.records import ImageToCount, Training, TrainingJob
 from device_agent.core.requests import Train
 from device_agent.core.state import State
@@ -54,8 +55,17 @@ def training_due(state: State, now: float) -> Decision:
     if not images and not _remembers_features(state, assignment):
         return change(RoundDeclined(assignment.stage, order.number))
     job = _job(assignment, order)
-    begun = Training(job, training.retry)
-    return change(begun) + ask(Train(job, assignment, images, _memory(state, assignment)))
+    publishes = publishes_gradients(state.rules, assignment.method)
+    work = Train(job, assignment, images, _memory(state, assignment), publishes)
+    return change(Training(job, training.retry)) + _tell_withheld(state, job) + ask(work)
+
+
+def _tell_withheld(state: State, job: TrainingJob) -> Decision:
+    """Say once that the proxy gets nothing from this device, and why."""
+    kept = withheld(state.rules, job.method)
+    if not kept or job.observes:
+        return NOTHING_TO_DO
+    return change(tell(state.told, [problem("policy", kept)], state.rules))
 
 
 def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
@@ -78,13 +88,20 @@ def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
         round=event.answer,
     )
     files = state.files
-    new = {event.payload} if event.offer is not None else set()
-    if event.memory is not None:
-        new.add(event.memory)
-    here = replace(files, here=files.here | new, littered=True)
+    here = replace(files, here=files.here | _files_of(event), littered=True)
     stored = event.answer.stored_samples
     written = AnswerWritten(contribution, event.attached, event.memory, stored)
-    return decision + change(here, written)
+    return decision + change(here, written) + gradients_written(event)
+
+
+def _files_of(event: inputs.Trained) -> set[Digest]:
+    """Return the files that the worker has put on the disk."""
+    files = {event.payload} if event.offer is not None else set()
+    if event.memory is not None:
+        files.add(event.memory)
+    if event.gradients is not None and event.gradients.offer is not None:
+        files.add(event.gradients.payload)
+    return files
 
 
 def observed(state: State, event: inputs.Observed, _now: float) -> Decision:

@@ -16,16 +16,19 @@ from schemas.canonical import parse_json
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
+from schemas.proxy import PrototypeGradients
 from schemas.reports import Evaluation, Transition
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
 _Body = TypeVar("_Body", bound=Message)
-_BODIES: dict[str, type[Contribution] | type[Withdrawal] | type[Nothing] | type[Transition]] = {
+_Letter = Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
+_BODIES: dict[str, type[_Letter]] = {
     "contribution": Contribution,
     "withdrawal": Withdrawal,
     "nothing": Nothing,
     "transition": Transition,
+    "gradients": PrototypeGradients,
 }
 
 

@@ -125,3 +125,25 @@ def create_detector(db: Database) -> None:
 def create_answered_round(db: Database) -> None:
     """Make the table of answered rounds."""
     db.execute("CREATE TABLE answered_round (number INTEGER PRIMARY KEY) STRICT")
+
+
+@MIGRATIONS()
+def let_letters_be_gradients(db: Database) -> None:
+    """Allow letters to the proxy; SQLite changes a check only with the whole table."""
+    db.execute("ALTER TABLE outbox RENAME TO outbox_before")
+    db.execute(
+        """CREATE TABLE outbox (
+            position INTEGER PRIMARY KEY AUTOINCREMENT,
+            about TEXT NOT NULL
+                CHECK (about IN
+                    ('contribution', 'withdrawal', 'nothing', 'transition', 'gradients')),
+            stage INTEGER NOT NULL,
+            part INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            payload BLOB,
+            UNIQUE (about, stage, part)
+        ) STRICT"""
+    )
+    db.execute("INSERT INTO outbox SELECT * FROM outbox_before ORDER BY position")
+    db.execute("DROP TABLE outbox_before")

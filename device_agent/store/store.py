@@ -65,6 +65,8 @@ class Store:
             self._db = Database(str(path))
             self._db.execute(f"PRAGMA journal_mode={'WAL' if durable else 'PERSIST'}").fetchall()
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
+            # What is deleted is overwritten: letters may tell of images.
+            self._db.execute(f"PRAGMA secure_delete={'ON' if durable else 'OFF'}").fetchall()
             if known is None:
                 self._refuse_newer()
                 MIGRATIONS.apply(self._db)

@@ -115,9 +115,18 @@ def _answer_written(db: Database, change: changes.AnswerWritten) -> None:
     _post(db, LetterKey("contribution", body.key), body.revision, body, change.attached)
 
 
+def _gradients_written(db: Database, change: changes.GradientsWritten) -> None:
+    _post(db, LetterKey("gradients", change.body.key), 0, change.body, change.attached)
+
+
+def _gradients_lost(db: Database, change: changes.GradientsLost) -> None:
+    _take_out(db, LetterKey("gradients", change.key))
+
+
 def _memory_forgotten(db: Database, _change: changes.MemoryForgotten) -> None:
     for name in ("memory", "exemplars"):
         write_fact(db, name, None)
+    db.execute("DELETE FROM outbox WHERE about = 'gradients'")
 
 
 def _round_declined(db: Database, change: changes.RoundDeclined) -> None:
@@ -241,6 +250,8 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.PartWithdrawn: _part_withdrawn,
     changes.NothingWritten: _nothing_written,
     changes.AnswerWritten: _answer_written,
+    changes.GradientsWritten: _gradients_written,
+    changes.GradientsLost: _gradients_lost,
     changes.MemoryForgotten: _memory_forgotten,
     changes.RoundDeclined: _round_declined,
     changes.ObservationWritten: _observation_written,

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from device_agent.core.inputs import MadeGradients
 from schemas.assignments import Assignment
 from schemas.contributions import HeldPart, PartKey
 from schemas.models import DesiredModel, Preprocessing
@@ -70,6 +71,16 @@ def round_order(number: int = 1, *names: str, **details: Any) -> RoundOrder:
 
 def observation(**seen: Any) -> Observation:
     return Observation.model_validate({"entropy": 0.5, "images": 2, "transition": False} | seen)
+
+
+def gradients(text: str = "gradients", *, offered: bool = False) -> MadeGradients:
+    """Gradients as the worker has made them."""
+    return MadeGradients(
+        payload=digest(text),
+        payload_bytes=len(text),
+        attached=None if offered else text.encode(),
+        offer=offer(text) if offered else None,
+    )
 
 
 def training(order: RoundOrder | None, action: int = 1, stage: int = 1) -> Assignment:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from device_agent.cli import app
+from device_agent.core import inputs
 from device_agent.core.state import Records
 from device_agent.errors import HomeError
 from device_agent.features.cache import FeatureCache
@@ -108,3 +109,27 @@ def test_a_home_in_which_nothing_ran_has_nothing_to_forget(tmp_path: Path) -> No
     said = forget(home)
     assert (said.exit_code, home.state_folder.exists()) == (0, False)
     assert "nothing is kept here" in said.output
+
+
+@pytest.mark.parametrize("offered", [False, True])
+def test_gradients_that_wait_for_the_proxy_are_deleted_with_it(
+    home: AgentHome, offered: bool
+) -> None:
+    made = making.gradients("gradients of a prototype", offered=offered)
+    if offered:
+        BlobFolder(home.state_folder / "blobs").put(b"gradients of a prototype")
+    agent = Driven(home.state_folder / "agent.db")
+    agent.give(inputs.Started(files=frozenset({made.payload})))
+    agent.connect()
+    agent.put(one="cat/1")
+    agent.order(2, action=2)
+    agent.train(memory=MEMORY.decode(), gradients=made)
+    agent.store.close()
+    answers = [key for key in records(home).outbox if key.about != "gradients"]
+    assert len(answers) < len(records(home).outbox)
+    said = forget(home, "--yes")
+    assert "gradients for the proxy: 1 sets, 24 bytes" in said.output
+    assert list(records(home).outbox) == answers
+    assert files(home) == set(), "nor are the weights of round 1 needed any more"
+    database = [path.read_bytes() for path in home.state_folder.glob("agent.db*")]
+    assert not any(b"gradients of a prototype" in content for content in database)

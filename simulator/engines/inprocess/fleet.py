@@ -170,6 +170,7 @@ class Fleet:
                 letter_shortest=_SELDOM_SECONDS,
                 detection=detection_of(scenario.detection),
                 publish_features=scenario.devices.policy.publish_features,
+                publish_gradients=scenario.devices.policy.publish_gradients,
             ),
             capabilities=find_capabilities(),
             seed=seed,

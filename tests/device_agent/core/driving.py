@@ -13,6 +13,7 @@ from device_agent.core.state import Identity, Rules, State
 from device_agent.store.store import Store
 from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from schemas.message import Message
+from schemas.proxy import PrototypeGradients
 from schemas.rounds import RoundAnswer
 from schemas.values import BootId, ClassName
 from tests.device_agent import making
@@ -183,4 +184,4 @@ class Driven:
         return [body for body in bodies if isinstance(body, kinds)]
 
     def letters(self) -> list[Message]:
-        return self.sent(Contribution, Withdrawal, Nothing)
+        return self.sent(Contribution, Withdrawal, Nothing, PrototypeGradients)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import changes, inputs
+from device_agent.core.apply import apply
 from device_agent.core.records import LetterKey
 from device_agent.errors import StoreError
 from device_agent.store.store import Store
@@ -54,23 +55,32 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 8:
             agent.connect(coordinator=making.LATER_COORDINATOR, ledger_size=chance.randrange(30))
         case 10:
-            last = agent.state.records.last_action
-            agent.order(chance.randrange(1, 9), action=last + 1)
-        case 12:
-            last = agent.state.records.last_action
-            agent.order(chance.randrange(1, 9), action=last + 1, observes=True)
-        case 11 if agent.state.training.job is not None and agent.state.training.job.observes:
-            agent.look(memory=chance.choice((None, "one", "two")), entropy=chance.random())
+            last, looks = agent.state.records.last_action, chance.random() < 0.3
+            agent.order(chance.randrange(1, 9), action=last + 1, observes=looks)
         case 11 if agent.state.training.job is not None:
-            agent.train(f"weights {chance.random()}", memory=chance.choice((None, "one", "two")))
+            end_training(agent, chance)
+        case 12:
+            agent.store.commit((changes.MemoryForgotten(),))
+            apply(agent.state, changes.MemoryForgotten())
         case 9:
             last = agent.state.records.last_action
             agent.give(inputs.Desired(making.COORDINATOR, making.desired(last + 1)))
 
 
+def end_training(agent: Driven, chance: random.Random) -> None:
+    """Let a training or a look end."""
+    memory = chance.choice((None, "one", "two"))
+    if agent.state.training.job.observes:
+        agent.look(memory=memory, entropy=chance.random())
+        return
+    made = making.gradients(str(chance.random()), offered=chance.random() < 0.3)
+    gradients = chance.choice((None, made))
+    agent.train(f"weights {chance.random()}", memory=memory, gradients=gradients)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_loaded_equals_what_was_applied(tmp_path: Path, seed: int) -> None:
-    agent = Driven(tmp_path / "agent.db")
+    agent = Driven(tmp_path / "agent.db", publish_gradients=True)
     chance = random.Random(seed)
     for _ in range(120):
         live_one_moment(agent, chance)

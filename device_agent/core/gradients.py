@@ -1,0 +1,44 @@
+"""Rules of gradients, which a training makes for the proxy: a letter, written with the answer.
+
+They tell of single images, so the coordinator never gets them, and nothing is left of them here
+when the proxy's receipt has come. Nobody waits for them: while the proxy is away, they stay in the
+outbox, and rounds go on.
+"""
+
+from __future__ import annotations
+
+from device_agent.core import inputs
+from device_agent.core.changes import GradientsLost, GradientsWritten
+from device_agent.core.decision import NOTHING_TO_DO, Decision, change
+from device_agent.core.state import State
+from device_agent.core.telling import problem, tell
+from schemas.proxy import PrototypeGradients
+
+
+def gradients_written(event: inputs.Trained) -> Decision:
+    """Return the letter that goes with an answer; nothing where the training made none."""
+    made, job = event.gradients, event.job
+    if made is None:
+        return NOTHING_TO_DO
+    body = PrototypeGradients(
+        key=job.key,
+        method=job.method,
+        lineage=job.lineage,
+        payload=made.payload,
+        payload_bytes=made.payload_bytes,
+        offer=made.offer,
+    )
+    return change(GradientsWritten(body, made.attached))
+
+
+def lost_due(state: State, _now: float) -> Decision:
+    """Give up gradients whose file is gone, and say so: they cannot be made again."""
+    for letter in state.records.outbox.values():
+        body = letter.body
+        if not isinstance(body, PrototypeGradients) or body.offer is None:
+            continue
+        if body.payload not in state.files.here:
+            text = f"round {body.key.part}: their file is gone; the proxy goes without them"
+            told = tell(state.told, [problem("gradients", text)], state.rules)
+            return change(GradientsLost(body.key), told)
+    return NOTHING_TO_DO
