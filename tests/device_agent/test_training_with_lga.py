@@ -1,0 +1,86 @@
+"""LGA's device half in the agent's workbench: a look, a training, gradients for the proxy."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from device_agent.core import inputs
+from device_agent.core.records import TrainingJob
+from device_agent.core.requests import Train
+from methods import registry
+from methods.lga import coordinator
+from methods.lga.gradient_sets import decode_gradients
+from methods.lga.recovery import recover_label
+from schemas.values import Digest
+from tests.device_agent import models
+from tests.device_agent.making import part_key, round_order, training
+from tests.device_agent.test_workbench import Workshop
+from tests.methods.lga.making import assignment
+
+
+class School(Workshop):
+    """A workshop that is asked by the real method."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.told = assignment()
+        self.weights = self.blobs.put(coordinator.first_weights(self.told))
+
+    def ask(
+        self, number: int, memory: Digest | None, *, observes: bool = False, publishes: bool = True
+    ) -> inputs.Input:
+        offer = models.offer_of(self.blobs.read(self.weights))
+        order = round_order(
+            number, "dark", "light", weights=offer, class_stages=(1, 1), observes=observes
+        )
+        asked = training(order).model_copy(
+            update={
+                "method": "lga",
+                "settings": self.told.model_dump(mode="json"),
+                "class_names": models.CLASSES,
+                "stage_class_names": models.CLASSES,
+            }
+        )
+        job = TrainingJob(part_key(1, number), "train", "lga", asked.lineage, observes)
+        (event,) = self.bench.answer(Train(job, asked, self.images(), memory, publishes))
+        return event
+
+
+@pytest.fixture
+def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
+    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, "lga"))
+    return School(tmp_path)
+
+
+def test_a_device_looks_first_and_sends_gradients_with_its_next_training(school: School) -> None:
+    looked = school.ask(1, None, observes=True)
+    assert isinstance(looked, inputs.Observed)
+    assert (looked.observation.images, looked.observation.transition) == (4, True)
+    trained = school.ask(2, looked.memory)
+    assert isinstance(trained, inputs.Trained)
+    assert trained.answer.observation is not None
+    assert not trained.answer.observation.transition, "it was said with the look"
+    made = trained.gradients
+    assert made is not None
+    data = made.attached or school.blobs.read(made.payload)
+    sets = decode_gradients(school.told.encoding, data)
+    assert sorted(recover_label(item.gradients["4.weight"].numpy()) for item in sets) == [0, 1]
+    again = school.ask(3, trained.memory)
+    assert isinstance(again, inputs.Trained)
+    assert again.gradients is None
+
+
+def test_without_the_owners_leave_the_answer_is_the_same_and_nothing_else_is_kept(
+    school: School,
+) -> None:
+    given = school.ask(1, None)
+    before = school.blobs.digests()
+    kept = school.ask(1, None, publishes=False)
+    assert isinstance(given, inputs.Trained)
+    assert isinstance(kept, inputs.Trained)
+    assert given.gradients is not None
+    assert kept.gradients is None
+    assert (kept.payload, kept.memory) == (given.payload, given.memory)
+    assert school.blobs.digests() == before
