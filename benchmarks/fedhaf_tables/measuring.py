@@ -72,7 +72,7 @@ def _traffic(metrics: SeedMetrics, folder: RunFolder, seed: int) -> dict[str, in
     records = folder.seed(seed).records()
     answers = sum(round_.counted for record in records for round_ in record.rounds)
     sent = metrics.headline["bytes_up"]
-    if answers:
+    if answers and sent:
         return {"answers": answers, "bytes_up_per_round_and_device": round(sent / answers)}
     there = sum(len(record.devices) for record in records)
     return {"bytes_up_per_stage_and_device": round(sent / there)} if sent else {}
