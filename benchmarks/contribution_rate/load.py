@@ -102,8 +102,8 @@ def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
 def _carry_out(home: Path, wanted: Sequence[commands.Command]) -> None:
     engine = Engine.open(home, load(home).rules)
     try:
-        for command in wanted:
-            for request in engine.process([OperatorCommand("setup", command)]):
+        for number, command in enumerate(wanted):
+            for request in engine.process([OperatorCommand(f"setup-{number}", command)]):
                 assert not isinstance(request, AnswerOperator) or request.done, request
     finally:
         engine.close()
