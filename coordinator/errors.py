@@ -6,6 +6,7 @@ CoordinatorError
 ├── BackboneFileError       a file that should be a backbone cannot be read
 ├── NetworkSettingsError    the settings name no network that could be trained
 ├── UnknownClassError       a class name that the registry lacks
+├── ProxyError              the proxy cannot start, or not keep what it must
 ├── LedgerError             the ledger cannot be read or written
 │   ├── EntryError          an entry that may not be written
 │   ├── LedgerLockedError   another process is the writer
@@ -47,6 +48,10 @@ class NetworkSettingsError(CoordinatorError):
 
 class UnknownClassError(CoordinatorError):
     """A class name that the registry lacks."""
+
+
+class ProxyError(CoordinatorError):
+    """The proxy cannot start, or its store cannot be read or written."""
 
 
 class LedgerError(CoordinatorError):

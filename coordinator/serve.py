@@ -7,6 +7,7 @@ import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
@@ -27,6 +28,9 @@ from transport.interface import Connection, Outgoing
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.transfer import BlockExchange
+
+if TYPE_CHECKING:
+    from coordinator.proxy.running import Embedded
 
 log = logging.getLogger("coordinator")
 
@@ -53,8 +57,18 @@ def serve(home: Path) -> None:
             signal.signal(number, lambda *_: shell.stop())
         shell.start()
         stack.callback(shell.say_goodbye)
+        if settings.proxy is not None:
+            stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
         log.info("serving fleet %s from %s", settings.fleet, home)
         shell.run()
+
+
+def start_proxy(home: Path, shell: Shell) -> Embedded:
+    """Start the proxy that lives in `home` in this process; an error of its ends the shell too."""
+    from coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
+
+    log.info("the proxy of %s runs here: this process can read its gradients", home)
+    return Embedded(home, shell.stop)
 
 
 def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> Shell:

@@ -43,6 +43,13 @@ class FirstStageSettings(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class ProxySection(Strict):
+    """A proxy that runs in the coordinator's process."""
+
+    home: Path
+    """Its own folder, with its own settings; relative to the coordinator's."""
+
+
 class CoordinatorSettings(Strict):
     """Everything that the operator may set."""
 
@@ -55,6 +62,8 @@ class CoordinatorSettings(Strict):
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
     intake: IntakeRules = IntakeRules()
+    proxy: ProxySection | None = None
+    """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None
     """Folder or fsspec URL of the blob store; by default `ledger/blobs` in the home folder."""
 

@@ -12,8 +12,20 @@ from coordinator import settings as settings_module
 from coordinator import views
 from coordinator.cli.common import HOME, Home, class_names, command, print_table
 from coordinator.core.commands import AdmitDevice, CloseStage, OpenStage
+from coordinator.proxy import settings as proxy_settings
 from coordinator.settings import BrokerSettings, CoordinatorSettings
 from schemas.values import DeviceId, FleetId
+
+ProxyHome = Annotated[
+    Path,
+    typer.Option(
+        "--home",
+        envvar=proxy_settings.HOME_VARIABLE,
+        help="Home folder of the proxy.",
+        file_okay=False,
+    ),
+]
+PROXY_HOME = Path(proxy_settings.DEFAULT_HOME)
 
 app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices, open stages.")
 
@@ -44,6 +56,33 @@ def init(
 def serve(home: Home = HOME) -> None:
     """Lead the fleet until stopped."""
     from coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
+
+    serve_until_stopped(home)
+
+
+@app.command("proxy-init")
+def proxy_init(
+    fleet: Annotated[str, typer.Option(help="Name of the fleet: a-z, 0-9 and '-'.")],
+    broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
+    broker_port: Annotated[int, typer.Option(help="Port of the MQTT broker.")] = 1883,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the password of the user `proxy`, one line.")
+    ] = None,
+    home: ProxyHome = PROXY_HOME,
+) -> None:
+    """Write a commented settings file for a proxy."""
+    broker = proxy_settings.BrokerSettings(
+        host=broker_host, port=broker_port, password_file=password_file
+    )
+    settings = proxy_settings.ProxySettings(fleet=FleetId(fleet), broker=broker)
+    path = proxy_settings.write_new(home, settings)
+    Console().print(f"wrote {path}; next: fleetledger coordinator proxy", markup=False)
+
+
+@app.command()
+def proxy(home: ProxyHome = PROXY_HOME) -> None:
+    """Take gradients from devices and score the fleet's models, until stopped; needs torch."""
+    from coordinator.proxy.running import serve as serve_until_stopped  # noqa: PLC0415 - heavy
 
     serve_until_stopped(home)
 

@@ -1,0 +1,62 @@
+"""Messages of the proxy: as a device with the coordinator, as a leader with devices."""
+
+from __future__ import annotations
+
+from coordinator.proxy import inputs
+from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
+from schemas.errors import EnvelopeError, SchemaError
+from schemas.message import Message
+from schemas.proxy import PrototypeGradients, ScoringOrder
+from schemas.receipts import Receipt
+from schemas.topics import FleetTopics
+from schemas.values import DeviceId, FleetId
+from transport.clock import Clock
+from transport.interface import Outgoing, Received
+
+
+class Mail:
+    """Reads what arrives, and seals what goes out."""
+
+    def __init__(self, fleet: FleetId, sender: Sender, clock: Clock) -> None:
+        self._fleet = fleet
+        self._sender = sender
+        self._clock = clock
+        self._ordinary = FleetTopics(fleet)
+        self._branch = FleetTopics(fleet, "proxy")
+        self._order = str(self._ordinary.down(PROXY, "assignment"))
+        self._receipt = str(self._ordinary.down(PROXY, "rcpt"))
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """What the control connection subscribes to."""
+        return (self._order, self._receipt, *self._branch.from_every_device("msg"))
+
+    def read(self, message: Received) -> inputs.Input:
+        """Return the input that a message means; raise `SchemaError` for what is not sent there."""
+        envelope = decode(message.payload)
+        from_coordinator = message.topic in (self._order, self._receipt)
+        speaker = COORDINATOR if from_coordinator else self._branch.parse(message.topic).device
+        header = envelope.header
+        if (header.fleet, header.sender) != (self._fleet, speaker):
+            raise EnvelopeError(
+                f"sender: {header.sender!r} of {header.fleet!r} speaks on {message.topic}"
+            )
+        if message.topic == self._order:
+            return inputs.Ordered(envelope.read(ScoringOrder))
+        if message.topic == self._receipt:
+            receipt = envelope.read(Receipt)
+            if receipt.about != "scored":
+                raise SchemaError(f"about: a receipt for {receipt.about}, of which none went out")
+            return inputs.Acknowledged(receipt)
+        return inputs.Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
+
+    def to_device(self, device: DeviceId, receipt: Receipt) -> Outgoing:
+        """Return a device's receipt as a message."""
+        return self._sealed(str(self._branch.down(device, "rcpt")), receipt)
+
+    def to_coordinator(self, body: Message) -> Outgoing:
+        """Return what the coordinator is told as a message."""
+        return self._sealed(str(self._ordinary.up(PROXY, "msg")), body)
+
+    def _sealed(self, topic: str, body: Message) -> Outgoing:
+        return Outgoing(topic, encode(self._sender.seal(body, sent_ms=self._clock.time_ms())))

@@ -1,0 +1,79 @@
+"""What the rules ask the shell to do, after what they decided is on the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from coordinator.proxy.records import Change, Name
+from schemas.message import Message
+from schemas.offers import Offer
+from schemas.proxy import ScoringOrder
+from schemas.receipts import Receipt
+from schemas.values import DeviceId
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Send a device a receipt for its gradients."""
+
+    device: DeviceId
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Send the coordinator a score or a problem."""
+
+    body: Message
+
+
+@dataclass(frozen=True)
+class FetchPayload:
+    """Fetch what a device offered."""
+
+    device: DeviceId
+    name: Name
+    offer: Offer
+
+
+@dataclass(frozen=True)
+class FetchWeights:
+    """Fetch the weights that an order names."""
+
+    order: ScoringOrder
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check gradients by what an order says of the method."""
+
+    order: ScoringOrder
+    name: Name
+
+
+@dataclass(frozen=True)
+class Score:
+    """Score an order's weights; gradients of these names are new."""
+
+    order: ScoringOrder
+    fresh: tuple[Name, ...]
+    anew: bool
+    """Whether the method's state is of another network and does not count."""
+
+
+Request: TypeAlias = "Answer | Tell | FetchPayload | FetchWeights | Check | Score"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be written, and then done."""
+
+    changes: tuple[Change, ...] = ()
+    requests: tuple[Request, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.requests)
+
+
+NOTHING = Decision()

@@ -1,0 +1,153 @@
+"""Putting a proxy together, and running it alone or inside the coordinator's process."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from coordinator.errors import LedgerLockedError, ProxyError
+from coordinator.ledger.lock import WriterLock
+from coordinator.proxy.core import Core, Rules
+from coordinator.proxy.mail import Mail
+from coordinator.proxy.settings import MEGABYTE, ProxySettings, load, read_password
+from coordinator.proxy.shell import Parts, Proxy
+from coordinator.proxy.store import Store
+from coordinator.proxy.workbench import Workbench
+from schemas.envelope import PROXY, Sender
+from schemas.topics import FleetTopics
+from schemas.values import BootId
+from transport.clock import SYSTEM_CLOCK
+from transport.interface import Connection
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+from transport.transfer import BlockExchange
+
+log = logging.getLogger("coordinator.proxy")
+
+Connect = Callable[[str], Connection]
+"""Makes the connection of a role: `control`, `data` or `branch`."""
+
+
+def serve(home: Path) -> None:
+    """Run the proxy of `home` until SIGINT or SIGTERM; raise `ProxyError` or `SettingsError`."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = load(home)
+    lock = take_home(home)
+    try:
+        proxy = build(home, settings, mqtt_connect(home, settings))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: proxy.stop())
+        log.info("proxy of fleet %s from %s", settings.fleet, home)
+        proxy.run()
+    finally:
+        lock.release()
+
+
+class Embedded:
+    """A proxy on a thread of this process, with connections of its own."""
+
+    def __init__(self, home: Path, on_end: Callable[[], None]) -> None:
+        """Begin; `on_end` is called where it ends by an error. Raises as `serve` does."""
+        settings = load(home)
+        self._lock = take_home(home)
+        self._on_end = on_end
+        self._error: BaseException | None = None
+        self._made = threading.Event()
+        self._proxy: Proxy | None = None
+        self._thread = threading.Thread(
+            target=self._run, args=(home, settings), name="proxy", daemon=True
+        )
+        self._thread.start()
+        self._made.wait()
+        if self._proxy is None:
+            self.stop()
+
+    def stop(self) -> None:
+        """End the proxy; raise what it ended by, if that was an error."""
+        if self._proxy is not None:
+            self._proxy.stop()
+        self._thread.join()
+        self._lock.release()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, home: Path, settings: ProxySettings) -> None:
+        try:
+            # The store is for one thread, so all is made in the one that runs it.
+            self._proxy = build(home, settings, mqtt_connect(home, settings))
+            self._made.set()
+            self._proxy.run()
+        except Exception as error:  # noqa: BLE001 - raised again by `stop`
+            self._error = error
+            self._made.set()
+            self._on_end()
+
+
+def take_home(home: Path) -> WriterLock:
+    """Check that a proxy can run here, and take its folder; raise `ProxyError`."""
+    if find_spec("torch") is None:
+        raise ProxyError(
+            "torch: not installed, and a proxy computes with it; pip install 'fleetledger[train]'"
+        )
+    # Pictures lie here that nobody else should see.
+    home.chmod(0o700)
+    try:
+        return WriterLock(home / "lock")
+    except LedgerLockedError as error:
+        raise ProxyError(f"{home}: another proxy runs here; stop it first") from error
+
+
+def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
+    """Return a proxy over connections that `connect` makes; raise `ProxyError`."""
+    store = Store(home / "proxy.db")
+    incoming = home / "incoming"
+    # Nothing in it outlives the run that fetched it: devices and coordinator offer it again.
+    shutil.rmtree(incoming, ignore_errors=True)
+    incoming.mkdir()
+    boot, fleet = BootId.fresh(), settings.fleet
+    control = connect("control")
+    limits = settings.limits
+    rules = Rules(
+        payload_bytes=round(limits.payload_megabytes * MEGABYTE),
+        waiting_bytes=round(limits.waiting_megabytes * MEGABYTE),
+    )
+    return Proxy(
+        Parts(
+            core=Core(rules, store.load()),
+            store=store,
+            # A sender is for one thread, so each exchange has its own.
+            mail=Mail(fleet, Sender(fleet, PROXY, boot), SYSTEM_CLOCK),
+            control=control,
+            ordinary=BlockExchange(
+                connect("data"), FleetTopics(fleet), Sender(fleet, PROXY, boot), device=PROXY
+            ),
+            branch=BlockExchange(
+                connect("branch"), FleetTopics(fleet, "proxy"), Sender(fleet, PROXY, boot)
+            ),
+            workbench=Workbench(control.wake),
+            incoming=incoming,
+        )
+    )
+
+
+def mqtt_connect(home: Path, settings: ProxySettings) -> Connect:
+    """Return what makes MQTT connections; raise `SettingsError` for a wrong password file."""
+    password = read_password(home, settings)
+
+    def connect(role: str) -> Connection:
+        return MqttConnection(
+            MqttSettings(
+                client_id=f"{PROXY}.{role}",
+                host=settings.broker.host,
+                port=settings.broker.port,
+                user=str(PROXY) if password is not None else None,
+                password=password,
+            )
+        )
+
+    return connect

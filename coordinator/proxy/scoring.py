@@ -1,0 +1,116 @@
+"""What takes long: checking gradients and scoring models with the method's proxy half.
+
+torch is imported here and nowhere else in the proxy, when the first of it is to be done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coordinator.errors import ProxyError
+from coordinator.proxy.inputs import Checked, OrderFailed
+from coordinator.proxy.inputs import Scored as ScoredInput
+from coordinator.proxy.records import Name, OrderScored, ScoredOrder
+from learning.errors import LearningError
+from methods.errors import ContributionError
+from schemas.contributions import PartKey
+from schemas.errors import FleetledgerError
+from schemas.proxy import ScoringOrder
+
+if TYPE_CHECKING:
+    from methods.lga.assignment import LgaAssignment
+
+_METHOD = "lga"
+"""The one method with a proxy."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Gradients that no model was scored by yet."""
+
+    name: Name
+    data: bytes
+
+
+def check(order: ScoringOrder, fresh: Fresh) -> Checked | OrderFailed:
+    """Say whether gradients are such as the order's method makes."""
+    try:
+        assignment = _assignment(order)
+    except (FleetledgerError, LearningError) as error:
+        return OrderFailed(order.action, str(error))
+    from methods.lga.proxy import ProxyState, receive  # noqa: PLC0415 - needs torch
+
+    try:
+        receive(assignment.proxy_rules, ProxyState(), fresh.name.key.stage, fresh.data)
+    except ContributionError as error:
+        return Checked(fresh.name, str(error))
+    return Checked(fresh.name, "")
+
+
+def score(
+    order: ScoringOrder, state: bytes | None, fresh: Sequence[Fresh], weights: bytes
+) -> ScoredInput | OrderFailed:
+    """Score `weights`, the bytes that the order names.
+
+    The outcome depends on nothing but the arguments, save for the seconds in it.
+    """
+    began = time.monotonic()
+    try:
+        return ScoredInput(_scored(order, state, fresh, weights, began))
+    except (FleetledgerError, LearningError) as error:
+        return OrderFailed(order.action, str(error))
+
+
+def _scored(
+    order: ScoringOrder, state: bytes | None, fresh: Sequence[Fresh], weights: bytes, began: float
+) -> OrderScored:
+    assignment = _assignment(order)
+    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from methods.lga import coordinator, proxy  # noqa: PLC0415 - needs torch
+
+    network, arrays, rows = coordinator.network_of(assignment, weights)
+    if len(rows) != len(order.class_names):
+        raise ProxyError(
+            f"class_names: {len(order.class_names)} in the order, and the head has {len(rows)} rows"
+        )
+    rules = assignment.proxy_rules
+    now = proxy.read_state(assignment.encoding, state)
+    for item in fresh:
+        now = proxy.receive(rules, now, item.name.key.stage, item.data)
+    model = proxy.Model(
+        weights=order.weights.digest,
+        round=order.round,
+        round_of_stage=order.round_of_stage,
+        network=network,
+        arrays=dict(arrays),
+        # A class may have been renamed since the file was written.
+        class_names=order.class_names,
+        pictures=Pictures(order.preprocessing.mean, order.preprocessing.deviation),
+    )
+    after, outcome = proxy.score(rules, now, model, order.seed)
+    return OrderScored(
+        ScoredOrder(
+            answer=proxy.answer(order.action, after, outcome, time.monotonic() - began),
+            key=PartKey(stage=order.stage, part=order.round),
+            lineage=order.lineage,
+            weights=order.weights.digest,
+            task=after.slots.task,
+        ),
+        after.write(),
+        tuple(item.name for item in fresh),
+    )
+
+
+def _assignment(order: ScoringOrder) -> LgaAssignment:
+    """Return what the fleet was told of the method; raise `ProxyError` or `MethodError`."""
+    if order.method != _METHOD:
+        raise ProxyError(
+            f"method: {order.method!r} has no proxy, as far as this program knows; update it, or "
+            f"let the fleet learn with {_METHOD!r}"
+        )
+    from methods.lga.assignment import read_assignment  # noqa: PLC0415 - heavy
+
+    return read_assignment(order.settings)

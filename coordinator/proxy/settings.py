@@ -1,0 +1,101 @@
+"""Settings of a proxy: one TOML file in its home folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import Field
+
+from schemas.message import Strict
+from schemas.settings_file import SettingsError, load_settings
+from schemas.values import FleetId
+
+FILE_NAME = "proxy.toml"
+HOME_VARIABLE = "FLEETLEDGER_PROXY"
+DEFAULT_HOME = "proxy-home"
+MEGABYTE = 1_000_000
+
+
+class BrokerSettings(Strict):
+    """Where the MQTT broker is; the proxy's user name there is always `proxy`."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=1883, ge=1, le=65535)
+    password_file: Path | None = None
+
+
+class Limits(Strict):
+    """How much devices may leave here."""
+
+    payload_megabytes: float = Field(default=64, gt=0, le=1000)
+    """Of one device at one time."""
+    waiting_megabytes: float = Field(default=1024, gt=0, le=100_000)
+    """Of all that wait for a score."""
+
+
+class ProxySettings(Strict):
+    """Everything that whoever runs the proxy may set."""
+
+    fleet: FleetId
+    broker: BrokerSettings = BrokerSettings()
+    limits: Limits = Limits()
+
+
+def load(home: Path) -> ProxySettings:
+    """Read the settings of the proxy that lives in `home`; raise `SettingsError`."""
+    return load_settings(home / FILE_NAME, ProxySettings)
+
+
+def read_password(home: Path, settings: ProxySettings) -> str | None:
+    """Return the broker password, or None where none is set; raise `SettingsError`."""
+    file = settings.broker.password_file
+    if file is None:
+        return None
+    path = home / file
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"broker.password_file: {path}: {error.strerror}; write it") from error
+
+
+def write_new(home: Path, settings: ProxySettings) -> Path:
+    """Write a commented settings file into `home`; raise `SettingsError` if there is one."""
+    path = home / FILE_NAME
+    broker, limits = settings.broker, settings.limits
+    password = (
+        "# password_file = 'proxy.password'   # one line, mode 0600"
+        if broker.password_file is None
+        else f"password_file = {json.dumps(str(broker.password_file))}"
+    )
+    text = _TEMPLATE.format(
+        fleet=settings.fleet,
+        host=json.dumps(broker.host),
+        port=broker.port,
+        password=password,
+        limits=limits,
+    )
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise SettingsError(f"{path}: exists already; edit it, or choose another --home") from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+_TEMPLATE = """\
+# Settings of a fleetledger proxy; docs/proxy.md says what it is, and whom it must be kept from.
+fleet = "{fleet}"
+
+[broker]                      # the user name there is always "proxy"
+host = {host}
+port = {port}
+{password}
+
+[limits]
+payload_megabytes = {limits.payload_megabytes}      # larger gradients are refused, and not fetched
+waiting_megabytes = {limits.waiting_megabytes}    # room for gradients that wait for a score
+"""
