@@ -149,6 +149,14 @@ def _weights_averaged(body: entries.WeightsAveraged, _: Entry) -> str:
     )
 
 
+def _weights_pruned(body: entries.WeightsPruned, _: Entry) -> str:
+    rounds = ", ".join(str(number) for number in body.numbers)
+    return (
+        f"What round{'s' if len(body.numbers) > 1 else ''} {rounds} gave is deleted: that of the "
+        f"newest {body.kept_rounds} is kept, and what a model or a device needs."
+    )
+
+
 def _round_failed(body: entries.RoundFailed, _: Entry) -> str:
     return f"Round {body.number} came to nothing: {body.reason}."
 
@@ -299,6 +307,7 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.RoundOpened, _round_opened),
         _sentence(entries.RoundClosed, _round_closed),
         _sentence(entries.WeightsAveraged, _weights_averaged),
+        _sentence(entries.WeightsPruned, _weights_pruned),
         _sentence(entries.RoundFailed, _round_failed),
         _sentence(entries.OldModelChosen, _old_model_chosen),
         _sentence(entries.OldModelMissed, _old_model_missed),

@@ -91,7 +91,7 @@ class Core:
         )
         if stored.contribution.round is None or not decision.entries:
             return decision
-        return decision + self.rounds.came_late(stored.contribution)
+        return decision + self.rounds.retention.came_late(stored.contribution)
 
     def _worked(self, result: inputs.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""

@@ -15,7 +15,13 @@ from coordinator.core.lineage_entries import (
     Successor,
 )
 from coordinator.core.old_model_entries import OldModel, OldModelChosen, OldModelMissed
-from coordinator.core.round_entries import RoundClosed, RoundFailed, RoundOpened, WeightsAveraged
+from coordinator.core.round_entries import (
+    RoundClosed,
+    RoundFailed,
+    RoundOpened,
+    WeightsAveraged,
+    WeightsPruned,
+)
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
 from schemas.models import Parity
@@ -43,6 +49,7 @@ __all__ = [
     "RoundOpened",
     "Successor",
     "WeightsAveraged",
+    "WeightsPruned",
 ]
 
 
@@ -312,6 +319,7 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         RoundOpened,
         RoundClosed,
         WeightsAveraged,
+        WeightsPruned,
         RoundFailed,
         OldModelChosen,
         OldModelMissed,

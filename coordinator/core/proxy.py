@@ -171,9 +171,11 @@ class Proxy:
         return ""
 
     def _old_model(self, digest: Digest | None) -> entries.OldModel | None:
-        found = (m for m in self._newest_first() if m.kept and m.offer.digest == digest)
+        found = (made for made in self._newest_first() if made.offer.digest == digest)
         made = next(found, None)
-        return None if made is None else entries.OldModel(round=made.number, weights=made.offer)
+        if made is None or digest in self._state.pruned:
+            return None
+        return entries.OldModel(round=made.number, weights=made.offer)
 
     def _newest_first(self) -> Iterator[Made]:
         return reversed(self._state.made.values())

@@ -199,8 +199,8 @@ class Made:
     number: int
     index: int
     offer: Offer
-    kept: bool = True
-    """Whether their bytes are still to be had."""
+    blobs: tuple[Digest, ...]
+    """The weights and what goes with them."""
 
 
 @dataclass

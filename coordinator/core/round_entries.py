@@ -75,6 +75,17 @@ class WeightsAveraged(EntryBody):
         return (self.weights.digest, *(offer.digest for offer in self.extras.values()))
 
 
+class WeightsPruned(EntryBody):
+    """What older rounds gave was deleted, because nothing needs it; their entries stay."""
+
+    kind: ClassVar[str] = "weights.pruned"
+    numbers: tuple[RoundNumber, ...]
+    """The rounds that gave it."""
+    digests: tuple[Digest, ...]
+    kept_rounds: int
+    """How many of the newest rounds keep what they gave."""
+
+
 class RoundFailed(EntryBody):
     """The answers of a round could not be averaged; the fleet's model stays as it was."""
 

@@ -15,8 +15,7 @@ The rules, for as long as a stage of a network is open:
   its own here, with a cohort and a mean.
 - Where the network's method has a proxy, the next round waits for what it chooses; see
   `coordinator.core.proxy`.
-- Answers' weights are deleted when their round is done, unless they are to be kept; their entries
-  stay.
+- What is deleted of weights, `coordinator.core.retention` says.
 - After the last round of a stage the network is taken as a model and the stage closes; where a
   successor is set, the network is frozen instead, and the stage goes on with statistics. The same
   comes of what was averaged when the operator closes a stage before its last round.
@@ -32,13 +31,13 @@ from coordinator.core.decision import Decision, ask, record
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.proxy import Proxy
 from coordinator.core.records import NEW_MODEL, OLD_MODEL, Round, Weights
-from coordinator.core.requests import AverageInput, AverageRound, FreezeNetwork, PruneBlobs
+from coordinator.core.requests import AverageInput, AverageRound, FreezeNetwork
+from coordinator.core.retention import Retention
 from coordinator.core.rules import RoundRules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
-from schemas.contributions import Contribution
 from schemas.offers import Offer
-from schemas.values import DeviceId, Digest
+from schemas.values import DeviceId
 
 
 class Rounds:
@@ -53,6 +52,7 @@ class Rounds:
         self._stages = stages
         self._can_learn = can_learn
         self.proxy = Proxy(rules, state, live)
+        self.retention = Retention(rules, state)
 
     def look(self, now_ns: int) -> Decision:
         """Close the open round, have a closed one averaged, or go on to what follows."""
@@ -85,7 +85,7 @@ class Rounds:
         current = self._state.rounds.get(body.number)
         if body.lineage != self._lineage_digest() or current is None or current.done:
             return Decision()
-        return record(body) + self._prune(current)
+        return record(body) + self.retention.done(current)
 
     def not_averaged(self, number: int, reason: str) -> Decision:
         """Record that a round came to nothing, so that the same answers are not tried again."""
@@ -94,17 +94,7 @@ class Rounds:
         if current is None or current.done:
             return Decision()
         failed = entries.RoundFailed(number=number, reason=reason[:2000])
-        return record(failed) + self._prune(current)
-
-    def came_late(self, answer: Contribution) -> Decision:
-        """Keep no weights that came after their round was closed."""
-        assert answer.round is not None
-        current = self._state.rounds.get(answer.round.number)
-        if current is None or current.closed is None or self._rules.retention == "all":
-            return Decision()
-        if answer.payload in {item.payload for item in current.answers.values()}:
-            return Decision()
-        return self._prune_payloads(answer.payload)
+        return record(failed) + self.retention.done(current)
 
     def frozen(self, backbone: entries.BackboneImported) -> Decision:
         """Let the frozen network lead; the stage that is open goes on with statistics."""
@@ -133,7 +123,7 @@ class Rounds:
             seed=_seed(self._rules.seed, number),
             deadline_seconds=self._rules.deadline_seconds,
         )
-        return record(opened)
+        return record(opened) + self.retention.older_weights()
 
     def _extras(self, weights: Weights) -> dict[str, Offer]:
         """Return what devices get beside the weights; old models are those of the proxy, if any."""
@@ -229,19 +219,7 @@ class Rounds:
             failed=tuple(sorted(current.unable)),
             missing=tuple(device for device in opened.cohort if device not in heard),
         )
-        return record(closed) + (Decision() if enough else self._prune(current))
-
-    def _prune(self, current: Round) -> Decision:
-        """Keep no answers of a round that is done, unless they are to be kept."""
-        if self._rules.retention == "all":
-            return Decision()
-        return self._prune_payloads(*(item.payload for item in current.answers.values()))
-
-    def _prune_payloads(self, *payloads: Digest) -> Decision:
-        """Delete payloads, but none whose bytes something else needs."""
-        needed = self._state.needed_blobs
-        over = tuple(payload for payload in payloads if payload not in needed)
-        return ask(PruneBlobs(over)) if over else Decision()
+        return record(closed) + (Decision() if enough else self.retention.done(current))
 
     def _average(self, current: Round) -> Decision:
         network = self._state.network

@@ -53,6 +53,9 @@ class RoundRules(Strict):
     opens with the old models of before."""
     retention: Literal["aggregates", "all"] = "aggregates"
     """What is kept of weights: what was averaged alone, or the answers too. Entries always stay."""
+    keep_weights: Annotated[int, Field(ge=1, le=1_000_000)] | Literal["all"] = 10
+    """Of how many rounds, the newest ones, what was averaged is kept. Models and old models always
+    are."""
     seed: int = Field(default=1, ge=0, lt=2**31)
     """Of the cohorts and of everything that devices draw."""
 

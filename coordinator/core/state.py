@@ -41,6 +41,8 @@ class State:
     """The network, where the fleet trains one."""
     made: dict[int, Made] = field(default_factory=dict)
     """What the rounds of the lineage gave, by number."""
+    pruned: set[Digest] = field(default_factory=set)
+    """What of it is kept no longer."""
     old_models: OldModels = field(default_factory=OldModels)
     models: dict[int, Model] = field(default_factory=dict)
     failed: entries.ModelFailed | None = None

@@ -86,6 +86,7 @@ def _begin_lineage(state: State, body: entries.Lineage) -> None:
     state.calibration.clear()
     state.rounds.clear()
     state.made.clear()
+    state.pruned.clear()
     state.old_models = OldModels()
 
 
@@ -206,7 +207,14 @@ def _weights_averaged(
     state.weights = Weights(
         body.weights, body.class_names, dict(body.extras), body, state.size, time_ns
     )
-    state.made[body.number] = Made(body.number, state.size, body.weights)
+    state.made[body.number] = Made(body.number, state.size, body.weights, body.blobs)
+    state.pruned.difference_update(body.blobs)
+
+
+def _weights_pruned(
+    state: State, body: entries.WeightsPruned, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.pruned.update(body.digests)
 
 
 def _round_failed(
@@ -357,6 +365,7 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.RoundOpened: _round_opened,
     entries.RoundClosed: _round_closed,
     entries.WeightsAveraged: _weights_averaged,
+    entries.WeightsPruned: _weights_pruned,
     entries.RoundFailed: _round_failed,
     entries.OldModelChosen: _old_model_chosen,
     entries.OldModelMissed: _old_model_missed,

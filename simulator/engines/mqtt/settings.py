@@ -32,7 +32,8 @@ def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> Coord
         fleet=FLEET,
         broker=coordinator_broker(broker),
         **method_settings(scenario, seed),
-        rounds=round_rules(scenario, seed),
+        # Its rounds are measured from outside, at another pace than they come.
+        rounds=round_rules(scenario, seed).model_copy(update={"keep_weights": "all"}),
         stages=StageRules(
             quorum=scenario.engine.quorum,
             quiet_seconds=QUIET_SECONDS,

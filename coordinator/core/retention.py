@@ -1,0 +1,63 @@
+"""What is deleted of rounds, and when; the entries that name it stay.
+
+- Answers go when their round is done, and late ones at once, unless they are to be kept.
+- What older rounds gave goes when the next one opens: all but that of the newest `keep_weights`
+  rounds. What a model is made of stays, and so do the old models that devices are given.
+"""
+
+from __future__ import annotations
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.records import Round
+from coordinator.core.requests import PruneBlobs
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+from schemas.contributions import Contribution
+from schemas.values import Digest
+
+
+class Retention:
+    """Decides what is deleted."""
+
+    def __init__(self, rules: RoundRules, state: State) -> None:
+        self._rules = rules
+        self._state = state
+
+    def done(self, current: Round) -> Decision:
+        """Keep no answers of a round that is done."""
+        return self._answers(*(item.payload for item in current.answers.values()))
+
+    def came_late(self, answer: Contribution) -> Decision:
+        """Keep no weights that came after their round was closed."""
+        assert answer.round is not None
+        current = self._state.rounds.get(answer.round.number)
+        if current is None or current.closed is None:
+            return Decision()
+        if answer.payload in {item.payload for item in current.answers.values()}:
+            return Decision()
+        return self._answers(answer.payload)
+
+    def older_weights(self) -> Decision:
+        """Keep what the newest rounds gave, and what something else needs."""
+        keep = self._rules.keep_weights
+        if keep == "all" or len(self._state.made) <= keep:
+            return Decision()
+        made = tuple(self._state.made.values())
+        needed = {digest for item in made[-keep:] for digest in item.blobs}
+        needed |= self._state.needed_blobs | self._state.pruned
+        over = {item.number: set(item.blobs) - needed for item in made[:-keep]}
+        digests = tuple(sorted({digest for found in over.values() for digest in found}))
+        if not digests:
+            return Decision()
+        numbers = tuple(number for number, found in over.items() if found)
+        pruned = entries.WeightsPruned(numbers=numbers, digests=digests, kept_rounds=keep)
+        return record(pruned) + ask(PruneBlobs(digests))
+
+    def _answers(self, *payloads: Digest) -> Decision:
+        """Delete payloads, but none whose bytes something else needs."""
+        if self._rules.retention == "all":
+            return Decision()
+        needed = self._state.needed_blobs
+        over = tuple(payload for payload in payloads if payload not in needed)
+        return ask(PruneBlobs(over)) if over else Decision()
