@@ -10,7 +10,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
-from coordinator.round_projection import OBSERVATION, ROUND
+from coordinator.round_projection import OBSERVATION, OLD_MODEL, ROUND
 from schemas.canonical import canonical_json
 
 
@@ -355,6 +355,7 @@ TABLES = Projections(
         CONTRIBUTION_CLASS,
         ROUND,
         OBSERVATION,
+        OLD_MODEL,
         MODEL,
         TRANSITION,
         TEMPERATURE,

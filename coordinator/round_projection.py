@@ -1,4 +1,4 @@
-"""The tables of rounds, and of what devices saw in them, for whoever asks with SQL."""
+"""The tables of rounds, what devices saw in them, and old models, for whoever asks with SQL."""
 
 from __future__ import annotations
 
@@ -122,4 +122,51 @@ OBSERVATION = Projection(
         "nothing.reported": _nothing_reported,
         "contribution.accepted": _contribution_accepted,
     },
+)
+
+
+def _old_model_chosen(db: Database, entry: Entry) -> None:
+    body = entry.body
+    newest, winner = body["newest"] or {}, body["winner"] or {}
+    previous, current = body["previous"] or {}, body["current"] or {}
+    db.table("old_model").insert(
+        {
+            "idx": entry.index,
+            "round": body["number"],
+            "state": "scored" if newest else "nothing to score by",
+            "score": newest.get("score"),
+            "compared": len(body["scored"]),
+            "best_round": winner.get("round"),
+            "best_score": winner.get("score"),
+            "previous_round": previous.get("round"),
+            "current_round": current.get("round"),
+            "gradients": body["gradients"],
+            "images": body["images"],
+        }
+    )
+
+
+def _old_model_missed(db: Database, entry: Entry) -> None:
+    seconds = f"no score within {entry.body['seconds']:g} s"
+    row = {"idx": entry.index, "round": entry.body["number"], "state": seconds}
+    db.table("old_model").insert(row)
+
+
+OLD_MODEL = Projection(
+    "old_model",
+    {
+        "idx": int,
+        "round": int,
+        "state": str,
+        "score": float,
+        "compared": int,
+        "best_round": int,
+        "best_score": float,
+        "previous_round": int,
+        "current_round": int,
+        "gradients": int,
+        "images": int,
+    },
+    ("idx",),
+    {"old-model.chosen": _old_model_chosen, "old-model.missed": _old_model_missed},
 )

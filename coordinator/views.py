@@ -70,6 +70,22 @@ class RoundRow:
 
 
 @dataclass(frozen=True)
+class OldModelRow:
+    """What the proxy made of what a round gave; models are named by the rounds that gave them."""
+
+    round: int
+    state: str
+    score: float | None
+    compared: int | None
+    best: int | None
+    """The one with the best score of the present task."""
+    previous: int | None
+    """The old model of devices in the present task."""
+    current: int | None
+    """The old model of devices that enter the next one."""
+
+
+@dataclass(frozen=True)
 class ReportRow:
     """Something new that a device reported."""
 
@@ -187,6 +203,24 @@ def rounds(home: Path) -> list[RoundRow]:
             state=_round_state(row),
             looking=row["looking"],
             seen=_seen(seen.get(row["number"], [])),
+        )
+        for row in rows
+    ]
+
+
+def old_models(home: Path) -> list[OldModelRow]:
+    """Return what a proxy scored and chose, oldest first; nothing where there is none."""
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query("SELECT * FROM old_model ORDER BY idx"))
+    return [
+        OldModelRow(
+            row["round"],
+            row["state"],
+            row["score"],
+            row["compared"],
+            row["best_round"],
+            row["previous_round"],
+            row["current_round"],
         )
         for row in rows
     ]

@@ -150,6 +150,26 @@ def rounds(home: Home = HOME) -> None:
     looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
     if looked:
         print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
+    _old_models(home)
+
+
+def _old_models(home: Path) -> None:
+    """Show what a proxy chose, where the fleet has one; models are named by their rounds."""
+    chosen = [
+        (
+            row.round,
+            row.state,
+            None if row.score is None else f"{row.score:.3f}",
+            row.compared,
+            row.best,
+            row.previous,
+            row.current,
+        )
+        for row in views.old_models(home)
+    ]
+    if chosen:
+        columns = ("round", "proxy", "score", "compared", "best", "old model", "for the next task")
+        print_table("Old models, by the round that gave them", columns, chosen)
 
 
 def _kilobytes(row: views.RoundRow) -> str:

@@ -23,6 +23,7 @@ from schemas.rounds import Observation, RoundAnswer
 from tests.coordinator.core.harness import Bench, contribution, exported, names
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_models import wanted
+from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
 
 RULES = Rules(stages=StageRules(quiet_seconds=1), models=ModelRules(solve_every_seconds=5))
 
@@ -159,6 +160,24 @@ def test_rounds_show_who_looked_and_what_they_saw(tmp_path: Path) -> None:
     (row,) = views.rounds(tmp_path)
     assert (row.asked, row.looking) == (1, 2)
     assert row.seen == f"entropy 0.667 on 3 devices; new task: {other}"
+
+
+def test_old_models_show_what_the_proxy_scored_and_chose(tmp_path: Path) -> None:
+    bench = ProxyBench()
+    bench.say(score(bench.learn(1), 0.75))
+    bench.wait(0)
+    both = (model(1, 0.75), model(2, 0.5))
+    bench.say(score(bench.learn(2), 0.5, scored=both, previous=weights(1), current=weights(2)))
+    bench.wait(0)
+    bench.learn(3)
+    bench.wait(50)
+    write(tmp_path, bench)
+    first, second, third = views.old_models(tmp_path)
+    assert first == views.OldModelRow(1, "scored", 0.75, 1, 1, None, 1)
+    assert second == views.OldModelRow(2, "scored", 0.5, 2, 1, 1, 2)
+    assert (third.round, third.state, third.score) == (3, "no score within 50 s", None)
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
 
 
 def test_rounds_show_who_was_asked_what_counted_and_what_came_of_it(tmp_path: Path) -> None:
