@@ -37,7 +37,7 @@ def tables(result: Mapping[str, Any]) -> str:
         chosen = [run for run in runs if run["beta"] == beta and not run.get("search")]
         parts += [f"## Dirichlet {beta:g}\n", *_methods(chosen)]
     parts += ["## Bytes of a round\n", *_bytes(runs, result.get("networks", {}))]
-    searched = [run for run in runs if run.get("search")]
+    searched = [run for run in runs if run.get("search") and len(run["accuracy"]) > _COMPARED_TASKS]
     if searched:
         parts += ["## The search\n", *_searched(searched)]
     return "\n".join(parts)
