@@ -49,6 +49,10 @@ VERBS = {
         "simulator.cli:demo",
         "A broker, a coordinator and five devices learn digits on this machine.",
     ),
+    "attack": Verb(
+        "simulator.attack.cli:app",
+        "Try out what an eavesdropper gets: pictures from the gradients that a proxy is sent.",
+    ),
 }
 
 EXTRAS = {

@@ -11,6 +11,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 ├── EngineError             a fleet does not get through a stage
 │   ├── ProcessDiedError    one of its programs ended by itself
 │   └── WaitedTooLongError  something awaited did not happen in time
+├── AttackError             an attack cannot be tried on what was given
 ├── ChaosError              a disturbed fleet broke a promise
 └── DemoError               the demo cannot begin, or asks for what no run can have
 """
@@ -62,6 +63,10 @@ class ProcessDiedError(EngineError):
 
 class WaitedTooLongError(EngineError):
     """Something awaited did not happen in time; the message says what, and what is there."""
+
+
+class AttackError(SimulatorError):
+    """An attack cannot be tried on what was given; the message names the option."""
 
 
 class ChaosError(SimulatorError):

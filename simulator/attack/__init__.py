@@ -1,0 +1,1 @@
+"""What somebody gets who listens to the gradients that devices send to a proxy."""
