@@ -24,6 +24,7 @@ METHODS = (
     "pooled",  # logistic regression on features that devices publish
     "rounds",  # whole networks, averaged round by round
     "fedhaf",  # an adapter and a head on frozen features, averaged round by round
+    "lga",  # whole networks that hold on to old classes, with a proxy that picks the old model
 )
 """Names of the methods: each is a folder of this package."""
 

@@ -1,0 +1,246 @@
+"""The rules of a proxy, one by one, without store, broker or torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.proxy import core as rules
+from coordinator.proxy import inputs
+from coordinator.proxy.core import Core, Rules
+from coordinator.proxy.records import LetterKept, Name, OrderScored, Records, ScoredOrder
+from coordinator.proxy.requests import (
+    Answer,
+    Check,
+    FetchPayload,
+    FetchWeights,
+    Request,
+    Score,
+    Tell,
+)
+from schemas.contributions import PartKey
+from schemas.models import Preprocessing
+from schemas.offers import Offer
+from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
+from schemas.receipts import Accepted, Later, Receipt, Refused
+from schemas.values import ClassName, DeviceId, Digest
+from transport.block_source import BlockSource
+
+ONE, OTHER = DeviceId("dev-a"), DeviceId("dev-b")
+LINEAGE = Digest.of(b"the network")
+PREPROCESSING = Preprocessing(
+    mode="L", size=(8, 8), mean=(0.5,), deviation=(0.5,), input_name="image"
+)
+
+
+def offer(data: bytes) -> Offer:
+    return BlockSource(data).offer
+
+
+def sent(
+    data: bytes, device: DeviceId = ONE, stage: int = 1, part: int = 1, *, offered: bool = False
+) -> inputs.Gradients:
+    body = PrototypeGradients(
+        key=PartKey(stage=stage, part=part),
+        method="lga",
+        lineage=LINEAGE,
+        payload=Digest.of(data),
+        payload_bytes=len(data),
+        offer=offer(data) if offered else None,
+    )
+    return inputs.Gradients(device, body, b"" if offered else data)
+
+
+def order(action: int = 10, **changes: Any) -> ScoringOrder:
+    values: dict[str, Any] = {
+        "action": action,
+        "stage": 1,
+        "round": 1,
+        "round_of_stage": 1,
+        "rounds_of_stage": 2,
+        "method": "lga",
+        "settings": {},
+        "lineage": LINEAGE,
+        "weights": offer(b"weights %d" % action),
+        "class_names": (ClassName("ant"),),
+        "preprocessing": PREPROCESSING,
+        "seed": 1,
+    }
+    return ScoringOrder.model_validate(values | changes)
+
+
+def scored(asked: ScoringOrder, *used: Name, task: int = 1) -> inputs.Scored:
+    told = Scored(action=asked.action, seconds=1.0)
+    key = PartKey(stage=asked.stage, part=asked.round)
+    answered = ScoredOrder(told, key, asked.lineage, asked.weights.digest, task)
+    return inputs.Scored(OrderScored(answered, b"state", used))
+
+
+class Driven:
+    """A core whose decisions are carried out at once; `requests` are those of the last input."""
+
+    def __init__(self, **limits: int) -> None:
+        self.records = Records()
+        bounds = {"payload_bytes": 1000, "waiting_bytes": 1000} | limits
+        self.core = Core(Rules(**bounds), self.records)
+        self.now = 0.0
+
+    def happens(self, event: inputs.Input) -> list[Request]:
+        decision = self.core.take(event, self.now)
+        self.core.commit(decision.changes)
+        return [*decision.requests, *self.passes(0)]
+
+    def passes(self, seconds: float) -> list[Request]:
+        self.now += seconds
+        found: list[Request] = []
+        while decision := self.core.due(self.now):
+            self.core.commit(decision.changes)
+            found += decision.requests
+        return found
+
+
+def answers(requests: list[Request]) -> list[tuple[DeviceId, Receipt]]:
+    return [(item.device, item.receipt) for item in requests if isinstance(item, Answer)]
+
+
+def name(data: bytes, stage: int = 1, part: int = 1) -> Name:
+    return Name(PartKey(stage=stage, part=part), Digest.of(data))
+
+
+def test_nothing_is_answered_before_it_is_kept_and_checked() -> None:
+    driven = Driven()
+    decision = driven.core.take(sent(b"one"), 0)
+    assert [type(change) for change in decision.changes] == [LetterKept]
+    assert not decision.requests
+    driven.core.commit(decision.changes)
+    assert not driven.happens(sent(b"one"))
+    asked = order()
+    requests = driven.happens(inputs.Ordered(asked))
+    assert requests == [Check(asked, name(b"one")), FetchWeights(asked)]
+    ((device, receipt),) = answers(driven.happens(inputs.Checked(name(b"one"), "")))
+    assert (device, receipt.payload, receipt.about) == (ONE, Digest.of(b"one"), "gradients")
+    assert isinstance(receipt.answer, Accepted)
+
+
+def test_who_sent_what_is_forgotten_with_the_score_and_repeats_get_the_same_receipt() -> None:
+    driven, asked = Driven(), order()
+    driven.happens(sent(b"one"))
+    driven.happens(inputs.Ordered(asked))
+    ((_, first),) = answers(driven.happens(inputs.Checked(name(b"one"), "")))
+    requests = driven.happens(inputs.WeightsFetched(asked.weights.digest))
+    assert requests == [Score(asked, (name(b"one"),), anew=True)]
+    assert driven.records.letters[name(b"one")].device == ONE
+    driven.happens(scored(asked, name(b"one")))
+    letter = driven.records.letters[name(b"one")]
+    assert (letter.device, letter.size) == (None, 0)
+    assert answers(driven.happens(sent(b"one"))) == [(ONE, first)]
+
+
+def test_of_refused_gradients_nothing_stays_but_the_answer() -> None:
+    driven = Driven()
+    driven.happens(sent(b"one"))
+    driven.happens(inputs.Ordered(order()))
+    ((_, receipt),) = answers(driven.happens(inputs.Checked(name(b"one"), "no such tensor")))
+    assert receipt.answer == Refused(reason="no such tensor")
+    letter = driven.records.letters[name(b"one")]
+    assert (letter.device, letter.size) == (None, 0)
+
+
+def test_a_device_gives_one_set_a_round() -> None:
+    driven = Driven()
+    driven.happens(sent(b"one"))
+    ((_, receipt),) = answers(driven.happens(sent(b"another")))
+    assert isinstance(receipt.answer, Refused)
+    assert not answers(driven.happens(sent(b"another", OTHER)))
+    assert not answers(driven.happens(sent(b"another", part=2)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "answer"), [({"payload_bytes": 2}, Refused), ({"waiting_bytes": 2}, Later)]
+)
+def test_sizes_are_bounded_before_anything_is_fetched(limits: dict[str, int], answer: type) -> None:
+    requests = Driven(**limits).happens(sent(b"one", offered=True))
+    assert [type(item) for item in requests] == [Answer]
+    assert isinstance(answers(requests)[0][1].answer, answer)
+
+
+def test_what_is_being_fetched_takes_room_too() -> None:
+    driven = Driven(waiting_bytes=4)
+    requests = driven.happens(sent(b"one", offered=True))
+    assert [type(item) for item in requests] == [FetchPayload]
+    ((_, receipt),) = answers(driven.happens(sent(b"two", OTHER)))
+    assert isinstance(receipt.answer, Later)
+    ((device, lost),) = answers(driven.happens(inputs.PayloadLost(name(b"one"), "no answer")))
+    assert (device, isinstance(lost.answer, Later)) == (ONE, True)
+    assert not driven.happens(sent(b"two", OTHER))
+
+
+def test_gradients_of_a_later_stage_wait_and_those_of_an_earlier_one_are_refused() -> None:
+    driven, asked = Driven(), order(stage=2)
+    driven.happens(inputs.Ordered(asked))
+    driven.happens(inputs.WeightsFetched(asked.weights.digest))
+    driven.happens(scored(asked, task=2))
+    assert not driven.happens(sent(b"later", stage=3))
+    ((_, receipt),) = answers(driven.happens(sent(b"earlier", stage=1)))
+    assert isinstance(receipt.answer, Refused)
+    assert "stage 2" in receipt.answer.reason
+    requests = driven.happens(inputs.Ordered(order(20, stage=3)))
+    assert Check(order(20, stage=3), name(b"later", stage=3)) in requests
+
+
+def test_a_score_waits_a_little_for_gradients_that_are_on_their_way() -> None:
+    driven, asked = Driven(), order()
+    driven.happens(sent(b"one", offered=True))
+    driven.happens(inputs.Ordered(asked))
+    assert not driven.happens(inputs.WeightsFetched(asked.weights.digest))
+    assert driven.core.wake_at() == rules.GATHER_SECONDS
+    assert driven.passes(rules.GATHER_SECONDS) == [Score(asked, (), anew=True)]
+
+
+def test_weights_that_did_not_come_are_fetched_again() -> None:
+    driven, asked = Driven(), order()
+    assert driven.happens(inputs.Ordered(asked)) == [FetchWeights(asked)]
+    assert not driven.happens(inputs.WeightsLost(asked.weights.digest))
+    assert driven.core.wake_at() == rules.RETRY_SECONDS
+    assert driven.passes(rules.RETRY_SECONDS) == [FetchWeights(asked)]
+
+
+def test_one_order_is_scored_at_a_time_and_the_newest_comes_next() -> None:
+    driven = Driven()
+    first, second, third = order(10), order(20), order(30)
+    driven.happens(inputs.Ordered(first))
+    driven.happens(inputs.WeightsFetched(first.weights.digest))
+    assert not driven.happens(inputs.Ordered(second))
+    assert not driven.happens(inputs.Ordered(third))
+    assert driven.happens(scored(first)) == [FetchWeights(third)]
+    requests = driven.happens(inputs.WeightsFetched(third.weights.digest))
+    assert requests == [Score(third, (), anew=False)]
+
+
+def test_a_score_is_told_until_its_receipt_comes() -> None:
+    driven, asked = Driven(), order()
+    driven.happens(inputs.Ordered(asked))
+    driven.happens(inputs.WeightsFetched(asked.weights.digest))
+    told = Tell(Scored(action=10, seconds=1.0))
+    assert driven.happens(scored(asked)) == [told]
+    assert driven.passes(rules.TELL_SECONDS) == [told]
+    assert driven.happens(inputs.Connected()) == [told]
+    key = PartKey(stage=1, part=1)
+    driven.happens(
+        inputs.Acknowledged(Receipt(about="scored", key=key, answer=Accepted(ledger_index=11)))
+    )
+    assert not driven.passes(rules.TELL_SECONDS)
+    assert driven.happens(inputs.Ordered(asked)) == [told]
+
+
+def test_an_order_that_cannot_be_carried_out_is_told_once_and_keeps_gradients() -> None:
+    driven, asked = Driven(), order()
+    driven.happens(sent(b"one"))
+    driven.happens(inputs.Ordered(asked))
+    failed = inputs.OrderFailed(10, "method: unknown")
+    (told,) = driven.happens(failed)
+    assert isinstance(told, Tell)
+    assert not driven.happens(failed)
+    assert not driven.passes(1000)
+    assert Check(order(20), name(b"one")) in driven.happens(inputs.Ordered(order(20)))
