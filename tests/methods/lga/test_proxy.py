@@ -86,10 +86,10 @@ def test_the_pool_does_not_tell_which_device_sent_what_nor_who_came_first():
         state, _ = after(quick, *arrived, model())
         pools.append([item.name for item in state.pool])
     assert all(pool == pools[0] for pool in pools)
-    for seed in range(12):
+    for seed in range(8):
         state, _ = after(quick, one, other, third, model(), seed=seed)
         orders.add(tuple(item.name for item in state.pool))
-    assert len(orders) > 6
+    assert len(orders) > 4
 
 
 def test_gradients_of_a_late_joiner_join_the_pool_without_shifting_the_slots():
@@ -178,8 +178,8 @@ def test_a_model_that_separates_the_classes_scores_1_and_random_ones_like_chance
     rules = replace(RULES, augmentation=AugmentationSettings(draws))
     _, outcome = after(rules, model(1, separating()), state=pooled)
     assert outcome.newest.score == 1
-    random = [after(rules, model(seed), state=pooled)[1].newest.score for seed in range(1, 41)]
-    assert np.mean(random) == pytest.approx(1 / len(NAMES), abs=0.07)
+    random = [after(rules, model(seed), state=pooled)[1].newest.score for seed in range(1, 21)]
+    assert np.mean(random) == pytest.approx(1 / len(NAMES), abs=0.1)
 
 
 @pytest.mark.parametrize("square_root", [True, False])
