@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,20 +18,32 @@ from coordinator.proxy.mail import Mail
 from coordinator.proxy.settings import MEGABYTE, ProxySettings, load, read_password
 from coordinator.proxy.shell import Parts, Proxy
 from coordinator.proxy.store import Store
-from coordinator.proxy.workbench import Workbench
+from coordinator.proxy.workbench import Workbench, Workplace
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
 from schemas.values import BootId
-from transport.clock import SYSTEM_CLOCK
+from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Connection
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
+from transport.transfer import BlockExchange, Exchange
 
 log = logging.getLogger("coordinator.proxy")
 
 Connect = Callable[[str], Connection]
 """Makes the connection of a role: `control`, `data` or `branch`."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a proxy runs on: its connections, whoever does its work, its clock."""
+
+    sender: Sender
+    control: Connection
+    ordinary: Exchange
+    branch: Exchange
+    workbench: Workplace
+    clock: Clock = SYSTEM_CLOCK
 
 
 def serve(home: Path) -> None:
@@ -104,13 +117,27 @@ def take_home(home: Path) -> WriterLock:
 
 def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
     """Return a proxy over connections that `connect` makes; raise `ProxyError`."""
+    boot, fleet = BootId.fresh(), settings.fleet
+    # A sender is for one thread, so each exchange has its own.
+    senders = (Sender(fleet, PROXY, boot) for _ in range(3))
+    control = connect("control")
+    around = Surroundings(
+        sender=next(senders),
+        control=control,
+        ordinary=BlockExchange(connect("data"), FleetTopics(fleet), next(senders), device=PROXY),
+        branch=BlockExchange(connect("branch"), FleetTopics(fleet, "proxy"), next(senders)),
+        workbench=Workbench(control.wake),
+    )
+    return proxy_of(home, settings, around)
+
+
+def proxy_of(home: Path, settings: ProxySettings, around: Surroundings) -> Proxy:
+    """Return the proxy that lives in `home`, on given surroundings; raise `ProxyError`."""
     store = Store(home / "proxy.db")
     incoming = home / "incoming"
     # Nothing in it outlives the run that fetched it: devices and coordinator offer it again.
     shutil.rmtree(incoming, ignore_errors=True)
     incoming.mkdir()
-    boot, fleet = BootId.fresh(), settings.fleet
-    control = connect("control")
     limits = settings.limits
     rules = Rules(
         payload_bytes=round(limits.payload_megabytes * MEGABYTE),
@@ -120,17 +147,13 @@ def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
         Parts(
             core=Core(rules, store.load()),
             store=store,
-            # A sender is for one thread, so each exchange has its own.
-            mail=Mail(fleet, Sender(fleet, PROXY, boot), SYSTEM_CLOCK),
-            control=control,
-            ordinary=BlockExchange(
-                connect("data"), FleetTopics(fleet), Sender(fleet, PROXY, boot), device=PROXY
-            ),
-            branch=BlockExchange(
-                connect("branch"), FleetTopics(fleet, "proxy"), Sender(fleet, PROXY, boot)
-            ),
-            workbench=Workbench(control.wake),
+            mail=Mail(settings.fleet, around.sender, around.clock),
+            control=around.control,
+            ordinary=around.ordinary,
+            branch=around.branch,
+            workbench=around.workbench,
             incoming=incoming,
+            clock=around.clock,
         )
     )
 
