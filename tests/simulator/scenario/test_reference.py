@@ -27,9 +27,12 @@ def test_every_field_has_a_meaning_and_a_default():
 def test_the_example_on_the_page_is_a_scenario():
     text = PAGE.read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
-    whole, absences = (example.partition("```")[0] for example in examples)
+    whole, absences, on_features = (example.partition("```")[0] for example in examples)
     scenario = parse_scenario("example", whole, Path("/here"))
     assert scenario.data.root == "/here/birds"
     assert scenario.stages.total == 3
     assert Scenario.model_validate(scenario.model_dump()) == scenario
     assert parse_scenario("example", 'title = "x"\n' + absences, Path("/")).devices.absences
+    trained = parse_scenario("example", 'title = "x"\n' + on_features, Path("/here"))
+    assert trained.method.on_features
+    assert trained.backbone.file == "/here/mobilenet_v2.onnx"
