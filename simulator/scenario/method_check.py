@@ -12,6 +12,7 @@ from methods.registry import card, load_coordinator, load_training_coordinator, 
 from simulator.errors import ScenarioError
 from simulator.scenario.faults import tell
 from simulator.scenario.model import Scenario
+from simulator.scenario.proxy_check import check_proxy
 from simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 
 FIELD, FIRST = "method.settings", "method.first_stage.settings"
@@ -30,12 +31,15 @@ def check_method(source: str, scenario: Scenario) -> None:
         trainer = trainer_of(scenario)
         if first is not None:
             _check_order(source, scenario)
-            _check_settings(source, FIRST, _training(first.name, _ANY_PICTURE), first.settings)
+            training = _training(first.name, _ANY_PICTURE)
+            before = _check_settings(source, FIRST, training, first.settings)
+            check_proxy(source, scenario, first.name, before)
         if trainer is not None and first is None:
             _check_sight(source, scenario, trainer.method)
             shape = _ANY_FEATURES if trains_on_features(scenario) else _ANY_PICTURE
             training = _training(trainer.method, shape)
             settings = _check_settings(source, FIELD, training, method.settings)
+            check_proxy(source, scenario, trainer.method, settings)
         else:
             settings = _check_settings(source, FIELD, _statistics(method.name), method.settings)
             _check_policy(source, scenario)

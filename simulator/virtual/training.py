@@ -1,5 +1,7 @@
 """Where the devices of a world train: those that train at the same time are trained together.
 
+Those that are only asked to look at their images do that here, too.
+
 A device comes in with its order and gets its answer when the fixed time of its training is over.
 The first answer that is due has everybody trained who has come in by then; what is computed does
 not depend on who else is there, so no clock can tell.
@@ -16,6 +18,7 @@ from device_agent.core import inputs
 from device_agent.core.inputs import Input
 from device_agent.core.requests import Train
 from device_agent.errors import AgentError
+from device_agent.observing import look, observed
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import Session, TrainingDone, answered, begin
 from learning.errors import LearningError
@@ -100,7 +103,11 @@ class TrainingHall:
         trainee.deliver(answer, seconds)
 
     def _train_all(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        here, self._waiting = self._waiting, []
+        waiting = [trainee for trainee in here if not trainee.order.round.observes]
+        for trainee in here:
+            if trainee.order.round.observes:
+                self._answers[trainee] = _looked(trainee)
         while waiting:
             at_once = number_at_once(waiting[0].order, self._settings)
             together, waiting = waiting[:at_once], waiting[at_once:]
@@ -187,6 +194,18 @@ def _begin(trainee: Trainee) -> Session | None:
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.order.device}: {error}") from error
+
+
+def _looked(trainee: Trainee) -> tuple[Input, float]:
+    """Have a device look with the fleet's model, which is all that it is asked for."""
+    began = time.perf_counter()
+    request = trainee.request
+    try:
+        seen = look(request, trainee.order, trainee.data, trainee.memory)
+    except (AgentError, FleetledgerError, LearningError) as error:
+        # A real agent would try again for ever; nothing would be another the next time.
+        raise EngineError(f"{trainee.order.device}: {error}") from error
+    return observed(request, seen, (), trainee.blobs), time.perf_counter() - began
 
 
 def number_at_once(order: Order, settings: HallSettings) -> int:
