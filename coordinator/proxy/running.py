@@ -13,7 +13,8 @@ from pathlib import Path
 
 from coordinator.errors import LedgerLockedError, ProxyError
 from coordinator.ledger.lock import WriterLock
-from coordinator.proxy.core import Core, Rules
+from coordinator.proxy.core import Core
+from coordinator.proxy.letters import Rules
 from coordinator.proxy.mail import Mail
 from coordinator.proxy.settings import MEGABYTE, ProxySettings, load, read_password
 from coordinator.proxy.shell import Parts, Proxy

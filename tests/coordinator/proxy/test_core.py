@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.proxy import core as rules
 from coordinator.proxy import inputs
-from coordinator.proxy.core import Core, Rules
+from coordinator.proxy.core import Core
+from coordinator.proxy.letters import Rules
 from coordinator.proxy.records import LetterKept, Name, OrderScored, Records, ScoredOrder
 from coordinator.proxy.requests import (
     Answer,
@@ -204,6 +205,25 @@ def test_weights_that_did_not_come_are_fetched_again() -> None:
     assert not driven.happens(inputs.WeightsLost(asked.weights.digest))
     assert driven.core.wake_at() == rules.RETRY_SECONDS
     assert driven.passes(rules.RETRY_SECONDS) == [FetchWeights(asked)]
+
+
+def test_weights_that_two_rounds_gave_are_fetched_for_each() -> None:
+    driven, first = Driven(), order(10)
+    driven.happens(inputs.Ordered(first))
+    driven.happens(inputs.WeightsFetched(first.weights.digest))
+    driven.happens(scored(first))
+    second = order(20, weights=first.weights)
+    assert driven.happens(inputs.Ordered(second)) == [FetchWeights(second)]
+
+
+def test_weights_of_an_order_before_do_not_count() -> None:
+    driven, second = Driven(), order(20)
+    driven.happens(inputs.Ordered(order(10)))
+    driven.happens(inputs.Ordered(second))
+    driven.happens(inputs.WeightsFetched(second.weights.digest))
+    assert not driven.happens(inputs.WeightsFetched(order(10).weights.digest))
+    assert not driven.happens(inputs.WeightsLost(order(10).weights.digest))
+    assert not driven.passes(rules.RETRY_SECONDS)
 
 
 def test_one_order_is_scored_at_a_time_and_the_newest_comes_next() -> None:

@@ -1,0 +1,186 @@
+"""The rules of letters with gradients: what is taken in, checked, answered, and handed over.
+
+- A letter is known by stage, round and the digest of its bytes. A repeat gets the receipt that was
+  given, or none yet; a device that sends other gradients under the same key while the first wait is
+  refused.
+- Nothing larger than the limit is fetched, nothing is taken in beyond the room there is, and
+  nothing is acknowledged before it is on the disk.
+- Gradients are checked when an order of their stage or a later one is here. Then those of a stage
+  before the one whose pictures are gathered are refused. Those of another network wait for the next
+  order, which may be of theirs, and are refused if it is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.proxy import inputs
+from coordinator.proxy.records import Final, Letter, LetterAnswered, LetterKept, Name, Records
+from coordinator.proxy.requests import NOTHING, Answer, Check, Decision, FetchPayload
+from schemas.proxy import ScoringOrder
+from schemas.receipts import Accepted, Later, Receipt, Refused
+from schemas.values import DeviceId, Digest
+
+LATER_SECONDS = 30.0
+_REASON = 500
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Bounds, in bytes."""
+
+    payload_bytes: int
+    waiting_bytes: int
+
+
+class Letters:
+    """Decides about gradients; the newest order is told with each question that needs it."""
+
+    def __init__(self, rules: Rules, records: Records) -> None:
+        self._rules = rules
+        self._records = records
+        self._lineage: Digest | None = None
+        """Of the newest order."""
+        self._fetching: dict[Name, Letter] = {}
+        self._checking: set[Name] = set()
+        self._early: set[Name] = set()
+        """Letters of another network that came after the newest order."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something is being fetched."""
+        return bool(self._fetching)
+
+    @property
+    def being_checked(self) -> bool:
+        """Whether something is."""
+        return bool(self._checking)
+
+    def fresh(self, order: ScoringOrder) -> tuple[Name, ...]:
+        """Return what was accepted and no model was scored by yet."""
+        return tuple(
+            letter.name
+            for letter in self._records.letters.values()
+            if letter.size
+            and letter.lineage == order.lineage
+            and isinstance(letter.answer, Accepted)
+        )
+
+    def new_order(self, order: ScoringOrder) -> None:
+        """Look again at what did not fit the order before."""
+        self._lineage = order.lineage
+        self._early.clear()
+
+    def stop_checking(self) -> None:
+        """Forget what was to be checked by an order that makes no sense."""
+        self._checking.clear()
+
+    def gradients(self, event: inputs.Gradients) -> Decision:
+        """Take gradients in, or say why not."""
+        body, device = event.body, event.device
+        name = Name(body.key, body.payload)
+        known = self._records.letters.get(name)
+        if known is not None:
+            return NOTHING if known.answer is None else _receipt(device, name, known.answer)
+        if name in self._fetching:
+            return NOTHING
+        fault = self._fault(event)
+        if fault:
+            return _receipt(device, name, Refused(reason=fault))
+        under_way = sum(letter.size for letter in self._fetching.values())
+        room = self._rules.waiting_bytes - self._records.waiting_bytes - under_way
+        if body.payload_bytes > room:
+            return _later(device, name, "the proxy's room for gradients is taken")
+        letter = Letter(name, device, body.method, body.lineage, body.payload_bytes)
+        if body.offer is None:
+            return self._kept(letter, event.attachment)
+        self._fetching[name] = letter
+        return Decision(requests=(FetchPayload(device, name, body.offer),))
+
+    def fetched(self, name: Name, data: bytes) -> Decision:
+        """Keep what was fetched."""
+        letter = self._fetching.pop(name, None)
+        return NOTHING if letter is None else self._kept(letter, data)
+
+    def lost(self, name: Name, reason: str) -> Decision:
+        """Ask a device to send again what did not come."""
+        letter = self._fetching.pop(name, None)
+        return NOTHING if letter is None else _later(letter.device, name, reason)
+
+    def checked(self, name: Name, fault: str) -> Decision:
+        """Accept what was checked, or refuse it."""
+        self._checking.discard(name)
+        return self._answered(name, fault)
+
+    def due(self, order: ScoringOrder) -> Decision:
+        """Refuse what can't be of the order's network and stage; have the others checked."""
+        for letter in self._records.letters.values():
+            if letter.answer is not None or letter.name in self._checking | self._early:
+                continue
+            fault = self._misfit(letter, order)
+            if fault:
+                return self._answered(letter.name, fault)
+            if letter.lineage == order.lineage and letter.name.key.stage <= order.stage:
+                self._checking.add(letter.name)
+                return Decision(requests=(Check(order, letter.name),))
+        return NOTHING
+
+    def _kept(self, letter: Letter, data: bytes) -> Decision:
+        if self._lineage not in (None, letter.lineage):
+            self._early.add(letter.name)
+        return Decision((LetterKept(letter, data),))
+
+    def _fault(self, event: inputs.Gradients) -> str:
+        body = event.body
+        most = self._rules.payload_bytes
+        if body.payload_bytes > most:
+            return f"payload_bytes: {body.payload_bytes}, and this proxy takes {most} at most"
+        if body.offer is None and (
+            len(event.attachment) != body.payload_bytes
+            or Digest.of(event.attachment) != body.payload
+        ):
+            return f"payload: {body.payload.short} was promised, other bytes are attached"
+        others = (*self._records.letters.values(), *self._fetching.values())
+        if any((item.device, item.name.key) == (event.device, body.key) for item in others):
+            return (
+                f"key: other gradients of stage {body.key.stage}, round {body.key.part} are here "
+                "already; a device gives one set a round"
+            )
+        return ""
+
+    def _misfit(self, letter: Letter, order: ScoringOrder) -> str:
+        if letter.name.key.stage > order.stage:
+            return ""
+        if (letter.method, letter.lineage) != (order.method, order.lineage):
+            return (
+                f"lineage: gradients of {letter.method} {letter.lineage.short}, and the fleet "
+                f"trains {order.method} {order.lineage.short}"
+            )
+        scored = self._records.scored
+        known = scored.task if scored is not None and scored.lineage == order.lineage else 0
+        if letter.name.key.stage < known:
+            return (
+                f"key.stage: {letter.name.key.stage}, and pictures of stage {known} are gathered "
+                "by now"
+            )
+        return ""
+
+    def _answered(self, name: Name, fault: str) -> Decision:
+        letter = self._records.letters.get(name)
+        if letter is None or letter.answer is not None:
+            return NOTHING
+        place = sum(item.answer is not None for item in self._records.letters.values())
+        answer: Final = Refused(reason=fault[:_REASON]) if fault else Accepted(ledger_index=place)
+        assert letter.device is not None  # it is forgotten with the answer, or later
+        told = _receipt(letter.device, name, answer)
+        return Decision((LetterAnswered(name, answer),), told.requests)
+
+
+def _receipt(device: DeviceId, name: Name, answer: Accepted | Refused | Later) -> Decision:
+    receipt = Receipt(about="gradients", key=name.key, payload=name.payload, answer=answer)
+    return Decision(requests=(Answer(device, receipt),))
+
+
+def _later(device: DeviceId | None, name: Name, reason: str) -> Decision:
+    assert device is not None  # letters that are not answered have one
+    return _receipt(device, name, Later(after_seconds=LATER_SECONDS, reason=reason[:_REASON]))
