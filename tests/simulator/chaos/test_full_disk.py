@@ -19,11 +19,11 @@ def test_groups_that_the_disk_refuses_are_committed_later(
         trials.prepared(seed)
     append, dice, refused = Ledger.append, Random(0), []
 
-    def refusing(self: Ledger, group: Any, small_blobs: Any = None) -> Any:
+    def refusing(self: Ledger, group: Any, small_blobs: Any = None, pruned: Any = None) -> Any:
         if group and dice.random() < 0.2:
             refused.append(len(group))
             raise LedgerWriteError("the disk is full")
-        return append(self, group, small_blobs)
+        return append(self, group, small_blobs, pruned)
 
     monkeypatch.setattr(Ledger, "append", refusing)
     broken = [broken for seed in range(trials.fleets) for broken in trials.run(seed).broken]
