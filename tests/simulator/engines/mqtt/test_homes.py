@@ -53,8 +53,8 @@ def test_agents_look_seldom_unless_they_are_to_report_what_is_new(broker: Mosqui
     reporting = small_scenario(stages={"classes": 4, "count": 2, "opened_by": "reports"})
     assert told.data.scan_seconds == SELDOM_SECONDS
     assert agent_settings(reporting, broker, FIRST).data.scan_seconds == SCAN_SECONDS
-    assert coordinator_settings(small_scenario(), broker).stages.open == "operator"
-    assert coordinator_settings(reporting, broker).stages.open == "reports"
+    assert coordinator_settings(small_scenario(), 1, broker).stages.open == "operator"
+    assert coordinator_settings(reporting, 1, broker).stages.open == "reports"
 
 
 def test_what_the_scenario_says_of_method_quorum_and_detection_is_set(broker: MosquittoBroker):
@@ -63,7 +63,7 @@ def test_what_the_scenario_says_of_method_quorum_and_detection_is_set(broker: Mo
         engine={"kind": "mqtt", "quorum": 0.75, "deadline_seconds": 90.0},
         detection={"mode": "baseline", "min_images": 20},
     )
-    set_up = coordinator_settings(scenario, broker)
+    set_up = coordinator_settings(scenario, 1, broker)
     assert (set_up.stages.quorum, set_up.stages.deadline_seconds) == (0.75, 90.0)
     assert (set_up.method.name, set_up.method.settings["form"]) == ("stsa", "estimated")
     assert agent_settings(scenario, broker, FIRST).detection == scenario.detection
