@@ -8,14 +8,20 @@ from methods.registry import card
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
 
-_WITHOUT = "method.settings.old_model = 'random' needs none"
+_WITHOUT = "let it do without: old_model = 'random' in its settings"
 
 
 def check_proxy(source: str, scenario: Scenario, method: str, settings: BaseModel) -> None:
-    """Raise `ScenarioError` where a method with these settings has a proxy that nobody runs."""
+    """Raise `ScenarioError` where a proxy is needed that nobody runs, or that is sent nothing."""
     if not (card(method).proxy and getattr(settings, "has_proxy", False)):
         return
-    raise ScenarioError(
-        f"{source}: method.name: {method!r} with these settings waits for a proxy, and the "
-        f"simulator does not run one; {_WITHOUT}"
-    )
+    if scenario.engine.kind != "inprocess" or scenario.engine.agents == "light":
+        raise ScenarioError(
+            f"{source}: method.name: {method!r} with these settings waits for a proxy, which only "
+            f"whole agents of the engine 'inprocess' have; take these, or {_WITHOUT}"
+        )
+    if not scenario.devices.policy.publish_gradients:
+        raise ScenarioError(
+            f"{source}: devices.policy.publish_gradients: false, but {method!r} has devices send "
+            f"gradients to a proxy; set it to true, or {_WITHOUT}"
+        )

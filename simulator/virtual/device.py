@@ -15,15 +15,16 @@ from device_agent.chance import SECRET_FILE
 from device_agent.core.state import Identity, Rules, State
 from device_agent.home import AgentHome
 from device_agent.mail import Mail, make_will
+from device_agent.proxy_blocks import ProxyBlocks
 from device_agent.settings import AgentSettings
 from device_agent.shell import Agent, Parts
 from device_agent.store.store import Store
 from schemas.envelope import Sender
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from schemas.values import BootId, DeviceId
 from simulator.virtual.bench import DeviceBench, Equipment, Laboratory
-from simulator.virtual.exchange import Party, SharingExchange
+from simulator.virtual.exchange import Party, SharingExchange, VirtualExchange
 from simulator.virtual.files import SharedFiles
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.network import VirtualConnection
@@ -68,12 +69,13 @@ class _Run:
     identity: Identity
     control: VirtualConnection
     exchange: SharingExchange
+    proxy: ProxyBlocks
     mail: Mail
     worker: InlineWorker
     endpoint: Endpoint
 
     def traffic(self) -> Counts:
-        return self.control.meter.total() + self.exchange.traffic()
+        return self.control.meter.total() + self.exchange.traffic() + self.proxy.traffic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class VirtualDevice:
             identity=Identity(store.installation, boot, ground.capabilities),
             control=control,
             exchange=SharingExchange(ground.world, blocks, ground.files),
+            proxy=ProxyBlocks(lambda: self._exchange_with_proxy(boot)),
             mail=Mail(control, ground.topics, name, sender, clock),
             worker=InlineWorker(self.bench.answer, control.wake),
             endpoint=Endpoint(ground.world.loop, lambda: self._step(run)),
@@ -198,6 +201,13 @@ class VirtualDevice:
         control.may_wait = self._may_wait
         self.bench.deliver = run.worker.put
         return run
+
+    def _exchange_with_proxy(self, boot: BootId) -> VirtualExchange:
+        world, fleet = self._ground.world, self._ground.topics.fleet
+        party = Party(FleetTopics(fleet, "proxy"), Sender(fleet, self.name, boot), self.name)
+        exchange = VirtualExchange(world, party)
+        exchange.begin()
+        return exchange
 
     def _load(self, run: _Run, store: Store) -> _Awake:
         ground = self._ground
@@ -219,6 +229,7 @@ class VirtualDevice:
                 mail=run.mail,
                 bench=self.bench,
                 worker=run.worker,
+                proxy=run.proxy,
                 status_file=None,
                 clock=ground.world.loop.clock.readings,
             )
@@ -280,5 +291,6 @@ class VirtualDevice:
             self._run.endpoint.end()
             self._spent += self._run.traffic()
             self._run.exchange.stop()
+            self._run.proxy.stop()
         self._sleep()
         self._run = None

@@ -35,7 +35,7 @@ class Party:
     @property
     def client_id(self) -> str:
         """Name of its connection for blocks."""
-        return f"{self.sender.name}.data"
+        return f"{self.sender.name}.{self.topics.branch or 'data'}"
 
 
 class VirtualExchange(BlockExchange):
@@ -53,6 +53,11 @@ class VirtualExchange(BlockExchange):
         self._loop = world.loop
         self.endpoint = Endpoint(world.loop, self._turns)
         self._own.on_event = self.endpoint.ask
+
+    def stop(self) -> None:
+        """End, and take no turns any more."""
+        super().stop()
+        self.endpoint.end()
 
     @property
     def own(self) -> VirtualConnection:
@@ -92,7 +97,6 @@ class SharingExchange:
         """End; what is not here yet does not come."""
         if self._crossing is not None:
             self._crossing.stop()
-            self._crossing.endpoint.end()
         self._arrivals = ()
 
     def serve(self, data: bytes | Path | BlockSource) -> Offer:

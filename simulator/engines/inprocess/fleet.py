@@ -36,6 +36,7 @@ from simulator.virtual.files import Depot, SharedFiles
 from simulator.virtual.models import SharedModels
 from simulator.virtual.pager import Pager
 from simulator.virtual.pictures import SizedPictures
+from simulator.virtual.proxy import VirtualProxy
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import HallSettings, TrainingHall
@@ -68,6 +69,7 @@ class Fleet:
         self.coordinator.start()
         if self.coordinator.state.lineage is None:
             self.command(_lineage(home, prepared))
+        self.proxy = self._made_proxy(seed, era)
 
     def command(self, command: Command) -> None:
         """Have the coordinator carry out a command; raise `EngineError` if it refuses."""
@@ -131,7 +133,19 @@ class Fleet:
         """Close all files."""
         for device in self.devices.values():
             device.close()
+        if self.proxy is not None:
+            self.proxy.close()
         self.coordinator.close()
+
+    def _made_proxy(self, seed: int, era: int) -> VirtualProxy | None:
+        """Start a proxy where the network is of a method that has one."""
+        network = self.coordinator.state.network
+        if network is None or not network.proxy:
+            return None
+        boot = seeded_boot(seed, "proxy", era)
+        proxy = VirtualProxy(self.world, self._folder / "proxy", FLEET, boot)
+        proxy.start()
+        return proxy
 
     def _made_ground(self, seed: int, era: int) -> Ground:
         scenario = self._prepared.scenario

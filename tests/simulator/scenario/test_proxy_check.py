@@ -1,4 +1,4 @@
-"""Where devices would wait for a proxy that nobody runs, a scenario is refused in words."""
+"""A scenario whose fleet needs a proxy is refused in words where it would wait in vain."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from simulator.errors import ScenarioError
 from simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "proxy"\n[method]\nname = "lga"\n[method.settings]\nnetwork = "mlp"\n'
+ALLOWED = "[devices.policy]\npublish_gradients = true\n"
 
 
-def test_a_method_whose_proxy_nobody_runs_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"method\.name: 'lga' .* waits for a proxy"):
+@pytest.mark.parametrize("engine", ['[engine]\nkind = "mqtt"\n', '[engine]\nagents = "light"\n'])
+def test_engines_without_a_proxy_refuse_a_method_that_has_one(engine: str) -> None:
+    with pytest.raises(ScenarioError, match=r"'lga' .* (waits for a proxy|has devices that)"):
+        parse_scenario("s", HEAD + ALLOWED + engine, Path())
+
+
+def test_whole_agents_in_memory_run_one(tmp_path: Path) -> None:
+    scenario = parse_scenario("s", HEAD + ALLOWED, tmp_path)
+    assert scenario.devices.policy.publish_gradients
+
+
+def test_owners_have_to_allow_gradients() -> None:
+    with pytest.raises(ScenarioError, match=r"devices\.policy\.publish_gradients: false"):
         parse_scenario("s", HEAD, Path())
 
 
@@ -25,5 +37,5 @@ def test_presets_without_a_proxy_run(preset: str) -> None:
 
 def test_a_first_stage_is_held_to_the_same() -> None:
     text = 'title = "x"\n[method]\nname = "stsa"\n[method.first_stage]\nname = "lga"\nrounds = 2\n'
-    with pytest.raises(ScenarioError, match=r"'lga' .* waits for a proxy"):
+    with pytest.raises(ScenarioError, match=r"publish_gradients: false, but 'lga'"):
         parse_scenario("s", text, Path())

@@ -1,0 +1,113 @@
+"""The proxy of a virtual world: the real shell on its real store, stepped by the loop.
+
+What it computes is done when it is handed in, and is known some fixed time later by the fleet's
+clock, so that equal runs tell the coordinator equal things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from coordinator.proxy import inputs
+from coordinator.proxy.inputs import Input
+from coordinator.proxy.running import Surroundings, proxy_of
+from coordinator.proxy.settings import ProxySettings
+from coordinator.proxy.workbench import Job
+from schemas.envelope import PROXY, Sender
+from schemas.topics import FleetTopics
+from schemas.values import BootId, FleetId
+from simulator.virtual.exchange import Party, VirtualExchange
+from simulator.virtual.loop import Endpoint
+from simulator.virtual.world import World
+from transport.meter import Counts
+
+PAUSE_SECONDS = 0.02
+"""Between two steps, so that time goes on whatever is due."""
+WORK_SECONDS = 1.0
+"""Of a score, and of a look at gradients, by the fleet's clock."""
+
+
+class InlineWorkbench:
+    """A workbench without a thread; `wake` is told when there are results."""
+
+    def __init__(self, world: World, wake: Callable[[], None]) -> None:
+        self._world = world
+        self._wake = wake
+        self._results: list[Input] = []
+
+    def submit(self, job: Job) -> None:
+        """Do a job now; its result is there when the time for it is over."""
+        with self._world.stopwatch.phase("proxy"):
+            result = _in_fleet_time(job())
+        loop = self._world.loop
+        loop.at(loop.clock.now + WORK_SECONDS, lambda: self.put(result))
+
+    def put(self, happening: Input) -> None:
+        """Add an input from elsewhere."""
+        self._results.append(happening)
+        self._wake()
+
+    def collect(self) -> list[Input]:
+        """Take the inputs so far."""
+        taken, self._results = self._results, []
+        return taken
+
+    def stop(self) -> None:
+        """Nothing is under way that could be waited for."""
+
+
+class VirtualProxy:
+    """A proxy that lives in `home`, which is made if it is missing."""
+
+    def __init__(self, world: World, home: Path, fleet: FleetId, boot: BootId) -> None:
+        # Pictures lie here that nobody else should see.
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._endpoint = Endpoint(world.loop, self._step, pause=PAUSE_SECONDS)
+        self._control = world.network.connection(f"{PROXY}.control")
+        self._control.on_event = self._endpoint.ask
+        ordinary = Party(FleetTopics(fleet), Sender(fleet, PROXY, boot), PROXY)
+        branch = Party(FleetTopics(fleet, "proxy"), Sender(fleet, PROXY, boot))
+        self._exchanges = (VirtualExchange(world, ordinary), VirtualExchange(world, branch))
+        around = Surroundings(
+            Sender(fleet, PROXY, boot),
+            self._control,
+            *self._exchanges,
+            InlineWorkbench(world, self._endpoint.ask),
+            world.loop.clock.readings,
+        )
+        self._shell = proxy_of(home, ProxySettings(fleet=fleet), around)
+
+    def start(self) -> None:
+        """Connect."""
+        for exchange in self._exchanges:
+            exchange.begin()
+        self._shell.begin()
+        self._endpoint.ask()
+
+    def traffic(self) -> Counts:
+        """Return what it has sent and received, to and from everybody."""
+        carried = self._control.meter.total()
+        for exchange in self._exchanges:
+            carried += exchange.traffic()
+        return carried
+
+    def close(self) -> None:
+        """Close its files and be stepped no more."""
+        self._endpoint.end()
+        self._shell.end()
+
+    def _step(self) -> float:
+        while self._shell.step(0):
+            pass
+        return self._shell.wake_at
+
+
+def _in_fleet_time(result: Input) -> Input:
+    """Return a result that says nothing of this machine's clock."""
+    if not isinstance(result, inputs.Scored):
+        return result
+    scored = result.change.scored
+    answer = scored.answer.model_copy(update={"seconds": WORK_SECONDS})
+    return inputs.Scored(replace(result.change, scored=replace(scored, answer=answer)))

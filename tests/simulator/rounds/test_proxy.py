@@ -1,0 +1,86 @@
+"""A fleet with a proxy: gradients reach it, and the old model that it chooses is distilled from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from simulator.scenario.model import Scenario
+from tests.simulator.rounds.small import learn, prepared, small
+
+QUICK = {
+    "detection": "stage",
+    "memory_per_class": 3,
+    "perturbation_steps": 2,
+    "inversion_steps": 2,
+    "inversion_kept": 2,
+    "worst_distance": 1e9,
+}
+
+
+def with_proxy(**sections: Any) -> Scenario:
+    """Return `small` with LGA; one of the three devices only looks."""
+    made: dict[str, Any] = {
+        "devices": {"policy": {"publish_gradients": True}},
+        "rounds": {"per_stage": 2, "cohort": 2},
+        "method": {"name": "lga", "settings": QUICK},
+    }
+    return small(**made, **sections)
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> list[entries.EntryBody]:
+    """What a run came to."""
+    return learn(prepared(with_proxy()), tmp_path_factory.mktemp("run"))[1]
+
+
+def test_the_second_task_distils_from_the_model_that_the_proxy_chose(
+    ledger: list[entries.EntryBody],
+) -> None:
+    chosen = {body.number: body for body in ledger if isinstance(body, entries.OldModelChosen)}
+    assert not [body for body in ledger if isinstance(body, entries.OldModelMissed)]
+    # Two classes of two devices, then those of the one that only looked at first.
+    assert chosen[1].gradients == 4
+    assert chosen[1].shifted
+    first = chosen[2]
+    assert first.winner is not None
+    assert first.current is not None
+    assert first.winner.round == first.current.round
+    second = chosen[3]
+    assert second.shifted
+    assert second.previous == first.current
+    (opened,) = (
+        body for body in ledger if isinstance(body, entries.RoundOpened) and body.number == 4
+    )
+    assert opened.extras["old-model"].digest == first.current.weights.digest
+
+
+def test_devices_that_are_not_asked_to_train_look(ledger: list[entries.EntryBody]) -> None:
+    rounds = [body for body in ledger if isinstance(body, entries.RoundOpened)]
+    assert [len(opened.observers) for opened in rounds] == [1, 1, 1, 1]
+    nothing = [body for body in ledger if isinstance(body, entries.NothingReported)]
+    looks = [body.observation for body in nothing if body.observation is not None]
+    assert len(looks) == len(rounds)
+    assert all(look.images > 0 for look in looks)
+
+
+def outcome(ledger: list[entries.EntryBody]) -> list[object]:
+    """What the rounds and the proxy came to, without this machine's seconds."""
+    return [
+        body if isinstance(body, entries.OldModelChosen) else (body.aggregate, body.weights)
+        for body in ledger
+        if isinstance(body, entries.OldModelChosen | entries.WeightsAveraged)
+    ]
+
+
+def test_the_same_seed_gives_the_same_weights_scores_and_old_models(
+    ledger: list[entries.EntryBody], tmp_path: Path
+) -> None:
+    again = learn(prepared(with_proxy()), tmp_path)[1]
+    assert [body.kind for body in again] == [body.kind for body in ledger]
+    assert outcome(again) == outcome(ledger)
