@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,13 @@ import pytest
 
 pytest.importorskip("torch")
 
+from rich.console import Console
+
 from coordinator.core import entries
+from simulator.errors import RunError
+from simulator.run.budget import Budget
+from simulator.run.folder import RunFolder
+from simulator.run.running import resume_run, run_scenario
 from simulator.scenario.model import Scenario
 from tests.simulator.rounds.small import learn, prepared, small
 
@@ -84,3 +91,18 @@ def test_the_same_seed_gives_the_same_weights_scores_and_old_models(
     again = learn(prepared(with_proxy()), tmp_path)[1]
     assert [body.kind for body in again] == [body.kind for body in ledger]
     assert outcome(again) == outcome(ledger)
+
+
+def test_a_run_that_stops_and_goes_on_comes_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
+    quiet, whole, pieces = Console(file=StringIO()), tmp_path / "whole", tmp_path / "pieces"
+    run_scenario(with_proxy(), whole, quiet)
+    with pytest.raises(RunError, match="budget: 0 s are spent"):
+        run_scenario(with_proxy(), pieces, quiet, budget=Budget(0))
+    resume_run(pieces, quiet)
+    one, other = (RunFolder(folder).seed(1).records() for folder in (whole, pieces))
+    assert [(record.aggregate, record.head) for record in one] == [
+        (record.aggregate, record.head) for record in other
+    ]
