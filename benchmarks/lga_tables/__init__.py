@@ -1,0 +1,1 @@
+"""LGA, its ablations and its rivals on digits: accuracy, noticed tasks, bytes to the proxy."""
