@@ -48,15 +48,15 @@ def test_a_coordinator_that_answers_before_its_commit_is_found(
 ) -> None:
     append = Ledger.append
 
-    def late(self: Ledger, group: Any, small_blobs: Any = None) -> None:
+    def late(self: Ledger, group: Any, small_blobs: Any = None, pruned: Any = None) -> None:
         """Commit contributions with whatever comes next."""
         held = self.__dict__.setdefault("held", [])
         if group and all(draft.kind == "contribution.accepted" for draft in group):
-            held.append((group, small_blobs))
+            held.append((group, small_blobs, pruned))
             return
         while held:
             append(self, *held.pop(0))
-        append(self, group, small_blobs)
+        append(self, group, small_blobs, pruned)
 
     assert "a receipt is true" in mutant(Ledger, "append", late)
 
