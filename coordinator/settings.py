@@ -12,7 +12,7 @@ from pydantic import Field
 
 from coordinator.core.rules import IntakeRules, ModelRules, RoundRules, Rules, StageRules
 from schemas.message import Strict
-from schemas.settings_file import SettingsError, load_settings
+from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.values import DeviceId, FleetId
 
 FILE_NAME = "coordinator.toml"
@@ -80,14 +80,7 @@ def load(home: Path) -> CoordinatorSettings:
 
 def read_password(home: Path, settings: CoordinatorSettings) -> str | None:
     """Return the broker password, or None where none is set; raise `SettingsError`."""
-    file = settings.broker.password_file
-    if file is None:
-        return None
-    path = home / file
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"broker.password_file: {path}: {error.strerror}; write it") from error
+    return read_secret(home, settings.broker.password_file)
 
 
 def write_new(home: Path, settings: CoordinatorSettings) -> Path:

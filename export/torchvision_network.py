@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import library, nn
 
 from export.errors import NetworkError
 from schemas.models import MAX_SIDE, Preprocessing
@@ -142,7 +142,7 @@ def torchvision_module(name: str) -> Any:  # noqa: ANN401 - a module that may no
         if "torchvision::" not in str(error):
             raise
     for operator in _DETECTION_OPERATORS:
-        torch.library.define(f"torchvision::{operator}", _SCHEMA)
+        library.define(f"torchvision::{operator}", _SCHEMA)
     return importlib.import_module(f"torchvision.{name}")
 
 

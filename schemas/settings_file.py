@@ -23,6 +23,20 @@ class SettingsError(FleetledgerError):
     """A settings file is missing, unreadable, not TOML, or holds a value that is not allowed."""
 
 
+def read_secret(home: Path, file: Path | None) -> str | None:
+    """Return the one line of a broker's password file in `home`, or None where none is set.
+
+    Raises `SettingsError` naming the file.
+    """
+    if file is None:
+        return None
+    path = home / file
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"broker.password_file: {path}: {error.strerror}; write it") from error
+
+
 def load_settings(path: Path, model: type[Settings]) -> Settings:
     """Read the TOML file at `path` as `model`; raise `SettingsError` naming file, field, value."""
     try:

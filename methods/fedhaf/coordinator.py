@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from learning.networks.network import Network
-from methods.answers import AnswerFrame, Arrays
+from methods.answers import AnswerFrame
+from methods.averaging import Averaging, first_weights, network_of
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment, read_assignment
 from methods.fedhaf.messages import frame_of, received
-from methods.network_weights import decode_weights, encode_weights
-from methods.once import OncePerRound
+from methods.network_weights import encode_weights
 from methods.training_half import Asked, Combined, Given, Summing
-from schemas.values import ClassName
 
 __all__ = [
     "assign",
@@ -31,8 +29,22 @@ __all__ = [
     "summing",
 ]
 
-_FRAME = OncePerRound[AnswerFrame]()
-"""Of the newest round: each of its answers is checked against it."""
+
+def _frame_of(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
+    sent = received(
+        assignment,
+        asked.weights,
+        asked.weights_class_names,
+        asked.class_names,
+        asked.round_of_stage,
+    )
+    return frame_of(sent, assignment.settings.upload)
+
+
+_AVERAGING = Averaging(_frame_of)
+
+check = _AVERAGING.check
+summing = _AVERAGING.summing
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> FedHafAssignment:
@@ -43,25 +55,6 @@ def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> FedHafA
     return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
 
 
-def first_weights(assignment: FedHafAssignment) -> bytes:
-    """Return the network before anybody trained; its head has no row yet."""
-    return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
-
-
-def check(assignment: FedHafAssignment, payload: bytes, asked: Asked) -> None:
-    """Raise `ContributionError` unless the payload answers what was asked.
-
-    Tensors, shapes and types are those of adapter and head, its size is bounded by theirs, and no
-    running variance is below zero.
-    """
-    _frame(assignment, asked).check(payload)
-
-
-def summing(assignment: FedHafAssignment, asked: Asked, most: int) -> Summing:
-    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
-    return _frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
-
-
 def combine(
     assignment: FedHafAssignment, asked: Asked, answers: Sequence[Given] | Summing
 ) -> Combined:
@@ -70,35 +63,8 @@ def combine(
     Raises `MethodError` where their sum could not be exact.
     """
     settings = assignment.settings
-    mean = _frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
+    mean = _AVERAGING.mean(assignment, asked, answers)
     weights, extras = encode_weights(mean.arrays, asked.class_names), dict(asked.extras)
     if asked.ends_stage and settings.needs_old_model:
         extras[OLD_MODEL] = weights
     return Combined(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
-
-
-def network_of(
-    assignment: FedHafAssignment, weights: bytes
-) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
-    """Return network, tensors and rows of the head, to be exported."""
-    arrays, names = decode_weights(weights, assignment.network)
-    return assignment.network, arrays, names
-
-
-def _is_weighted(assignment: FedHafAssignment) -> bool:
-    return assignment.settings.averaging == "samples"
-
-
-def _frame(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
-    return _FRAME(asked, assignment, lambda: _made_frame(assignment, asked))
-
-
-def _made_frame(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
-    sent = received(
-        assignment,
-        asked.weights,
-        asked.weights_class_names,
-        asked.class_names,
-        asked.round_of_stage,
-    )
-    return frame_of(sent, assignment.settings.upload)

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from learning.networks.network import Network
 from learning.networks.seeding import stream_key
-from methods.answers import AnswerFrame, Arrays
+from methods.answers import AnswerFrame
+from methods.averaging import Averaging, first_weights, network_of
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment, read_assignment
 from methods.lga.messages import frame_of, received
-from methods.network_weights import decode_weights, encode_weights
-from methods.once import OncePerRound
+from methods.network_weights import encode_weights
 from methods.training_half import Asked, Combined, Given, Summing
-from schemas.values import ClassName, Digest
+from schemas.values import Digest
 
 __all__ = [
     "assign",
@@ -32,31 +31,21 @@ __all__ = [
     "summing",
 ]
 
-_FRAME = OncePerRound[AnswerFrame]()
-"""Of the newest round: each of its answers is checked against it."""
+
+def _frame_of(assignment: LgaAssignment, asked: Asked) -> AnswerFrame:
+    sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
+    return frame_of(assignment, sent)
+
+
+_AVERAGING = Averaging(_frame_of)
+
+check = _AVERAGING.check
+summing = _AVERAGING.summing
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> LgaAssignment:
     """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong."""
     return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
-
-
-def first_weights(assignment: LgaAssignment) -> bytes:
-    """Return the network before anybody trained; its head has no row yet."""
-    return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
-
-
-def check(assignment: LgaAssignment, payload: bytes, asked: Asked) -> None:
-    """Raise `ContributionError` unless the payload answers what was asked.
-
-    Tensors, shapes and types are those of the network, and nothing leaves the grid.
-    """
-    _frame(assignment, asked).check(payload)
-
-
-def summing(assignment: LgaAssignment, asked: Asked, most: int) -> Summing:
-    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
-    return _frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
 
 
 def combine(
@@ -66,20 +55,12 @@ def combine(
 
     Raises `MethodError` where their sum could not be exact.
     """
-    mean = _frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
+    mean = _AVERAGING.mean(assignment, asked, answers)
     weights, extras = encode_weights(mean.arrays, asked.class_names), dict(asked.extras)
     settings = assignment.settings
     if settings.needs_old_model and not settings.has_proxy:
         extras |= _drawn_models(settings.seed, asked, weights)
     return Combined(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
-
-
-def network_of(
-    assignment: LgaAssignment, weights: bytes
-) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
-    """Return network, tensors and rows of the head, to be exported."""
-    arrays, names = decode_weights(weights, assignment.network)
-    return assignment.network, arrays, names
 
 
 def _drawn_models(seed: int, asked: Asked, weights: bytes) -> dict[str, bytes]:
@@ -93,16 +74,3 @@ def _drawn_models(seed: int, asked: Asked, weights: bytes) -> dict[str, bytes]:
         return {} if key % asked.round_of_stage else {NEW_MODEL: weights}
     before = asked.extras.get(NEW_MODEL)
     return {NEW_MODEL: weights} | ({} if before is None else {OLD_MODEL: before})
-
-
-def _is_weighted(assignment: LgaAssignment) -> bool:
-    return assignment.settings.averaging == "samples"
-
-
-def _frame(assignment: LgaAssignment, asked: Asked) -> AnswerFrame:
-    return _FRAME(asked, assignment, lambda: _made_frame(assignment, asked))
-
-
-def _made_frame(assignment: LgaAssignment, asked: Asked) -> AnswerFrame:
-    sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
-    return frame_of(assignment, sent)

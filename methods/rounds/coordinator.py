@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from learning.networks.network import Network
 from methods.answers import AnswerFrame, Arrays
-from methods.network_weights import decode_weights, encode_weights
-from methods.once import OncePerRound
+from methods.averaging import Averaging, first_weights, network_of
+from methods.network_weights import encode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment, read_assignment
 from methods.rounds.fisher import consolidated, encode_fisher
 from methods.rounds.messages import frame_of, received
 from methods.training_half import Asked, Combined, Given, Summing
-from schemas.values import ClassName
 
 __all__ = [
     "assign",
@@ -32,31 +30,21 @@ __all__ = [
     "summing",
 ]
 
-_FRAME = OncePerRound[AnswerFrame]()
-"""Of the newest round: each of its answers is checked against it."""
+
+def _frame_of(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
+    sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
+    return frame_of(assignment, sent, asked.phase)
+
+
+_AVERAGING = Averaging(_frame_of)
+
+check = _AVERAGING.check
+summing = _AVERAGING.summing
 
 
 def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> RoundsAssignment:
     """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong."""
     return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
-
-
-def first_weights(assignment: RoundsAssignment) -> bytes:
-    """Return the network before anybody trained; its head has no row yet."""
-    return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
-
-
-def check(assignment: RoundsAssignment, payload: bytes, asked: Asked) -> None:
-    """Raise `ContributionError` unless the payload answers what was asked.
-
-    Tensors, shapes and types are those of the network, and nothing leaves the grid.
-    """
-    _frame(assignment, asked).check(payload)
-
-
-def summing(assignment: RoundsAssignment, asked: Asked, most: int) -> Summing:
-    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
-    return _frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
 
 
 def combine(
@@ -66,30 +54,9 @@ def combine(
 
     Raises `MethodError` where their sum could not be exact.
     """
-    mean = _frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
+    mean = _AVERAGING.mean(assignment, asked, answers)
     weights, extras = _what_follows(assignment, asked, mean.arrays)
     return Combined(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
-
-
-def network_of(
-    assignment: RoundsAssignment, weights: bytes
-) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
-    """Return network, tensors and rows of the head, to be exported."""
-    arrays, names = decode_weights(weights, assignment.network)
-    return assignment.network, arrays, names
-
-
-def _is_weighted(assignment: RoundsAssignment) -> bool:
-    return assignment.settings.averaging == "samples"
-
-
-def _frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
-    return _FRAME(asked, assignment, lambda: _made_frame(assignment, asked))
-
-
-def _made_frame(assignment: RoundsAssignment, asked: Asked) -> AnswerFrame:
-    sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
-    return frame_of(assignment, sent, asked.phase)
 
 
 def _what_follows(

@@ -20,6 +20,8 @@ from transport.interface import Outgoing
 
 _SHORTEST_WORK, _LONGEST_WORK = 0.01, 3.0
 """Seconds that a piece of work takes."""
+_WORK = "work"
+"""What is drawn for: how long a piece of work takes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Mortal(ABC):
             Volume(root, world.shadows / name, dice(f"{world.troubles.seed}/disk/{name}")),
             world.points.point,
         )
-        self._dice = dice(f"{world.troubles.seed}/work/{name}")
+        self._dice = dice(f"{world.troubles.seed}/{_WORK}/{name}")
         self._busy_until: dict[str, float] = {}
         self._connections: list[VirtualConnection] = []
         self._endpoints: list[Endpoint] = []
