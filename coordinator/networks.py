@@ -83,6 +83,7 @@ def prepare_network(
         preprocessing=preprocessing,
         method=method.name,
         settings=assignment.model_dump(mode="json"),
+        opening_phases=assignment.opening_phases,
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
         successor=successor,

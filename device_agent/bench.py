@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol, cast
+from typing import Protocol
 
 from device_agent import evaluation
 from device_agent.chance import part_context
@@ -47,7 +47,6 @@ from device_agent.training import answered, feature_data, order_of, read_images,
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
 from methods.registry import card, load_device
-from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.models import of_pictures
@@ -291,7 +290,7 @@ def part_computed(
         job=request.job,
         payload=Digest.of(payload),
         payload_bytes=len(payload),
-        payload_kind=cast(PayloadKind, card(request.assignment.method).payload_kinds[0]),
+        payload_kind=card(request.assignment.method).payload_kinds[0],
         used=extracted.used,
         samples=made.samples,
         unusable=extracted.unusable,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from methods.training_half import (
     TrainingDeviceHalf,
 )
 from schemas.assignments import Assignment
-from schemas.contributions import PayloadKind
 from schemas.envelope import INLINE_LIMIT
 from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
@@ -222,7 +221,7 @@ def answered(
         ),
         payload=Digest.of(payload),
         payload_bytes=len(payload),
-        payload_kind=cast(PayloadKind, card(request.assignment.method).payload_kinds[0]),
+        payload_kind=card(request.assignment.method).kind_of(job.phase),
         samples=answer.samples,
         memory=blobs.put(answer.memory) if answer.memory is not None else None,
         unusable=unusable,

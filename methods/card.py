@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from schemas.contributions import PayloadKind
 
 LEARN = "learn"
 """The phase that every method has: local data become contributions."""
@@ -20,8 +22,11 @@ class Card:
     name: str
     title: str
     citation: str
-    payload_kinds: tuple[str, ...]
+    payload_kinds: tuple[PayloadKind, ...]
     needs: Mapping[str, frozenset[str]]
+    kinds_of_phases: Mapping[str, PayloadKind] = field(default_factory=dict)
+    """What devices send in the phases of training whose answers are not of the first of
+    `payload_kinds`. Owners decide by it what may leave a device, so a phase has one kind."""
     trains: bool = False
     """Whether networks are trained in rounds, rather than statistics sent once."""
     on_features: bool = False
@@ -35,3 +40,7 @@ class Card:
         """Whether a device with these features can run the phase; unknown phases never run."""
         needed = self.needs.get(phase)
         return needed is not None and needed <= features
+
+    def kind_of(self, phase: str) -> PayloadKind:
+        """Return the kind of payload that devices send in a phase of training."""
+        return self.kinds_of_phases.get(phase, self.payload_kinds[0])

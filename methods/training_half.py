@@ -19,6 +19,8 @@ from schemas.values import ClassName, Digest
 
 BASE = "base"
 """The extra file of an order with the network's tensors that nobody trains, where it has some."""
+SHARED = "shared"
+"""The extra file with images that all devices have, where a method distils on such."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +149,25 @@ class Summing(Protocol):
 
 
 class TrainingAssignment(Protocol):
-    """What both halves are told, the same for a whole lineage."""
+    """What both halves are told, the same for a whole lineage.
+
+    Two more may be true of an assignment; what it does not have is false. `first_weights_suffice`:
+    a stage whose classes all lie in imported first weights needs no rounds. `needs_shared`: the
+    operator gives images when the network is imported, and devices get them as the extra `SHARED`.
+    """
+
+    @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """What devices do once before a stage's rounds."""
 
     @property
     def round_phases(self) -> tuple[str, ...]:
-        """What devices do in one round, one phase after the other."""
+        """What devices do in one round, one phase after the other.
+
+        A later phase is asked of those whose answers counted in the phase before it; where it comes
+        to nothing, the round begins again. So all but the last pass the weights on unchanged, and
+        what they give are extras.
+        """
 
     @property
     def closing_phases(self) -> tuple[str, ...]:
@@ -198,6 +214,12 @@ class TrainingCoordinatorHalf(Protocol):
         """Return what a round's answers became, or their sum that `summing` began.
 
         Raises `MethodError`.
+        """
+
+    def shared_of(self, assignment: Any, images: npt.NDArray[np.uint8]) -> bytes:  # noqa: ANN401
+        """Return the extra file `SHARED` of pictures (N, c, h, w) that the operator gives.
+
+        Only methods have it whose assignments say `needs_shared`. Raises `MethodError`.
         """
 
     def network_of(self, assignment: Any, weights: bytes) -> tuple[Any, Any, tuple[ClassName, ...]]:  # noqa: ANN401

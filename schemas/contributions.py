@@ -23,7 +23,9 @@ MAX_PAYLOAD_BYTES = 1 << 30
 """No contribution may be larger than 1 GiB; a method's own limit is usually far below."""
 MAX_CLASSES = 10_000
 
-PayloadKind = Literal["statistics", "features", "adapter", "weights", "gradients", "logits"]
+PayloadKind = Literal[
+    "statistics", "features", "adapter", "weights", "gradients", "logits", "images"
+]
 Samples = Annotated[int, Field(ge=1, le=10**9)]
 
 

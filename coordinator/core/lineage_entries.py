@@ -10,8 +10,8 @@ from coordinator.core.entry import EntryBody
 from schemas.message import Strict
 from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
-from schemas.rounds import TRAIN, PhaseName
-from schemas.values import Digest
+from schemas.rounds import TRAIN, ExtraName, PhaseName
+from schemas.values import ClassName, Digest
 
 
 class BackboneImported(EntryBody):
@@ -66,17 +66,25 @@ class NetworkImported(EntryBody):
     kind: ClassVar[str] = "network.imported"
     name: str
     weights: Offer
-    """Its first parameters and buffers, as safetensors; no row of a head yet."""
+    """Its first parameters and buffers, as safetensors."""
+    class_names: tuple[ClassName, ...] = ()
+    """Rows that the head of these has; none where nobody trained them before."""
+    extras: dict[ExtraName, Offer] = Field(default_factory=dict)
+    """Further files that devices are given from the start, such as public images."""
     golden: Offer
     """Preprocessed images or texts for the self-test of exported models."""
     preprocessing: AnyPreprocessing
     method: str
     settings: dict[str, Any]
     """The method's assignment: what its halves are given."""
+    opening_phases: tuple[PhaseName, ...] = ()
+    """What devices do once before a stage's rounds."""
     round_phases: tuple[PhaseName, ...] = (TRAIN,)
     """What devices do in one of a stage's rounds, one after the other."""
     closing_phases: tuple[PhaseName, ...] = ()
     """What devices do once after a stage's rounds."""
+    first_weights_suffice: bool = False
+    """Whether a stage needs no rounds whose classes are all among `class_names`."""
     successor: Successor | None = None
     backbone: FrozenBackbone | None = None
     """Where the network sees features; None where it sees the pictures themselves."""
@@ -96,9 +104,9 @@ class NetworkImported(EntryBody):
     def digest(self) -> Digest:
         """The lineage's name: the first weights, and what they are trained on where that is given.
 
-        Equal first weights on another backbone or base are another network.
+        Equal first weights on another backbone or base, or with other files, are another network.
         """
-        if self.backbone is None and self.base is None:
+        if self.backbone is None and self.base is None and not self.extras:
             return self.weights.digest  # asked several times for every answer
         weights, *others = self._names
         return Digest.of("".join((weights, *others)).encode("ascii")) if others else weights
@@ -106,7 +114,8 @@ class NetworkImported(EntryBody):
     @property
     def _names(self) -> tuple[Digest, ...]:
         backbone = None if self.backbone is None else self.backbone.frozen
-        offers = (self.weights, backbone, self.base)
+        extras = (self.extras[name] for name in sorted(self.extras))
+        offers = (self.weights, backbone, self.base, *extras)
         return tuple(offer.digest for offer in offers if offer is not None)
 
 

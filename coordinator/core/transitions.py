@@ -76,7 +76,7 @@ def _network_imported(
     state: State, body: entries.NetworkImported, _device: DeviceId | None, _time_ns: int
 ) -> None:
     _begin_lineage(state, body)
-    state.weights = Weights(body.weights, ())
+    state.weights = Weights(body.weights, body.class_names, dict(body.extras))
 
 
 def _begin_lineage(state: State, body: entries.Lineage) -> None:

@@ -49,6 +49,11 @@ class FedHafAssignment(Message):
         )
 
     @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """Phases before a stage's rounds: none."""
+        return ()
+
+    @property
     def round_phases(self) -> tuple[str, ...]:
         """Phases of a round: devices train, and that is all."""
         return (TRAIN,)

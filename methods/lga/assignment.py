@@ -67,6 +67,11 @@ class LgaAssignment(Message):
         return build_network(self.settings.network, self.input_shape)
 
     @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """Phases before a stage's rounds: none."""
+        return ()
+
+    @property
     def round_phases(self) -> tuple[str, ...]:
         """Phases of a round: devices train, and that is all."""
         return (TRAIN,)

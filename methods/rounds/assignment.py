@@ -53,6 +53,11 @@ class RoundsAssignment(Message):
         return build_network(self.settings.network, self.input_shape, self.settings.head)
 
     @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """Phases before a stage's rounds: none."""
+        return ()
+
+    @property
     def round_phases(self) -> tuple[str, ...]:
         """Phases of a round: devices train, and that is all."""
         return (TRAIN,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from coordinator.shell import Parts, Shell
 from coordinator.workshop import Workshop
 from export.scaling_backbone import scaling_backbone
 from methods.registry import card, load_coordinator, load_device
-from schemas.contributions import Contribution, PartKey, PayloadKind
+from schemas.contributions import Contribution, PartKey
 from schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
 from schemas.message import Message
 from schemas.models import Preprocessing
@@ -241,7 +241,7 @@ def contribution_of(
     body = Contribution(
         key=PartKey(stage=stage, part=part),
         revision=revision,
-        payload_kind=cast(PayloadKind, card(lineage.method).payload_kinds[0]),
+        payload_kind=card(lineage.method).payload_kinds[0],
         method=lineage.method,
         lineage=lineage.frozen.digest,
         payload=made.digest,

@@ -39,6 +39,11 @@ class EchoAssignment(Message):
         return Network(Mlp(prod(shape), self.settings.hidden, normalised=False, axes=len(shape)))
 
     @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """Nothing comes before a stage's rounds."""
+        return ()
+
+    @property
     def round_phases(self) -> tuple[str, ...]:
         """One phase."""
         return (TRAIN,)

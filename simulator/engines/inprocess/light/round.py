@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import chain, islice
 from math import isfinite
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from coordinator.core import inputs
 from coordinator.core.entries import RoundOpened
@@ -25,7 +25,7 @@ from device_agent.core.telling import problem
 from learning.errors import LearningError
 from methods.registry import card
 from methods.training_half import Answer, Summing
-from schemas.contributions import Contribution, Nothing, PartKey, PayloadKind
+from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender
 from schemas.errors import FleetledgerError
 from schemas.message import Message
@@ -67,7 +67,7 @@ class LightRound:
         self._cohort = Cohort(ground, opened, opened.cohort[0])
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
-        self._kind = cast(PayloadKind, card(network.method).payload_kinds[0])
+        self._kind = card(network.method).kind_of(opened.phase)
         self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
         self._summed: list[Digest] = []
         self._lot: list[Body] = []
