@@ -42,6 +42,7 @@ from learning.numerics.blas import platform_fingerprint
 from methods.registry import load_training_coordinator
 from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
+from schemas.models import Preprocessing
 from schemas.values import Digest
 
 
@@ -62,14 +63,14 @@ class NetworkMaker:
         if self._asked is None or self._asked[0] != opened.number:
             with self._blobs() as blobs:
                 own = half.read_assignment(lineage.settings)
-                self._asked = (opened.number, own, _asked(opened, blobs))
+                self._asked = (opened.number, own, _asked(lineage, opened, blobs))
         half.check(self._asked[1], payload, self._asked[2])
 
     def summing(self, lineage: NetworkImported, opened: RoundOpened) -> Summing:
         """Return the empty sum of a round's answers; raise what the method's half raises."""
         half = load_training_coordinator(lineage.method)
         with self._blobs() as blobs:
-            asked = _asked(opened, blobs)
+            asked = _asked(lineage, opened, blobs)
         return half.summing(half.read_assignment(lineage.settings), asked, len(opened.cohort))
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
@@ -106,7 +107,7 @@ class NetworkMaker:
         lineage, opened = request.lineage, request.opened
         half = load_training_coordinator(lineage.method)
         kept = [_given(item.payload, item.samples, blobs) for item in request.inputs]
-        asked, answers = _asked(opened, blobs), kept if summed is None else summed
+        asked, answers = _asked(lineage, opened, blobs), kept if summed is None else summed
         made = half.combine(half.read_assignment(lineage.settings), asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,
@@ -144,7 +145,8 @@ class NetworkMaker:
             yield Blobs(ledger, self._store)
 
 
-def _asked(opened: RoundOpened, blobs: Blobs) -> Asked:
+def _asked(lineage: NetworkImported, opened: RoundOpened, blobs: Blobs) -> Asked:
+    sight = lineage.preprocessing if lineage.backbone is None else None
     return Asked(
         phase=opened.phase,
         round_of_stage=opened.round_of_stage,
@@ -153,6 +155,8 @@ def _asked(opened: RoundOpened, blobs: Blobs) -> Asked:
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
         extras={name: blobs.get(offer.digest) for name, offer in opened.extras.items()},
+        mean=sight.mean if isinstance(sight, Preprocessing) else (),
+        deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
     )
 
 

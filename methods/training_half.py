@@ -112,6 +112,10 @@ class Asked:
     weights_class_names: tuple[ClassName, ...]
     class_names: tuple[ClassName, ...]
     extras: Mapping[str, bytes] = field(default_factory=dict)
+    mean: tuple[float, ...] = ()
+    """With `deviation`, per channel: how uint8 pictures become inputs where a coordinator half
+    trains, as `learning.networks.pictures.Pictures`; empty where the network sees no pictures."""
+    deviation: tuple[float, ...] = ()
 
     @property
     def ends_stage(self) -> bool:
