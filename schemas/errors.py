@@ -4,7 +4,9 @@ FleetledgerError            everything this project raises on purpose
 ├── SchemaError             something that crossed (or would cross) the wire is wrong
 │   ├── InvalidValueError   a single field: names the field, the value and the way out
 │   ├── EnvelopeError       the frame around a message
-│   └── TensorError         packed or safetensors data
+│   ├── TensorError         packed or safetensors data
+│   ├── ProofError          a proof about the ledger does not hold
+│   └── SignatureError      a signature is missing, wrong, or by a key that may not sign this
 ├── TransportError          (transport.errors)
 ├── MethodError             (methods.errors)
 ├── ExportError             (export.errors)
@@ -46,6 +48,14 @@ class EnvelopeError(SchemaError):
 
 class TensorError(SchemaError):
     """Tensor data is malformed: size, shape, dtype, range, NaN or infinity."""
+
+
+class ProofError(SchemaError):
+    """A proof of inclusion or consistency does not hold; whoever gave it is not to be believed."""
+
+
+class SignatureError(SchemaError):
+    """A signature is missing or wrong, or its key is unknown or may not sign this."""
 
 
 def shorten(value: object) -> str:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from pydantic_core import from_json
 
 from coordinator.errors import EntryError, LedgerCorruptError, Mismatch
-from coordinator.ledger.merkle import leaf_hash
+from schemas.proofs.tree import leaf_hash
 from schemas.canonical import MAX_DEPTH, canonical_json, parse_json
 from schemas.errors import FleetledgerError, SchemaError, shorten
 from schemas.values import DeviceId, Digest

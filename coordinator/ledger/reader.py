@@ -15,7 +15,7 @@ from typing_extensions import Self
 from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry
-from coordinator.ledger.merkle import EMPTY_ROOT, HASH_BYTES
+from schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
 from coordinator.ledger.projections import Projections
 from schemas.values import Digest
 

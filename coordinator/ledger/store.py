@@ -29,7 +29,7 @@ from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from coordinator.ledger.folder_store import fsync_folder, make_folder
 from coordinator.ledger.lock import WriterLock
-from coordinator.ledger.merkle import Frontier
+from schemas.proofs.tree import Frontier
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader, connect
 from schemas.values import Digest

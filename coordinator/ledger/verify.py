@@ -26,7 +26,7 @@ from coordinator.errors import (
 )
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.entries import Entry
-from coordinator.ledger.merkle import Frontier
+from schemas.proofs.tree import Frontier
 from coordinator.ledger.reader import Checkpoint, LedgerReader
 from schemas.values import Digest
 

@@ -20,7 +20,7 @@ from coordinator.errors import (
     LedgerWriteError,
 )
 from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.merkle import EMPTY_ROOT, Frontier
+from schemas.proofs.tree import EMPTY_ROOT, Frontier
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.ledger.merkle import EMPTY_ROOT, Frontier, leaf_hash
+from schemas.proofs.tree import EMPTY_ROOT, Frontier, leaf_hash
+from tests.schemas.proofs.slow import mth
 
 # Leaves and roots of certificate-transparency's merkletree tests (merkle_tree_test.cc).
 CT_LEAVES = [
@@ -36,25 +35,12 @@ CT_ROOTS = [
 ]
 
 
-def slow_root(data: list[bytes]) -> bytes:
-    """MTH of RFC 6962, section 2.1, word for word."""
-    n = len(data)
-    if n == 0:
-        return hashlib.sha256().digest()
-    if n == 1:
-        return hashlib.sha256(b"\x00" + data[0]).digest()
-    k = 1
-    while k * 2 < n:
-        k *= 2
-    return hashlib.sha256(b"\x01" + slow_root(data[:k]) + slow_root(data[k:])).digest()
-
-
 def grown(data: list[bytes]) -> Frontier:
     return Frontier().grown(leaf_hash(item) for item in data)
 
 
 def test_an_empty_tree_has_the_hash_of_nothing() -> None:
-    assert Frontier().root == EMPTY_ROOT == slow_root([])
+    assert Frontier().root == EMPTY_ROOT == mth([])
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -67,7 +53,7 @@ def test_every_size_up_to_130_agrees_with_the_definition() -> None:
     frontier = Frontier()
     for n, item in enumerate(data, start=1):
         frontier = frontier.grown([leaf_hash(item)])
-        assert (frontier.size, frontier.root) == (n, slow_root(data[:n]))
+        assert (frontier.size, frontier.root) == (n, mth(data[:n]))
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,0 +1,157 @@
+r"""Ed25519 keys (RFC 8032): who signs, and what a signature is over.
+
+A public key is written as C2SP's signed notes write theirs, so that other programs read it:
+
+    name+hash+key
+    key     base64 of 0x01 || public key (32 bytes)
+    hash    first 4 bytes of SHA-256(name || "\n" || 0x01 || public key), hexadecimal
+
+A signature is over `domain || 0x00 || message`: what is signed for one purpose is worth nothing
+for another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing_extensions import Self
+
+from schemas.errors import InvalidValueError, SignatureError, shorten
+from schemas.values import ValidatedText
+
+SIGNATURE_BYTES = 64
+_ED25519 = b"\x01"
+"""Names the algorithm in a note's key."""
+
+
+class KeyName(ValidatedText):
+    """Name of a key, as its signatures carry it."""
+
+    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,126}")
+    rule = "1 to 127 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter or digit"
+
+
+class VerifyKey(ValidatedText):
+    """A public key with its name, as text; see the module."""
+
+    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,126}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}")
+    rule = "NAME+HASH+KEY, as `fleetledger` prints it"
+
+    @classmethod
+    def obeys_rule(cls, text: str) -> bool:
+        """Tell whether the parts are there and the hash is that of name and key."""
+        if not super().obeys_rule(text):
+            return False
+        name, found, encoded = text.split("+", 2)
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            return False
+        return len(key) == 33 and key[:1] == _ED25519 and _key_hash(name, key).hex() == found
+
+    @classmethod
+    def of(cls, name: KeyName, public: bytes) -> Self:
+        """Return the text of a public key of 32 bytes."""
+        key = _ED25519 + public
+        return cls(f"{name}+{_key_hash(name, key).hex()}+{base64.b64encode(key).decode('ascii')}")
+
+    @property
+    def name(self) -> KeyName:
+        """Who signs with it."""
+        return KeyName(self.split("+", 1)[0])
+
+    @property
+    def key_hash(self) -> bytes:
+        """Return the 4 bytes by which signatures name it."""
+        return bytes.fromhex(self.split("+", 2)[1])
+
+    @property
+    def public(self) -> bytes:
+        """Return the 32 bytes of the key."""
+        return base64.b64decode(self.split("+", 2)[2])[1:]
+
+    def check(self, signature: bytes, domain: str, message: bytes) -> None:
+        """Raise `SignatureError` unless this key signed `message` for that purpose."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(
+                signature, signed_bytes(domain, message)
+            )
+        except InvalidSignature:
+            raise SignatureError(
+                f"signature: is not that of {self.name!r} over these bytes as {domain!r}; "
+                "they were altered, or somebody else signed them"
+            ) from None
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key with its name; its text form is never shown by accident."""
+
+    name: KeyName
+    private: Ed25519PrivateKey
+
+    @classmethod
+    def fresh(cls, name: KeyName) -> Self:
+        """Return a new random key."""
+        return cls(name, Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_pem(cls, name: KeyName, data: bytes) -> Self:
+        """Read a key as `pem` wrote it; raise `SignatureError` for anything else."""
+        try:
+            private = serialization.load_pem_private_key(data, password=None)
+        except (ValueError, TypeError) as error:
+            raise SignatureError(f"key of {name!r}: no private key in PEM: {error}") from error
+        if not isinstance(private, Ed25519PrivateKey):
+            raise SignatureError(f"key of {name!r}: {type(private).__name__}; give an Ed25519 key")
+        return cls(name, private)
+
+    @property
+    def pem(self) -> bytes:
+        """The key as unencrypted PKCS 8 in PEM: a file that its owner alone may read."""
+        return self.private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+    @cached_property
+    def verify_key(self) -> VerifyKey:
+        """The public half."""
+        return VerifyKey.of(self.name, self.private.public_key().public_bytes_raw())
+
+    def sign(self, domain: str, message: bytes) -> bytes:
+        """Return the signature, 64 bytes, of `message` for that purpose."""
+        return self.private.sign(signed_bytes(domain, message))
+
+
+def signed_bytes(domain: str, message: bytes) -> bytes:
+    """Return what is signed; an empty domain, of signed notes alone, leaves the bytes as they are.
+
+    Raises `InvalidValueError` for a domain in which the end could not be told.
+    """
+    if "\x00" in domain:
+        raise InvalidValueError("domain", domain, "give text without NUL")
+    return domain.encode() + b"\x00" + message if domain else message
+
+
+def read_verify_key(text: str) -> VerifyKey:
+    """Return a public key from what a person typed or a file holds."""
+    try:
+        return VerifyKey(text.strip())
+    except InvalidValueError as error:
+        raise SignatureError(
+            f"key: {shorten(text)} is none; give {VerifyKey.rule}, whole"
+        ) from error
+
+
+def _key_hash(name: str, key: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]
