@@ -18,6 +18,7 @@ from learning.losses.gradient_balance import (
     soft_targets,
 )
 from learning.losses.reduction import weighted_mean
+from learning.losses.terms import counted
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,15 @@ class BinaryCrossEntropy:
 class OldClassDistillation:
     """iCaRL's distillation: BCE of the old classes' outputs alone against the teacher's sigmoids.
 
-    Mean over samples and old classes (Rebuffi et al., CVPR 2017); the ablation w/oSDL.
+    Mean over samples and old classes (Rebuffi et al., CVPR 2017); the ablation w/oSDL. `rows` names
+    samples' extras (0 or 1) that say on which samples.
     """
 
     teacher: str
+    rows: str | None = None
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         old = step.teacher(self.teacher).logits.detach()
         known = step.outputs.logits[..., : old.shape[-1]]
-        return binary_cross_entropy(known, functional.sigmoid(old), step.batch.weight)
+        return binary_cross_entropy(known, functional.sigmoid(old), counted(step, self.rows))

@@ -11,13 +11,13 @@ anchor. Terms and losses are values: equal ones let agents share a stack.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from learning.networks.held_rows import joined_rows
 from learning.networks.network import Network
 from learning.networks.torch_layers import Outputs, Tensors, forward
 from learning.training.work import Batch, Tree
@@ -25,7 +25,10 @@ from learning.training.work import Batch, Tree
 Training = Literal["all", "body", "head", "none"]
 
 FIXED = "fixed"
-"""Name of the frozen part with the network's tensors that this work does not train."""
+"""Name of the frozen part with the network's tensors that this work does not train.
+
+First rows of the head may be among them while the later ones are trained; see `split_rows`.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,11 @@ class Step:
     def stacked(self) -> bool:
         """Whether tensors of the agents have a leading axis."""
         return self.batch.stacked
+
+    @property
+    def tensors(self) -> Tensors:
+        """All of the network's parameters, trained or not."""
+        return joined_rows(self.frozen.get(FIXED, {}), self.parameters)
 
     def mask(self, name: str | None) -> Tensor | None:
         """Return the frozen mask of that name; None for None."""
@@ -100,10 +108,9 @@ class ComposedLoss:
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch
     ) -> tuple[Tensor, Tensors]:
         """Return the loss of each agent (...) and the new buffers."""
-        fixed: Mapping[str, Tensor] = frozen.get(FIXED, {})
         outputs = forward(
             self.network,
-            {**fixed, **parameters},
+            joined_rows(frozen.get(FIXED, {}), parameters),
             buffers,
             batch.inputs,
             batch.mode(training=self.training in ("all", "body")),

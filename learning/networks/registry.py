@@ -37,6 +37,18 @@ def _resnet8(shape: Shape) -> Body:
     return ResNet(_picture(shape)[0], (16, 32, 64), (1, 1, 1))
 
 
+def _resnet18_signed(shape: Shape) -> Body:
+    return ResNet(_picture(shape)[0], signed=True)
+
+
+def _resnet32_signed(shape: Shape) -> Body:
+    return ResNet(_picture(shape)[0], (16, 32, 64), (5, 5, 5), signed=True)
+
+
+def _resnet8_signed(shape: Shape) -> Body:
+    return ResNet(_picture(shape)[0], (16, 32, 64), (1, 1, 1), signed=True)
+
+
 def _vit_b_16(shape: Shape) -> Body:
     channels, height, width = _picture(shape)
     if channels != 3 or height != width or height % 16:
@@ -62,6 +74,9 @@ BODIES: Mapping[str, Callable[[Shape], Body]] = {
     "resnet8": _resnet8,
     "resnet18": _resnet18,
     "resnet32": _resnet32,
+    "resnet8_signed": _resnet8_signed,
+    "resnet18_signed": _resnet18_signed,
+    "resnet32_signed": _resnet32_signed,
     "vit_b_16": _vit_b_16,
     "fam": _fam,
     "fixed_projection": _fixed_projection,

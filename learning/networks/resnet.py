@@ -2,6 +2,8 @@
 
 The stem is one 3 x 3 convolution of stride 1 without pooling. Groups of basic blocks follow, each
 group but the first halving the size; where sizes differ the shortcut is a 1 x 1 convolution.
+A `signed` network leaves the last ReLU out, so that features may point anywhere, as a cosine head
+wants them (LUCIR: Hou et al., CVPR 2019).
 
     resnet18   2, 2, 2, 2 blocks of 64, 128, 256, 512 channels
     resnet32   5, 5, 5 blocks of 16, 32, 64 channels
@@ -25,6 +27,8 @@ class Block:
     inputs: int
     outputs: int
     stride: int
+    signed: bool = False
+    """Whether the sum with the shortcut is the result, without a ReLU."""
 
     @property
     def projects(self) -> bool:
@@ -51,7 +55,8 @@ class Block:
         if self.projects:
             values = layers.convolution(f"{name}.downsample.0", values, self.stride)
             values = layers.batch_norm(f"{name}.downsample.1", values)
-        return layers.relu(layers.add(inner, values))
+        total = layers.add(inner, values)
+        return total if self.signed else layers.relu(total)
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class ResNet:
     channels: int
     widths: tuple[int, ...] = (64, 128, 256, 512)
     blocks: tuple[int, ...] = (2, 2, 2, 2)
+    signed: bool = False
+    """Whether the last block ends without a ReLU."""
 
     @property
     def width(self) -> int:
@@ -92,9 +99,10 @@ class ResNet:
         return layers.mean_pool(values)
 
     def _blocks(self) -> Iterator[Block]:
-        inputs = self.widths[0]
+        inputs, last = self.widths[0], (len(self.blocks) - 1, self.blocks[-1] - 1)
         for group, (outputs, count) in enumerate(zip(self.widths, self.blocks, strict=True)):
             for place in range(count):
                 stride = 2 if group and not place else 1
-                yield Block(f"layer{group + 1}.{place}", inputs, outputs, stride)
+                signed = self.signed and (group, place) == last
+                yield Block(f"layer{group + 1}.{place}", inputs, outputs, stride, signed)
                 inputs = outputs

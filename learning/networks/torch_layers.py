@@ -83,10 +83,13 @@ def head_logits(parameters: Tensors, features: Tensor) -> Tensor:
     weight = parameters[WEIGHT]
     if SCALE not in parameters:
         return linear(features, weight, parameters[BIAS])
-    cosines = linear(
-        functional.normalize(features, dim=-1), functional.normalize(weight, dim=-1), None
-    )
-    return parameters[SCALE][..., None, None] * cosines
+    return parameters[SCALE][..., None, None] * head_cosines(parameters, features)
+
+
+def head_cosines(parameters: Tensors, features: Tensor) -> Tensor:
+    """Return the cosines (..., n, C) of features (..., n, d) and the rows of a cosine head."""
+    directions = functional.normalize(parameters[WEIGHT], dim=-1)
+    return linear(functional.normalize(features, dim=-1), directions, None)
 
 
 def linear(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError, RangeError
+from learning.errors import RangeError
+from learning.numerics.feature_rows import finite_rows
 
 Name = TypeVar("Name")
 
@@ -27,11 +28,9 @@ def nearest_to_mean(features: npt.NDArray[Any], count: int) -> list[int]:
 
     Of equally near samples the first counts. Raises `FeatureError` for NaN or infinity.
     """
-    if features.ndim != 2 or not np.isfinite(features).all():
-        raise FeatureError(f"features: {features.shape}; give finite numbers of shape (n, d)")
-    if not len(features):
+    values = finite_rows(features)
+    if not len(values):
         return []
-    values = features.astype(np.float64)
     squares = np.square(values - values.mean(axis=0)).sum(axis=1)
     return [int(row) for row in np.argsort(squares, kind="stable")[:count]]
 

@@ -32,6 +32,7 @@ def agent_batches(work: Work, epoch: int, found: Tensors) -> Iterator[Batch]:
             weight=torch.ones(len(rows), dtype=real_type(work), device=device),
             extras={name: values[rows] for name, values in extras.items()},
             dropout=moment.dropout,
+            words=moment.loss_words,
         )
 
 

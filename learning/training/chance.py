@@ -6,6 +6,7 @@ and word i of a sequence is again the key of a sequence. From the key of an agen
     word 0  shuffles       then epoch, then sample
     word 1  augmentation   then epoch, then batch, then row of the batch
     word 2  dropout        then epoch, then batch, then layer, then element
+    word 3  a loss's own   then epoch, then batch, then number of the draw
 
 So one agent draws the same numbers alone, in a stack and on every machine, whatever others do.
 torch computes modulo 2^64 in int64; NumPy's uint64 gives the same bits.
@@ -23,7 +24,7 @@ from torch import Tensor
 from learning.networks.seeding import stream_key
 from learning.numerics.counter_generator import random_words
 
-SHUFFLE, AUGMENTATION, DROPOUT = 0, 1, 2
+SHUFFLE, AUGMENTATION, DROPOUT, LOSS = 0, 1, 2, 3
 
 _LANES = 4
 """Dropout decides four elements by the four 16-bit parts of one word."""
@@ -84,6 +85,10 @@ class Moment:
     def picture_words(self, rows: int) -> Tensor:
         """Return a word for each row of the batch, int64 (..., rows)."""
         return words(self._keys(AUGMENTATION), rows)
+
+    def loss_words(self, count: int) -> Tensor:
+        """Return so many words for what a loss draws, int64 (..., count)."""
+        return words(self._keys(LOSS), count)
 
     def dropout(self, values: Tensor, rate: float, layer: int) -> Tensor:
         """Return `values` (..., n, ...) with about `rate` of the elements zero, the rest scaled up.

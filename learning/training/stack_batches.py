@@ -72,4 +72,5 @@ class StackedData:
             weight=valid.to(real_type(self.works[0])),
             extras={name: values[rows] for name, values in extras.items()},
             dropout=moment.dropout,
+            words=moment.loss_words,
         )

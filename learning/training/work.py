@@ -55,6 +55,8 @@ class Batch:
     """(..., n): 1 for a sample, 0 for a row that pads an agent with fewer samples in a stack."""
     extras: Tensors = field(default_factory=dict)
     dropout: Dropout | None = None
+    words: Callable[[int], Tensor] | None = None
+    """From a number to so many words of chance for the loss's own draws, int64 (..., number)."""
 
     @property
     def stacked(self) -> bool:
