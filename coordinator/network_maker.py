@@ -157,6 +157,7 @@ def _asked(lineage: NetworkImported, opened: RoundOpened, blobs: Blobs) -> Asked
         extras={name: blobs.get(offer.digest) for name, offer in opened.extras.items()},
         mean=sight.mean if isinstance(sight, Preprocessing) else (),
         deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
+        seed=opened.seed,
     )
 
 

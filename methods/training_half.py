@@ -116,6 +116,8 @@ class Asked:
     """With `deviation`, per channel: how uint8 pictures become inputs where a coordinator half
     trains, as `learning.networks.pictures.Pictures`; empty where the network sees no pictures."""
     deviation: tuple[float, ...] = ()
+    seed: int = 0
+    """Of the round, as devices are told."""
 
     @property
     def ends_stage(self) -> bool:
@@ -155,9 +157,10 @@ class Summing(Protocol):
 class TrainingAssignment(Protocol):
     """What both halves are told, the same for a whole lineage.
 
-    Two more may be true of an assignment; what it does not have is false. `first_weights_suffice`:
-    a stage whose classes all lie in imported first weights needs no rounds. `needs_shared`: the
-    operator gives images when the network is imported, and devices get them as the extra `SHARED`.
+    More may be true of an assignment; what it does not have is false. `first_weights_suffice`: a
+    stage whose classes all lie in imported first weights has no rounds, and its closing phases
+    alone. `needs_shared`: the operator gives images when the network is imported, and devices get
+    them as the extra `SHARED`. `combines_with_torch`: a coordinator without torch refuses it.
     """
 
     @property
@@ -168,9 +171,10 @@ class TrainingAssignment(Protocol):
     def round_phases(self) -> tuple[str, ...]:
         """What devices do in one round, one phase after the other.
 
-        A later phase is asked of those whose answers counted in the phase before it; where it comes
-        to nothing, the round begins again. So all but the last pass the weights on unchanged, and
-        what they give are extras.
+        A later phase is asked of those whose answers counted in the phase before it, which its
+        order names (`RoundOrder.follows`). Where it comes to nothing, the round begins again from
+        the weights that it began with. Phases before the last usually give back the bytes of the
+        weights that were sent, and further extras.
         """
 
     @property

@@ -41,6 +41,8 @@ class RoundOrder(Strict):
 
     number: RoundNumber
     phase: PhaseName = TRAIN
+    follows: RoundNumber | None = None
+    """The round before it whose answers this phase goes on from, where it is a later phase."""
     round_of_stage: int = Field(ge=1, lt=2**31)
     """Counts the rounds of the stage, for schedules."""
     rounds_of_stage: int = Field(ge=1, lt=2**31)

@@ -78,6 +78,7 @@ def _order_of(state: State, opened: RoundOpened, *, observes: bool) -> RoundOrde
     return RoundOrder(
         number=opened.number,
         phase=opened.phase,
+        follows=opened.follows,
         round_of_stage=opened.round_of_stage,
         rounds_of_stage=opened.rounds_of_stage,
         weights=opened.weights,

@@ -18,6 +18,9 @@ class RoundOpened(EntryBody):
     kind: ClassVar[str] = "round.opened"
     number: RoundNumber
     phase: PhaseName = TRAIN
+    follows: RoundNumber | None = None
+    """The round of the phase before, whose counted answers are the cohort of this one; None for a
+    first phase, and for those before and after a stage's rounds."""
     stage: int
     round_of_stage: int
     rounds_of_stage: int
