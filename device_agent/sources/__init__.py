@@ -1,1 +1,1 @@
-"""Where images come from: a folder of class-named folders."""
+"""Where images come from: a folder of class-named folders, or pictures with masks."""

@@ -85,7 +85,7 @@ class FolderSource:
             found.problems.append(problem("class folder", text))
             return
         before = len(found.images) + len(found.problems) + found.unsettled
-        for path in _sample_files(self._folder, name, self._suffixes, found):
+        for path in sample_files(self._folder, name, self._suffixes, found.problems):
             self._look_at(path, class_name, found)
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
@@ -95,19 +95,16 @@ class FolderSource:
             found.problems.append(problem("class folder", text))
 
     def _look_at(self, path: str, class_name: ClassName, found: _Findings) -> None:
-        full = self._folder / path
         try:
-            status = full.stat()
-            if abs(self._clock() - status.st_mtime) < SETTLE_SECONDS:
-                found.unsettled += 1
-                return
-            digest = self._cache.get(path, status.st_size, status.st_mtime_ns)
-            seen = Seen(status.st_size, status.st_mtime_ns, digest or file_digest(full))
+            seen = seen_at_rest(self._folder, path, self._cache, self._clock())
         except FileNotFoundError:
             return  # removed between listing and looking; the next scan is right again
         except OSError as error:
             text = f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
             found.problems.append(problem("image", text))
+            return
+        if seen is None:
+            found.unsettled += 1
             return
         found.seen[path] = seen
         found.images.append(Image(path, seen.digest, class_name))
@@ -126,14 +123,27 @@ def _class_folders(folder: Path) -> list[str]:
         ) from error
 
 
-def _sample_files(
-    folder: Path, class_folder: str, suffixes: frozenset[str], found: _Findings
+def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> Seen | None:
+    """Return a file as it is, None while it is perhaps still being written; raise `OSError`."""
+    full = folder / path
+    status = full.stat()
+    if abs(now - status.st_mtime) < SETTLE_SECONDS:
+        return None
+    digest = cache.get(path, status.st_size, status.st_mtime_ns)
+    return Seen(status.st_size, status.st_mtime_ns, digest or file_digest(full))
+
+
+def sample_files(
+    folder: Path, class_folder: str, suffixes: frozenset[str], problems: list[Problem]
 ) -> Iterator[str]:
-    """Yield images or texts below a class folder as paths relative to the data folder."""
+    """Yield images or texts below a class folder as paths relative to the data folder.
+
+    Folders that cannot be read and names that are not UTF-8 become problems.
+    """
 
     def report(error: OSError) -> None:
         text = f"{class_folder}: cannot be read: {error.strerror}; mend the folder's permissions"
-        found.problems.append(problem("class folder", text))
+        problems.append(problem("class folder", text))
 
     for parent, folders, files in os.walk(folder / class_folder, onerror=report):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -144,7 +154,7 @@ def _sample_files(
             try:
                 yield _as_text(path)
             except InvalidValueError as error:
-                found.problems.append(problem("image", f"{shorten(path)}: {error.way_out}"))
+                problems.append(problem("image", f"{shorten(path)}: {error.way_out}"))
 
 
 def _as_text(name: str) -> str:

@@ -1,0 +1,189 @@
+"""A data folder for segmentation: pictures, a mask for each, and what the masks' values are called.
+
+    images/NAME.png     a picture, in any format of `SUFFIXES`
+    masks/NAME.png      its mask, of the same size: palette indices or 8-bit grey values
+    classes.toml        below [classes] the name of each value, like `1 = "cat"`
+
+- NAME may have folders in it, the same below `images` and `masks`; names that begin with a dot are
+  left alone.
+- In a mask 0 is background and 255 is left out of everything.
+- A picture with its mask is a scene. Its digest covers both files, so a mask that was mended makes
+  another scene. It does not cover classes.toml: a value keeps its class for ever.
+- A scan looks at names, sizes and times, as that of class folders does, and its caller keeps the
+  digests. What is in a scene is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from device_agent.core.telling import problem
+from device_agent.errors import SourceError
+from device_agent.images import MAX_FILE_BYTES, ChangedError
+from device_agent.sources.cache import DigestCache, Seen
+from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest
+from device_agent.sources.mask_classes import MaskClasses
+from device_agent.sources.masks import check_same_size, check_values, decode_mask
+from learning.errors import ImageError
+from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
+from schemas.reports import Problem
+from schemas.values import Digest
+
+IMAGES, MASKS, CLASSES = "images", "masks", "classes.toml"
+MASK_SUFFIXES = frozenset((".png",))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture and its mask, as paths relative to the data folder, and the digest of both."""
+
+    picture: str
+    mask: str
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class ScannedScenes:
+    """What a scan found: scenes at rest, sorted by picture, and what the owner should mend."""
+
+    scenes: tuple[Scene, ...]
+    problems: tuple[Problem, ...]
+    unsettled: int
+    """Scenes of which a file is perhaps still being written."""
+
+
+@dataclass(frozen=True)
+class LabelledScene:
+    """A picture, uint8 (3, h, w), RGB, and its mask, uint8 (h, w)."""
+
+    picture: NDArray[np.uint8]
+    mask: NDArray[np.uint8]
+
+
+@dataclass
+class _Findings:
+    """What one scan has found so far."""
+
+    scenes: list[Scene] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    unsettled: int = 0
+
+
+class SceneSource:
+    """Scans a data folder; for one thread."""
+
+    def __init__(
+        self, folder: Path, cache: DigestCache, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder = folder
+        self._cache = cache
+        self._clock = clock
+
+    def scan(self) -> ScannedScenes:
+        """Return all scenes at rest; a picture or a mask alone is a problem, and no scene.
+
+        Raises `SourceError` if one of the two folders is not there, so that a disk that is not
+        mounted is never taken for an empty one.
+        """
+        found = _Findings()
+        pictures = self._list(IMAGES, SUFFIXES, found)
+        masks = self._list(MASKS, MASK_SUFFIXES, found)
+        for name in sorted(pictures.keys() & masks.keys()):
+            self._look_at(pictures[name], masks[name], found)
+        for name in sorted(pictures.keys() - masks.keys()):
+            text = f"{pictures[name]}: has no mask; put {MASKS}/{name}.png beside it, or remove it"
+            found.problems.append(problem("scene", text))
+        for name in sorted(masks.keys() - pictures.keys()):
+            text = f"{masks[name]}: has no picture; put {IMAGES}/{name}.png there, or remove it"
+            found.problems.append(problem("scene", text))
+        self._cache.update(found.seen)
+        return ScannedScenes(tuple(found.scenes), tuple(found.problems), found.unsettled)
+
+    def _list(self, part: str, suffixes: frozenset[str], found: _Findings) -> dict[str, str]:
+        """Return the files of `part` by name, without folder and suffix; the first of a name."""
+        if not (self._folder / part).is_dir():
+            raise SourceError(
+                f"data.folder: {self._folder / part}: there is no such folder; mount it, make it, "
+                "or mend `[data] folder` in agent.toml"
+            )
+        files: dict[str, str] = {}
+        for path in sample_files(self._folder, part, suffixes, found.problems):
+            name = str(PurePosixPath(path).relative_to(part).with_suffix(""))
+            if name in files:
+                text = f"{path}: has the name of {files[name]}; rename or remove one of them"
+                found.problems.append(problem("scene", text))
+            else:
+                files[name] = path
+        return files
+
+    def _look_at(self, picture: str, mask: str, found: _Findings) -> None:
+        seen: list[Seen | None] = []
+        for path in (picture, mask):
+            try:
+                seen.append(seen_at_rest(self._folder, path, self._cache, self._clock()))
+            except FileNotFoundError:
+                return  # removed between listing and looking; the next scan is right again
+            except OSError as error:
+                text = (
+                    f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
+                )
+                found.problems.append(problem("scene", text))
+                return
+        if seen[0] is None or seen[1] is None:
+            found.unsettled += 1
+            return
+        found.seen |= {picture: seen[0], mask: seen[1]}
+        digest = scene_digest(seen[0].digest, seen[1].digest)
+        found.scenes.append(Scene(picture, mask, digest))
+
+
+def scene_digest(picture: Digest, mask: Digest) -> Digest:
+    """Return the digest of a scene from those of its two files."""
+    return Digest.of(f"scene {picture} {mask}".encode())
+
+
+def read_scene(folder: Path, scene: Scene, classes: MaskClasses) -> LabelledScene:
+    """Return picture and mask of a scene.
+
+    Raises `ImageError` naming the file that does not decode, a mask of another size than its
+    picture, or a value that no class has; `ChangedError` if a file is not the one that was found.
+    """
+    picture_data, mask_data = (_read(folder / path) for path in (scene.picture, scene.mask))
+    if scene_digest(Digest.of(picture_data), Digest.of(mask_data)) != scene.digest:
+        raise ChangedError(f"{folder / scene.picture}: it or its mask has changed since then")
+    picture = _decode_picture(scene.picture, picture_data)
+    try:
+        mask = decode_mask(mask_data)
+        check_same_size(picture.shape[1:], mask.shape)
+        known = classes.names
+        check_values(mask, known, f"write its class into {CLASSES}, or mend the mask")
+    except ImageError as error:
+        raise ImageError(f"{scene.mask}: {error}") from error
+    return LabelledScene(picture, mask)
+
+
+def _decode_picture(path: str, data: bytes) -> NDArray[np.uint8]:
+    try:
+        image = open_picture(data)
+        check_pixels(image)
+        pixels = np.asarray(decode_picture(image, "RGB"))
+    except ImageError as error:
+        raise ImageError(f"{path}: {error}") from error
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ImageError(f"{path}: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")
+        return path.read_bytes()
+    except OSError as error:
+        raise ChangedError(f"{path}: cannot be read: {error.strerror}") from error
