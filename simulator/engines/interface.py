@@ -26,6 +26,9 @@ class Prepared:
     """ONNX: preprocessed images in, features out; empty where the fleet trains its network."""
     preprocessing: AnyPreprocessing
     features: FeatureBank
+    base: bytes | None = None
+    """The weights that the fleet's network begins with where its first stage was trained in one
+    place, with a row in the head for each of that stage's classes."""
 
 
 class Watch(Protocol):

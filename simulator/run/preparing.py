@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.values import Digest
 from simulator.backbones.loading import Backbone, load_backbone
 from simulator.backbones.pixels import pixels_backbone
+from simulator.base_session.central import central_base
 from simulator.datasets.cache_folder import cache_folder
 from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
@@ -47,8 +48,11 @@ class Seed:
         )
 
     def prepare(self, watch: Watch) -> Prepared:
-        """Compute the features that are not in the cache yet, and return what engines take."""
-        return Prepared(
+        """Compute what is not in the caches yet, and return what engines take.
+
+        Raises `EngineError` where a first stage that is trained in one place cannot be had.
+        """
+        prepared = Prepared(
             scenario=self.scenario,
             split=self.split,
             plan=self.plan,
@@ -57,6 +61,7 @@ class Seed:
             preprocessing=self.backbone.preprocessing,
             features=self._bank(watch),
         )
+        return replace(prepared, base=central_base(prepared, watch))
 
     def _bank(self, watch: Watch) -> FeatureBank:
         cache, device = cache_folder("features"), self.scenario.engine.device

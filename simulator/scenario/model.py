@@ -16,6 +16,7 @@ from device_agent.settings import DetectionSettings, PolicySettings
 from methods.training_half import Exemplars
 from schemas.message import Strict
 from schemas.values import ClassName
+from simulator.scenario.base_session import BaseSession
 from simulator.scenario.checks import (
     check_absence,
     check_devices,
@@ -238,6 +239,8 @@ class MethodSettings(Strict):
     instead of pictures; left out, as the method itself is made for."""
     first_stage: FirstStageSettings | None = None
     """For a method of statistics whose frozen network the fleet trains itself."""
+    base: BaseSession = BaseSession()
+    """For a method that begins with a first stage that was trained in one place."""
 
 
 class CharacterSettings(Strict):

@@ -1,0 +1,1 @@
+"""A first stage that is learned in one place, before the fleet goes on from there."""
