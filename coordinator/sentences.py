@@ -21,9 +21,10 @@ def _device_admitted(body: entries.DeviceAdmitted, _: Entry) -> str:
 
 def _device_born(body: entries.DeviceBorn, entry: Entry) -> str:
     able = body.capabilities
+    torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
     return (
         f"Device {entry.device} connected (boot {body.boot}): {able.machine}, Python "
-        f"{able.python}, ONNX Runtime provider {able.provider or 'none'}."
+        f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
     )
 
 

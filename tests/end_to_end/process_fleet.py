@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from coordinator.core.entries import EntryBody, read_entry
+from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from device_agent.settings import Exemplars
@@ -21,6 +23,12 @@ from simulator.engines.mqtt.processes import Children, child_environment, fleetl
 from transport.brokers import MosquittoBroker
 
 PATIENCE = 120.0
+WITHOUT_TORCH = """\
+import runpy
+import sys
+sys.modules["torch"] = None
+runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
+"""
 Body = TypeVar("Body", bound=EntryBody)
 
 
@@ -74,6 +82,11 @@ class ProcessFleet:
     def start_agent(self, device: str) -> None:
         self.start(device, "agent", "run", "--home", str(self.folder / device))
 
+    def start_agent_without_torch(self, device: str) -> None:
+        """Start an agent that finds no torch, as where nobody has installed it."""
+        home = str(self.folder / device)
+        self.children.start(device, [sys.executable, "-c", WITHOUT_TORCH, home])
+
     def start(self, name: str, *arguments: str) -> None:
         self.children.start(name, fleetledger_command(*arguments))
 
@@ -97,13 +110,12 @@ class ProcessFleet:
 
     def entries(self, kind: type[Body]) -> list[tuple[str | None, Body]]:
         """Return the ledger's entries of a kind, with the device of each."""
-        found = []
-        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            for entry in ledger.entries(kind=kind.kind):
-                body = read_entry(entry.kind, entry.body)
-                assert isinstance(body, kind)
-                found.append((entry.device, body))
-        return found
+        return [(entry.device, body) for entry, body in self._read(kind)]
+
+    def shown(self, kind: type[Body], device: str | None = None) -> str:
+        """Return what `ledger show` says of the newest entry of a kind, of a device or of none."""
+        indices = [entry.index for entry, _ in self._read(kind) if entry.device == device]
+        return self.operator("ledger", "show", str(indices[-1]))
 
     def until(self, found: Callable[[], object], pause: float = 0.2) -> None:
         """Wait for something; fail with the programs' last words where it does not happen."""
@@ -126,6 +138,15 @@ class ProcessFleet:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def _read(self, kind: type[Body]) -> list[tuple[Entry, Body]]:
+        found = []
+        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
+            for entry in ledger.entries(kind=kind.kind):
+                body = read_entry(entry.kind, entry.body)
+                assert isinstance(body, kind)
+                found.append((entry, body))
+        return found
+
     def _forget(self, device: str) -> None:
         (child,) = (child for child in self.children.running if child.name == device)
         child.process.wait()
@@ -135,16 +156,26 @@ class ProcessFleet:
         return ("--broker-port", str(port), "--password-file", str(PASSWORD_FILE))
 
 
-def put_digits(folder: Path, devices: Sequence[str]) -> None:
-    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device."""
+def put_digits(folder: Path, devices: Sequence[str], late: Collection[str] = ()) -> None:
+    """Deal out scikit-learn's digits: a fifth is for evaluation, alike on every device.
+
+    What the devices `late` train on waits in a folder `later` of theirs; see `bring`.
+    """
     from sklearn.datasets import load_digits  # an extra
 
     digits = load_digits()
     for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
         picture = Image.fromarray((pixels * 15.9).astype(np.uint8), "L")
         device = devices[index % len(devices)]
-        kind, homes = ("data", [device]) if index % 5 else ("evaluation", list(devices))
+        own = "later" if device in late else "data"
+        kind, homes = (own, [device]) if index % 5 else ("evaluation", list(devices))
         for home in homes:
             target = folder / home / kind / str(label)
             target.mkdir(parents=True, exist_ok=True)
             picture.save(target / f"{index}.png")
+
+
+def bring(folder: Path, device: str, classes: Sequence[str]) -> None:
+    """Have images of some classes come to a late device."""
+    for name in classes:
+        (folder / device / "later" / name).rename(folder / device / "data" / name)

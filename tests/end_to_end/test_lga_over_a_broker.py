@@ -1,6 +1,7 @@
-"""LGA with real programs: Mosquitto, a coordinator, a proxy, three agents with torch, two tasks.
+"""LGA with real programs: Mosquitto, a coordinator, a proxy, four agents, two tasks.
 
-The coordinator dies between a round's weights and their score, and the proxy is killed too.
+One agent has no torch. The images of the second task come late to another one. And the coordinator
+dies between the choice of a round's devices and the score of what they gave, the proxy with it.
 """
 
 from __future__ import annotations
@@ -11,22 +12,31 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import DeviceBorn, DeviceEvaluated, OldModelChosen, WeightsAveraged
+from coordinator.core.entries import (
+    ContributionAccepted,
+    DeviceBorn,
+    DeviceEvaluated,
+    OldModelChosen,
+    RoundOpened,
+    WeightsAveraged,
+)
 from coordinator.paths import ledger_path
 from schemas.envelope import PROXY
 from schemas.values import ClassName
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet, put_digits
+from tests.end_to_end.process_fleet import ProcessFleet, bring, put_digits
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
 
-DEVICES = ("dev-a", "dev-b", "dev-c")
+TRAINING = ("dev-a", "dev-b", "dev-c")
+LATE, LIGHT = "dev-c", "dev-d"
+DEVICES = (*TRAINING, LIGHT)
 FIRST, SECOND = tuple("01234"), tuple("56789")
-ROUNDS_PER_TASK = 3
+ROUNDS_PER_TASK = 2
 PREPROCESSING = """\
 mode = "L"
 size = [8, 8]
@@ -40,7 +50,7 @@ name = "lga"
 
 [method.settings]
 network = "resnet8"
-epochs = 3
+epochs = 5
 batch = 32
 memory = 100
 detection = "stage"
@@ -56,7 +66,7 @@ proxy_seconds = 90
 
 
 class Fleet(ProcessFleet):
-    """Three devices with digits whose owners let gradients go to a proxy."""
+    """Four devices with digits; three train, and let gradients go to a proxy."""
 
     name = "digits-with-a-proxy"
 
@@ -75,15 +85,17 @@ class Fleet(ProcessFleet):
                 text.replace("publish_gradients = false", "publish_gradients = true"),
                 encoding="utf-8",
             )
-        put_digits(self.folder, DEVICES)
+        put_digits(self.folder, DEVICES, late=[LATE])
+        bring(self.folder, LATE, FIRST)
         write_password(self.proxy_home, self.broker, PROXY)
         access = ("--broker-port", str(self.broker.port), "--password-file", str(PASSWORD_FILE))
         where = ("--home", str(self.proxy_home))
         self.run("coordinator", "proxy-init", "--fleet", self.name, *access, *where)
         self.start_coordinator()
         self.start_proxy()
-        for device in DEVICES:
+        for device in TRAINING:
             self.start_agent(device)
+        self.start_agent_without_torch(LIGHT)
 
     def start_proxy(self) -> None:
         self.start("proxy", "coordinator", "proxy", "--home", str(self.proxy_home))
@@ -98,13 +110,23 @@ class Fleet(ProcessFleet):
     def averaged(self) -> set[int]:
         return {body.number for _, body in self.entries(WeightsAveraged)}
 
+    def transitions(self, device: str) -> list[int | None]:
+        """Return the rounds in which a device noticed a new task."""
+        found = []
+        for name, body in self.entries(ContributionAccepted):
+            assert body.answer is not None
+            assert body.answer.observation is not None
+            if name == device and body.answer.observation.transition:
+                found.append(body.round)
+        return found
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[Fleet]:
     """A fleet that has learned two tasks, with two deaths in the second."""
     folder = tmp_path_factory.mktemp("lga")
     (folder / "logs").mkdir()
-    mosquitto.add_users([PROXY])
+    mosquitto.add_users([PROXY, LIGHT])
     with Children(folder / "logs") as children:
         made = Fleet(folder, mosquitto, children)
         made.set_up()
@@ -115,19 +137,23 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) 
         made.operator("coordinator", "open-stage", *FIRST)
         made.until(lambda: len(made.evaluations(1)) == len(DEVICES))
         made.until(lambda: len(made.chosen) == ROUNDS_PER_TASK)
-        die_between_weights_and_score(made)
+        die_between_selection_and_score(made)
         made.until(lambda: len(made.evaluations(2)) == len(DEVICES))
         made.until(lambda: len(made.chosen) == 2 * ROUNDS_PER_TASK)
         yield made
 
 
-def die_between_weights_and_score(fleet: Fleet) -> None:
-    """Open the second stage; after its first round the proxy hangs, and both leaders die."""
+def die_between_selection_and_score(fleet: Fleet) -> None:
+    """Open the second stage; in its first round the proxy hangs, and both leaders die.
+
+    Before they are back, the late device has its images of the second task.
+    """
     fleet.signal("proxy", signal.SIGSTOP)
     fleet.operator("coordinator", "open-stage", *SECOND)
     fleet.until(lambda: ROUNDS_PER_TASK + 1 in fleet.averaged())
     fleet.kill("coordinator")
     fleet.kill("proxy")
+    bring(fleet.folder, LATE, SECOND)
     fleet.start_coordinator()
     fleet.start_proxy()
 
@@ -151,6 +177,30 @@ def test_the_old_model_is_the_best_of_the_task_before(fleet: Fleet) -> None:
         assert item.previous.weights.digest == winner.weights
 
 
+def test_the_ledger_tells_in_words_what_was_scored_and_which_model_won(fleet: Fleet) -> None:
+    told, last = fleet.shown(OldModelChosen), fleet.chosen[-1]
+    assert last.newest is not None
+    assert last.winner is not None
+    assert last.previous is not None
+    assert len(last.scored) == ROUNDS_PER_TASK
+    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in last.scored)
+    assert f"scored the model of round {last.number} at {last.newest.score:.3f}" in told
+    assert (
+        f"Scores of this task: {compared}; the best is that of round {last.winner.round}." in told
+    )
+    old = f"round {last.previous.round} ({last.previous.weights.digest.short})"
+    assert f"Devices in the present task distil from the model of {old}" in told
+
+
+def test_a_device_whose_images_come_late_notices_late(fleet: Fleet) -> None:
+    for device in TRAINING:
+        late = device == LATE
+        assert fleet.transitions(device) == [1, ROUNDS_PER_TASK + 1 + late]
+    first, *rest = fleet.chosen[ROUNDS_PER_TASK:]
+    assert first.gradients == (len(TRAINING) - 1) * len(SECOND)
+    assert {item.gradients for item in rest} == {len(TRAINING) * len(SECOND)}
+
+
 def test_every_device_runs_a_model_that_knows_both_tasks(fleet: Fleet) -> None:
     for version, classes in ((1, FIRST), (2, (*FIRST, *SECOND))):
         for body in fleet.evaluations(version):
@@ -159,10 +209,19 @@ def test_every_device_runs_a_model_that_knows_both_tasks(fleet: Fleet) -> None:
             assert right / sum(result.total for result in results) > 0.7, body.results
 
 
+def test_a_device_without_torch_says_so_and_runs_what_others_trained(fleet: Fleet) -> None:
+    asked = {device for _, body in fleet.entries(RoundOpened) for device in body.cohort}
+    assert asked == set(TRAINING)
+    told = fleet.agent("status", LIGHT)
+    assert "never asked: torch is not installed; pip install 'fleetledger[train]'" in told
+    assert "version 2" in told
+    assert "no torch, so that it trains no network" in fleet.shown(DeviceBorn, LIGHT)
+    assert LIGHT in {device for device, body in fleet.entries(DeviceEvaluated) if body.version == 2}
+
+
 def test_gradients_are_where_they_belong_and_nothing_is_owed(fleet: Fleet) -> None:
     for device in DEVICES:
         assert "sets of gradients without" not in fleet.agent("status", device)
-    assert {item.gradients for item in fleet.chosen} == {len(DEVICES) * len(FIRST)}
     ledger = b"".join(path.read_bytes() for path in ledger_path(fleet.home).parent.glob("*.db*"))
     assert b"old-model.chosen" in ledger
     left = b"".join(path.read_bytes() for path in fleet.proxy_home.glob("proxy.db*"))
