@@ -15,10 +15,10 @@ def check_proxy(source: str, scenario: Scenario, method: str, settings: BaseMode
     """Raise `ScenarioError` where a proxy is needed that nobody runs, or that is sent nothing."""
     if not (card(method).proxy and getattr(settings, "has_proxy", False)):
         return
-    if scenario.engine.kind != "inprocess" or scenario.engine.agents == "light":
+    if scenario.engine.agents == "light":
         raise ScenarioError(
-            f"{source}: method.name: {method!r} with these settings waits for a proxy, which only "
-            f"whole agents of the engine 'inprocess' have; take these, or {_WITHOUT}"
+            f"{source}: engine.agents: 'light' agents have no proxy, and {method!r} with these "
+            f"settings waits for one; leave it out, or {_WITHOUT}"
         )
     if not scenario.devices.policy.publish_gradients:
         raise ScenarioError(

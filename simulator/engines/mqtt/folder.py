@@ -1,6 +1,7 @@
 """Where everything of a fleet of processes lies.
 
 <root>/coordinator/              settings, ledger and blobs of the coordinator
+<root>/proxy/                    settings and state of the proxy, where the method has one
 <root>/agents/<device>/          settings and state of an agent
 <root>/agents/<device>/data/     its private images, a folder per class
 <root>/broker/                   configuration, secrets and log of the broker
@@ -30,6 +31,11 @@ class FleetFolder:
     def coordinator(self) -> Path:
         """Home of the coordinator."""
         return self.root / "coordinator"
+
+    @property
+    def proxy(self) -> Path:
+        """Home of the proxy."""
+        return self.root / "proxy"
 
     @property
     def agents(self) -> Path:

@@ -1,4 +1,4 @@
-"""Homes of the coordinator and the agents: settings files, secrets, devices, the backbone."""
+"""Homes of coordinator, proxy and agents: settings files, secrets, devices, the backbone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from coordinator.backbones import prepare_backbone
 from coordinator.core.commands import AdmitDevice, Command, ImportBackbone
 from coordinator.engine import carry_out_waiting
 from coordinator.operator import OperatorInbox, send
+from coordinator.proxy import settings as proxy
 from coordinator.settings import FILE_NAME, BrokerSettings, CoordinatorSettings, write_new
 from device_agent.home import SETTINGS_FILE
 from device_agent.settings import AgentSettings
 from device_agent.settings import BrokerSettings as AgentBrokerSettings
+from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
-from schemas.values import DeviceId
+from schemas.values import DeviceId, FleetId
 from transport.brokers import Broker
 
 PASSWORD_FILE = Path("broker.password")
@@ -39,6 +41,14 @@ def write_coordinator(home: Path, broker: Broker, settings: CoordinatorSettings)
     write_password(home, broker, "coordinator")
     (home / FILE_NAME).unlink(missing_ok=True)
     write_new(home, settings)
+
+
+def write_proxy(home: Path, broker: Broker, fleet: FleetId) -> None:
+    """Write a proxy's settings and secret, in place of earlier ones."""
+    write_password(home, broker, PROXY)
+    (home / proxy.FILE_NAME).unlink(missing_ok=True)
+    access = proxy.BrokerSettings(host=broker.host, port=broker.port, password_file=PASSWORD_FILE)
+    proxy.write_new(home, proxy.ProxySettings(fleet=fleet, broker=access))
 
 
 def admit(home: Path, devices: Iterable[DeviceId]) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import ExitStack
+from pathlib import Path
 
 from coordinator.core.commands import ImportNetwork
 from coordinator.engine import carry_out_waiting
 from coordinator.settings import CoordinatorSettings
 from device_agent.home import AgentHome
 from device_agent.status import Status, read_status
+from schemas.envelope import PROXY
 from schemas.values import DeviceId
 from simulator.engines.interface import Prepared
 from simulator.engines.mqtt.folder import FleetFolder
@@ -21,10 +23,11 @@ from simulator.engines.mqtt.homes import (
     import_backbone,
     write_agent,
     write_coordinator,
+    write_proxy,
 )
 from simulator.engines.mqtt.ledger_source import LedgerSource
 from simulator.engines.mqtt.processes import Child, Children, fleetledger_command
-from simulator.engines.mqtt.settings import agent_settings, coordinator_settings
+from simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
 from simulator.engines.mqtt.waiting import Follower
 from simulator.engines.rounds import backbone_of, network_of
 from simulator.errors import EngineError
@@ -35,7 +38,10 @@ COORDINATOR = "coordinator"
 
 
 class Programs:
-    """A broker and a coordinator that run, and agents that come and go; close it in every case."""
+    """Broker, coordinator and, where the method has one, proxy run, and agents come and go.
+
+    Close it in every case.
+    """
 
     def __init__(self, prepared: Prepared, folder: FleetFolder) -> None:
         """Start broker and coordinator; raise `EngineError` where another process leads."""
@@ -46,7 +52,7 @@ class Programs:
         with ExitStack() as stack:
             self.children = stack.enter_context(Children(folder.logs))
             self._broker = self.children.adopt(
-                start_child_broker(folder.broker, prepared.plan.devices)
+                start_child_broker(folder.broker, [*prepared.plan.devices, PROXY])
             )
             self._set_up_coordinator(
                 coordinator_settings(prepared.scenario, prepared.plan.seed, self._broker)
@@ -57,10 +63,12 @@ class Programs:
             self.follower.catch_up()
             if self.follower.view.state.lineage is None:
                 self._begin_lineage()
-            home = str(folder.coordinator)
-            self.children.start(
-                COORDINATOR, fleetledger_command("coordinator", "serve", "--home", home)
-            )
+                self.follower.catch_up()
+            self._start_leader(COORDINATOR, "serve", folder.coordinator)
+            network = self.follower.view.state.network
+            if network is not None and network.proxy:
+                write_proxy(folder.proxy, self._broker, FLEET)
+                self._start_leader(PROXY, "proxy", folder.proxy)
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -70,9 +78,8 @@ class Programs:
     @property
     def running(self) -> set[DeviceId]:
         """Devices whose agents were started and not stopped."""
-        return {
-            DeviceId(child.name) for child in self.children.running if child.name != COORDINATOR
-        }
+        names = {child.name for child in self.children.running} - {COORDINATOR, PROXY}
+        return {DeviceId(name) for name in names}
 
     def agent(self, device: DeviceId) -> Child:
         """Return the program of a device whose agent runs."""
@@ -96,6 +103,9 @@ class Programs:
         if status is None or status.process != self.agent(device).process.pid:
             return None
         return status
+
+    def _start_leader(self, name: str, verb: str, home: Path) -> None:
+        self.children.start(name, fleetledger_command("coordinator", verb, "--home", str(home)))
 
     def _begin_lineage(self) -> None:
         """Begin with the run's network, trained or frozen, before the coordinator serves."""

@@ -26,6 +26,15 @@ from simulator.run.preparing import Seed
 from simulator.scenario.model import MethodSettings, Scenario
 from tests.simulator.engines.mqtt.small import Quiet
 
+QUICK_LGA = {
+    "detection": "stage",
+    "memory_per_class": 3,
+    "perturbation_steps": 2,
+    "inversion_steps": 2,
+    "inversion_kept": 2,
+    "worst_distance": 1e9,
+}
+
 
 class Watching(Quiet):
     """Calls somebody when rounds end."""
@@ -65,6 +74,16 @@ def on_features(method: str = "rounds", **sections: Any) -> Scenario:
     else:
         learning = MethodSettings(name=method, settings=made.method.settings, on_features=True)
     return made.model_copy(update={"method": learning})
+
+
+def with_proxy(**sections: Any) -> Scenario:
+    """Return `small` with LGA; one of the three devices only looks."""
+    made: dict[str, Any] = {
+        "devices": {"policy": {"publish_gradients": True}},
+        "rounds": {"per_stage": 2, "cohort": 2},
+        "method": {"name": "lga", "settings": QUICK_LGA},
+    }
+    return small(**made, **sections)
 
 
 def prepared(scenario: Scenario, plan: FleetPlan | None = None) -> Prepared:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,27 +16,7 @@ from simulator.errors import RunError
 from simulator.run.budget import Budget
 from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.model import Scenario
-from tests.simulator.rounds.small import learn, prepared, small
-
-QUICK = {
-    "detection": "stage",
-    "memory_per_class": 3,
-    "perturbation_steps": 2,
-    "inversion_steps": 2,
-    "inversion_kept": 2,
-    "worst_distance": 1e9,
-}
-
-
-def with_proxy(**sections: Any) -> Scenario:
-    """Return `small` with LGA; one of the three devices only looks."""
-    made: dict[str, Any] = {
-        "devices": {"policy": {"publish_gradients": True}},
-        "rounds": {"per_stage": 2, "cohort": 2},
-        "method": {"name": "lga", "settings": QUICK},
-    }
-    return small(**made, **sections)
+from tests.simulator.rounds.small import learn, prepared, with_proxy
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,54 @@
+"""A proxy in the engine `mqtt`: a process of its own, to which agents send gradients."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from coordinator.core.entries import EntryBody, OldModelChosen, OldModelMissed, RoundOpened
+from simulator.engines.mqtt.engine import MqttEngine
+from simulator.engines.mqtt.ledger_source import LedgerSource
+from simulator.records import StageRecord
+from tests.simulator.engines.mqtt.small import processes_of
+from tests.simulator.rounds.small import Watching, prepared, with_proxy
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("proxy") / "seed-1"
+
+
+@pytest.fixture(scope="module")
+def records(folder: Path) -> list[StageRecord]:
+    fleet = prepared(with_proxy())
+    with closing(MqttEngine(fleet, folder, Watching())) as engine:
+        return [engine.learn(stage) for stage in fleet.plan.stages]
+
+
+@pytest.fixture(scope="module")
+def ledger(records: list[StageRecord], folder: Path) -> list[EntryBody]:
+    assert len(records) == 2
+    with closing(LedgerSource(folder / "coordinator")) as source:
+        return [body for body, _, _ in source(0)]
+
+
+def test_rounds_are_scored_and_the_second_task_has_an_old_model(ledger: list[EntryBody]) -> None:
+    assert not [body for body in ledger if isinstance(body, OldModelMissed)]
+    chosen = {body.number: body for body in ledger if isinstance(body, OldModelChosen)}
+    assert chosen.keys() >= {1, 2, 3}  # nobody waits for the score of the last one
+    assert chosen[3].previous is not None
+    (last,) = (body for body in ledger if isinstance(body, RoundOpened) and body.number == 4)
+    assert last.extras["old-model"] == chosen[3].previous.weights
+
+
+def test_the_proxy_has_a_home_and_ends_with_the_fleet(
+    records: list[StageRecord], folder: Path
+) -> None:
+    assert [len(record.rounds) for record in records] == [2, 2]
+    assert (folder / "proxy" / "proxy.db").exists()
+    assert processes_of(folder) == []
