@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.backbones import read_file
 from coordinator.core.entries import FrozenBackbone, NetworkImported, Successor
 from coordinator.errors import NetworkSettingsError
+from coordinator.first_files import FirstFiles, base_tensors, extras_of, first_weights
 from coordinator.ledger.blobs import BlobStore
 from coordinator.offering import offer_of
 from coordinator.paths import blob_folder
@@ -26,6 +28,7 @@ from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
 from methods.network_weights import Arrays
 from methods.registry import card, load_training_coordinator, trains
+from methods.training_half import TrainingAssignment
 from schemas.models import AnyPreprocessing
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
@@ -49,36 +52,43 @@ def prepare_network(
     *,
     pool: bool = False,
     weights_file: Path | None = None,
+    first: FirstFiles | None = None,
 ) -> NetworkImported:
     """Make the first weights of the network that the settings name, store them, describe them.
 
     With a `backbone`, an ONNX feature extractor, the network is trained on its features; `pool`
     averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
-    a network that has such, and needs torch. Raises `NetworkSettingsError` where the fleet's method
-    trains no network, or not so, `MethodError` for its settings, `BackboneFileError` for a file
-    that cannot be read, and `ModelFileError` for a backbone that is none and for a network that
-    cannot be exported.
+    a network that has such, and needs torch; `first` names weights to begin with and images that
+    all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
+    not so, `MethodError` for its settings, `BackboneFileError` for a file that cannot be read, and
+    `ModelFileError` for a backbone that is none and for a network that cannot be exported.
     """
-    settings = load(home)
+    settings, first = load(home), first or FirstFiles()
     method, successor = _who_trains(settings)
+    _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
     half, known = load_training_coordinator(method.name), card(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = half.assign(method.settings, shape)
-    weights = half.first_weights(assignment)
-    network, _, _ = half.network_of(assignment, weights)
-    base = _base(network, str(method.settings.get("network", method.name)), weights_file)
+    _check_torch(method.name, assignment)
+    begins = first_weights(half, assignment, first.weights)
+    extras = extras_of(half, assignment, first.shared, preprocessing)
+    network, _, _ = half.network_of(assignment, begins.data)
+    base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = build_golden(_probed(network, preprocessing, frozen, base), preprocessing)
     base_data = encode_tensors(base, compress=False) if base else None
     store = BlobStore(settings.blobs or blob_folder(home))
-    for data in (weights, golden, None if frozen is None else frozen.file, base_data):
+    frozen_data = None if frozen is None else frozen.file
+    for data in (begins.data, golden, frozen_data, base_data, *extras.values()):
         if data is not None:
             store.put(data)
     return NetworkImported(
         name=str(method.settings.get("network", method.name)),
-        weights=offer_of(weights),
+        weights=offer_of(begins.data),
+        class_names=begins.class_names,
+        extras={name: offer_of(data) for name, data in extras.items()},
         golden=offer_of(golden),
         preprocessing=preprocessing,
         method=method.name,
@@ -86,12 +96,30 @@ def prepare_network(
         opening_phases=assignment.opening_phases,
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
+        first_weights_suffice=bool(getattr(assignment, "first_weights_suffice", False)),
         successor=successor,
         backbone=None if frozen is None else _described(frozen),
         base=None if base_data is None else offer_of(base_data),
         observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
         proxy=known.proxy and bool(getattr(assignment, "has_proxy", False)),
     )
+
+
+def _check_begins(successor: Successor | None, first: FirstFiles) -> None:
+    if successor is not None and first.weights is not None:
+        raise NetworkSettingsError(
+            f"first weights: {first.weights} given, but [first_stage] trains a network that "
+            f"freezes for {successor.method!r}; leave --first-weights out"
+        )
+
+
+def _check_torch(method: str, assignment: TrainingAssignment) -> None:
+    """Raise `NetworkSettingsError` where this coordinator could not combine answers."""
+    if getattr(assignment, "combines_with_torch", False) and find_spec("torch") is None:
+        raise NetworkSettingsError(
+            f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
+            "installed here; pip install 'fleetledger[train]', or change the settings"
+        )
 
 
 def _check_sight(
@@ -128,29 +156,6 @@ def _described(frozen: _Frozen) -> FrozenBackbone:
     return FrozenBackbone(
         name=frozen.name, frozen=offer_of(frozen.file), feature_width=frozen.feature_width
     )
-
-
-def _base(network: Network, name: str, file: Path | None) -> Arrays:
-    """Return the network's tensors that nobody trains, from a file; none where all are trained.
-
-    Raises `NetworkSettingsError` where a file is lacking or has no place, and `NetworkError` where
-    it does not hold them.
-    """
-    plans = network.body.base_plan()
-    if plans and file is None:
-        raise NetworkSettingsError(
-            f"weights: of {name!r} a part alone is trained, and a file gives the rest; name it: "
-            "`fleetledger model import-network --weights FILE`, a state dict (.safetensors, .pth)"
-        )
-    if file is None:
-        return {}
-    if not plans:
-        raise NetworkSettingsError(
-            f"weights: {file} has no place, {name!r} is trained whole; leave --weights out"
-        )
-    from learning.networks.weights_file import read_tensors  # noqa: PLC0415 - needs torch
-
-    return {name: tensor.numpy() for name, tensor in read_tensors(file, plans).items()}
 
 
 def _probed(

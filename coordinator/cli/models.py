@@ -138,7 +138,7 @@ def import_backbone(
 
 
 @app.command("import-network")
-def import_network(
+def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     preprocessing: Annotated[
         Path, typer.Option(help="TOML or JSON file that says how an image becomes the input.")
     ],
@@ -155,10 +155,24 @@ def import_network(
             help="State dict with what nobody trains, of a network like vit_b_16.", dir_okay=False
         ),
     ] = None,
+    first_weights: Annotated[
+        Path | None,
+        typer.Option(help="Weights trained elsewhere to begin with, with a head.", dir_okay=False),
+    ] = None,
+    shared: Annotated[
+        Path | None,
+        typer.Option(
+            help="Public images (.npz) that all devices get, to distil on.", dir_okay=False
+        ),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
-    from coordinator.networks import prepare_network  # noqa: PLC0415 - onnx is heavy
+    from coordinator.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
+    from coordinator.networks import prepare_network  # noqa: PLC0415
 
-    network = prepare_network(home, preprocessing, backbone, pool=pool, weights_file=weights)
+    first = FirstFiles(first_weights, shared)
+    network = prepare_network(
+        home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
+    )
     command(home, ImportNetwork(network=network))
