@@ -2,7 +2,8 @@
 
 What the ledger knows of a round is read from it. What it cannot know, the seconds on the wall and
 the accuracy, is measured when the round's entry appears, and kept in `rounds.jsonl`, so that a run
-that is gone on with still has it.
+that is gone on with still has it. A round of several phases is one record, with the loss of its
+first phase and the accuracy after its last.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from coordinator.core import entries
 from coordinator.core.entries import EntryBody, read_entry
 from coordinator.ledger.reader import LedgerReader
 from schemas.message import Strict
-from schemas.rounds import TRAIN
 from simulator.records import RoundRecord
 from simulator.run.durable import append_line, whole_lines
 
@@ -40,7 +40,10 @@ _OF_ROUNDS = frozenset(
 
 
 class KeptRound(Strict):
-    """A line of `rounds.jsonl`: the round's number in the ledger and what is told of it."""
+    """A line of `rounds.jsonl`: a round's number in the ledger and what is told of it.
+
+    Of a round of several phases it is the number of the last.
+    """
 
     round: int
     stage: int
@@ -55,6 +58,15 @@ class _Open:
     began: float
     answers: dict[int, tuple[float | None, int]] = field(default_factory=dict)
     """Loss and samples by index in the ledger."""
+    phase_before: _Ended | None = None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What a later phase of a round has to know of its first."""
+
+    began: float
+    loss: float | None
 
 
 class RoundLog:
@@ -70,6 +82,8 @@ class RoundLog:
         self._former = ledger.size
         """What a former process left is taken in again, and is no news."""
         self._open: dict[int, _Open] = {}
+        self._ended: dict[int, _Ended] = {}
+        """Phases that others follow, by number; of the newest round."""
         self._network: entries.NetworkImported | None = None
         self._kept = {kept.round: kept for kept in _read(path)}
 
@@ -102,14 +116,14 @@ class RoundLog:
             case entries.NetworkImported():
                 self._network = body
             case entries.RoundOpened():
-                self._open[body.number] = _Open(body, time.perf_counter())
+                before = self._ended.pop(body.follows or 0, None)
+                self._open[body.number] = _Open(body, time.perf_counter(), phase_before=before)
             case entries.RoundClosed() if not body.counted:
                 return self._end(self._open.pop(body.number))
             case entries.RoundFailed():
                 return self._end(self._open.pop(body.number))
             case entries.WeightsAveraged():
-                assert self._network is not None
-                accuracy = partial(measure, self._network, body)
+                accuracy = partial(measure, self._lineage, body)
                 return self._end(self._open.pop(body.number), body, accuracy)
         return False
 
@@ -121,25 +135,41 @@ class RoundLog:
     ) -> bool:
         opened = ended.opened
         self.done = (opened.round_of_stage, opened.rounds_of_stage)
-        if opened.phase != TRAIN or opened.number in self._kept:
+        if opened.number in self._kept or not self._is_of_a_round(opened):
             return True
-        seconds = time.perf_counter() - ended.began
-        wanted = self._is_measured(opened)
+        own = _Ended(ended.began, None if averaged is None else _loss(ended, averaged))
+        first = ended.phase_before or own
+        if averaged is not None and opened.phase != self._lineage.round_phases[-1]:
+            self._ended = {opened.number: first}
+            return True
+        seconds = time.perf_counter() - first.began
+        number = sum(kept.stage == opened.stage for kept in self._kept.values()) + 1
+        wanted = number % self._every == 0 or self._is_last(opened)
         record = RoundRecord(
-            number=sum(kept.stage == opened.stage for kept in self._kept.values()) + 1,
+            number=number,
             asked=len(opened.cohort),
             counted=0 if averaged is None else len(averaged.inputs),
             seconds=seconds,
             accuracy=measure() if wanted and measure is not None else None,
             client_drift=None if averaged is None else averaged.client_drift,
-            loss=None if averaged is None else _loss(ended, averaged),
+            loss=None if averaged is None else first.loss,
         )
         self._keep(KeptRound(round=opened.number, stage=opened.stage, record=record))
         return True
 
-    def _is_measured(self, opened: entries.RoundOpened) -> bool:
-        number = opened.round_of_stage
-        return number % self._every == 0 or number == opened.rounds_of_stage
+    @property
+    def _lineage(self) -> entries.NetworkImported:
+        assert self._network is not None
+        return self._network
+
+    def _is_of_a_round(self, opened: entries.RoundOpened) -> bool:
+        """Whether it is a phase of a round, rather than one before or after a stage's rounds."""
+        return opened.phase in self._lineage.round_phases
+
+    def _is_last(self, opened: entries.RoundOpened) -> bool:
+        """Whether no round of the stage follows."""
+        after = len(self._lineage.closing_phases)
+        return opened.round_of_stage == opened.rounds_of_stage - after
 
     def _keep(self, kept: KeptRound) -> None:
         self._kept[kept.round] = kept
