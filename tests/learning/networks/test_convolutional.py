@@ -65,7 +65,19 @@ class Classifier(nn.Module):
         return self.head(self.body(values))
 
 
-def reference_resnet(widths, blocks, channels):
+class OnceThenNothing(nn.Module):
+    """A block's one ReLU, called after its first convolution and at its end: there it is absent."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = False
+
+    def forward(self, values):
+        self.ends = not self.ends
+        return values.relu() if self.ends else values
+
+
+def reference_resnet(widths, blocks, channels, signed=False):
     block = torchvision_module("models").resnet.BasicBlock
     parts, inputs = {}, widths[0]
     parts["conv1"] = nn.Conv2d(channels, inputs, 3, padding=1, bias=False)
@@ -78,6 +90,9 @@ def reference_resnet(widths, blocks, channels):
         first = block(inputs, width, stride, down)
         rest = [block(width, width) for _ in range(count - 1)]
         parts[f"layer{group + 1}"], inputs = nn.Sequential(first, *rest), width
+    if signed:
+        last = parts[f"layer{len(widths)}"][-1]
+        last.relu = OnceThenNothing()
     body = nn.Sequential()
     for name, part in parts.items():
         body.add_module(name, part)
@@ -98,6 +113,10 @@ def reference_convnet(widths, channels):
 
 SMALL: dict[str, tuple[Body, nn.Module]] = {
     "resnet": (ResNet(2, (4, 6), (1, 2)), lambda: reference_resnet((4, 6), (1, 2), 2)),
+    "signed resnet": (
+        ResNet(2, (4, 6), (1, 2), signed=True),
+        lambda: reference_resnet((4, 6), (1, 2), 2, signed=True),
+    ),
     "convnet": (ConvNet(2, (4, 6)), lambda: reference_convnet((4, 6), 2)),
 }
 
@@ -141,6 +160,16 @@ def test_forty_steps_of_the_loop_are_those_of_torchs_optimiser(family):
             optimiser.step()
     ours = {**trained.parameters, **trained.buffers}
     assert max(float((ours[n] - v).abs().max()) for n, v in module.state().items()) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["resnet8", "resnet18", "resnet32"])
+def test_a_signed_network_has_the_same_tensors_and_features_below_zero(name):
+    plain, signed = (build_network(n, (3, 16, 16), "cosine") for n in (name, f"{name}_signed"))
+    assert signed.shapes(3) == plain.shapes(3)
+    values = pictures(4, 3, 16)
+    one, other = (forward(n, *state_of(plain), values, Mode()) for n in (plain, signed))
+    assert float(one.features.min()) >= 0
+    assert float(other.features.min()) < 0
 
 
 def test_resnet18_has_the_tensors_of_torchvisions_but_for_stem_and_classifier():

@@ -85,6 +85,13 @@ def test_layers_batches_epochs_and_agents_drop_other_elements():
         assert float((other == reference).double().mean()) == pytest.approx(0.5, abs=0.05)
 
 
+def test_losses_draw_words_of_their_own_alone_and_in_a_stack():
+    together = moment(CHANCES).loss_words(6)
+    for agent, chance in enumerate(CHANCES):
+        key = word(word(word(chance.key, 3), 3), 7)
+        assert together[agent].numpy().view(np.uint64).tolist() == random_words(key, 0, 6).tolist()
+
+
 def test_pictures_have_a_word_each():
     together = moment(CHANCES).picture_words(6)
     key = word(word(word(CHANCES[1].key, 1), 3), 7)
