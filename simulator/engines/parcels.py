@@ -1,0 +1,106 @@
+"""What devices sent and received of each kind in a stage, as the ledger tells it.
+
+Sent are the payloads of accepted contributions. Received are the files that orders name: the
+fleet's weights, and extras, which are of the kind of the phase that gave them. A device fetches a
+file once in a stage. Messages, block requests and models that are installed are not in it; the
+transport counts these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from coordinator.core import entries
+from methods.card import Card
+from methods.registry import card
+from methods.training_half import SHARED
+from schemas.contributions import PayloadKind
+from schemas.offers import Offer
+from schemas.values import DeviceId, Digest
+
+WEIGHTS: PayloadKind = "weights"
+IMAGES: PayloadKind = "images"
+
+
+@dataclass(eq=False)
+class Parcels:
+    """Of one device in one stage, or in several."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    """Bytes by kind."""
+    received: Counter[str] = field(default_factory=Counter)
+    shared_images: int = 0
+    """Images that it sent."""
+
+    def add(self, other: Parcels) -> None:
+        """Take in those of another stage."""
+        self.sent += other.sent
+        self.received += other.received
+        self.shared_images += other.shared_images
+
+
+class ParcelCount:
+    """Follows a ledger, or a part of it that begins with a stage."""
+
+    def __init__(self, network: entries.NetworkImported | None = None) -> None:
+        self._card: Card | None = None if network is None else card(network.method)
+        self._found: dict[tuple[DeviceId, int], Parcels] = defaultdict(Parcels)
+        self._held: dict[DeviceId, set[Digest]] = defaultdict(set)
+        self._kinds: dict[Digest, PayloadKind] = {}
+        """Of files that orders may name."""
+        self._phases: dict[int, str] = {}
+
+    def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
+        """Take in the next entry."""
+        match body:
+            case entries.NetworkImported():
+                self._card = card(body.method)
+            case entries.StageOpened():
+                self._held.clear()
+            case entries.RoundOpened():
+                self._order(body)
+            case entries.WeightsAveraged():
+                self._give(body)
+            case entries.ContributionAccepted() if device is not None:
+                self._accept(body, device)
+
+    def of(self, device: DeviceId, stages: Collection[int]) -> Parcels:
+        """Return what a device sent and received in some stages of the ledger."""
+        total = Parcels()
+        for stage in stages:
+            if (device, stage) in self._found:
+                total.add(self._found[device, stage])
+        return total
+
+    def _order(self, opened: entries.RoundOpened) -> None:
+        self._phases[opened.number] = opened.phase
+        self._kinds[opened.weights.digest] = WEIGHTS
+        files = [(opened.weights, WEIGHTS)]
+        files += [(offer, self._kind(name, offer)) for name, offer in opened.extras.items()]
+        for device in (*opened.cohort, *opened.observers):
+            parcels, held = self._found[device, opened.stage], self._held[device]
+            for offer, kind in files:
+                if offer.digest not in held:
+                    held.add(offer.digest)
+                    parcels.received[kind] += offer.size
+
+    def _kind(self, name: str, offer: Offer) -> PayloadKind:
+        """Return the kind of an extra; one of an earlier stage is images or a model."""
+        return self._kinds.get(offer.digest, IMAGES if name == SHARED else WEIGHTS)
+
+    def _give(self, averaged: entries.WeightsAveraged) -> None:
+        phase = self._phases.get(averaged.number)
+        self._kinds[averaged.weights.digest] = WEIGHTS
+        if phase is None or self._card is None:
+            return
+        kind = self._card.kind_of(phase)
+        for offer in averaged.extras.values():
+            self._kinds.setdefault(offer.digest, kind)
+
+    def _accept(self, accepted: entries.ContributionAccepted, device: DeviceId) -> None:
+        parcels = self._found[device, accepted.key.stage]
+        parcels.sent[accepted.payload_kind] += accepted.payload_bytes
+        if accepted.payload_kind == IMAGES and accepted.answer is not None:
+            parcels.shared_images += accepted.answer.samples
