@@ -43,7 +43,7 @@ from methods.registry import load_training_coordinator
 from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
 from schemas.models import Preprocessing
-from schemas.values import Digest
+from schemas.values import ClassName, Digest
 
 
 class NetworkMaker:
@@ -113,7 +113,7 @@ class NetworkMaker:
             number=opened.number,
             lineage=lineage.digest,
             inputs=tuple(item.index for item in request.inputs),
-            class_names=opened.class_names,
+            class_names=_rows(opened, made.weights == asked.weights),
             aggregate=made.aggregate,
             weights=offer_of(made.weights),
             extras={name: offer_of(data) for name, data in made.extras.items()},
@@ -154,11 +154,17 @@ def _asked(lineage: NetworkImported, opened: RoundOpened, blobs: Blobs) -> Asked
         weights=blobs.get(opened.weights.digest),
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
+        aliases=opened.aliases,
         extras={name: blobs.get(offer.digest) for name, offer in opened.extras.items()},
         mean=sight.mean if isinstance(sight, Preprocessing) else (),
         deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
         seed=opened.seed,
     )
+
+
+def _rows(opened: RoundOpened, unchanged: bool) -> tuple[ClassName, ...]:
+    """Return the rows of the head after a round; phases that pass weights on add none."""
+    return opened.weights_class_names if unchanged else opened.class_names
 
 
 def _given(payload: Digest, samples: int, blobs: Blobs) -> Given:

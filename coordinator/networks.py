@@ -115,7 +115,7 @@ def _check_begins(successor: Successor | None, first: FirstFiles) -> None:
 
 def _check_torch(method: str, assignment: TrainingAssignment) -> None:
     """Raise `NetworkSettingsError` where this coordinator could not combine answers."""
-    if getattr(assignment, "combines_with_torch", False) and find_spec("torch") is None:
+    if getattr(assignment, "coordinator_trains", False) and find_spec("torch") is None:
         raise NetworkSettingsError(
             f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
             "installed here; pip install 'fleetledger[train]', or change the settings"

@@ -112,6 +112,8 @@ class Asked:
     weights_class_names: tuple[ClassName, ...]
     class_names: tuple[ClassName, ...]
     extras: Mapping[str, bytes] = field(default_factory=dict)
+    aliases: Mapping[ClassName, ClassName] = field(default_factory=dict)
+    """Other names of these classes, which files of before may have."""
     mean: tuple[float, ...] = ()
     """With `deviation`, per channel: how uint8 pictures become inputs where a coordinator half
     trains, as `learning.networks.pictures.Pictures`; empty where the network sees no pictures."""
@@ -160,7 +162,7 @@ class TrainingAssignment(Protocol):
     More may be true of an assignment; what it does not have is false. `first_weights_suffice`: a
     stage whose classes all lie in imported first weights has no rounds, and its closing phases
     alone. `needs_shared`: the operator gives images when the network is imported, and devices get
-    them as the extra `SHARED`. `combines_with_torch`: a coordinator without torch refuses it.
+    them as the extra `SHARED`. `coordinator_trains`: a coordinator without torch refuses it.
     """
 
     @property

@@ -10,7 +10,7 @@ from schemas.contributions import MAX_CLASSES
 from schemas.message import Message
 from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
-from schemas.rounds import RoundOrder
+from schemas.rounds import PhaseName, RoundOrder
 from schemas.values import ClassName, Digest
 
 MAX_NAME_BYTES = 40_000
@@ -44,6 +44,9 @@ class Assignment(Message):
     max_samples_per_part: int = Field(ge=1, le=1_000_000)
     min_samples_per_class: int = Field(default=1, ge=1, le=1000)
     """Images of a class wait on the device while a new part would have fewer of it."""
+    phases: tuple[PhaseName, ...] = Field(default=(), max_length=16)
+    """What orders may ask for, of a network that is trained: those before a stage's rounds, those
+    of a round, those after. A device tells its owner by them what would leave it."""
     round: RoundOrder | None = None
     """Given to the cohort of an open round of a method that learns in rounds."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from coordinator.core.entries import BackboneImported, RoundOpened
-from coordinator.core.registry import ClassRegistry
 from coordinator.core.state import State
 from schemas.assignments import Assignment
-from schemas.rounds import RoundOrder
+from schemas.rounds import PhaseName, RoundOrder
 from schemas.values import ClassName, DeviceId
 
 _ANY_SAMPLES = 1_000_000
@@ -34,11 +33,12 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
     if stage is None or lineage is None:
         return None
     frozen, backbone, base, most, least = None, None, None, _ANY_SAMPLES, 1
+    phases: tuple[PhaseName, ...] = ()
     if isinstance(lineage, BackboneImported):
         frozen = lineage.frozen
         most, least = lineage.max_samples_per_part, lineage.min_samples_per_class
     else:
-        base = lineage.base
+        base, phases = lineage.base, lineage.phases
         backbone = None if lineage.backbone is None else lineage.backbone.frozen
     return Assignment(
         action=action,
@@ -54,6 +54,7 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         stage_class_names=state.stages[stage].class_names,
         max_samples_per_part=most,
         min_samples_per_class=least,
+        phases=phases,
         round=order,
     )
 
@@ -86,7 +87,7 @@ def _order_of(state: State, opened: RoundOpened, *, observes: bool) -> RoundOrde
         class_names=opened.class_names,
         class_stages=_class_stages(state, opened.class_names),
         observes=observes,
-        aliases=_aliases(state.classes, opened.class_names),
+        aliases=state.classes.other_names(opened.class_names),
         extras=opened.extras,
         seed=opened.seed,
         deadline_seconds=opened.deadline_seconds,
@@ -100,14 +101,3 @@ def _class_stages(state: State, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
         for name in state.stages[number].class_names:
             first.setdefault(state.classes.resolve(name), number)
     return tuple(first[state.classes.resolve(row)] for row in rows)
-
-
-def _aliases(classes: ClassRegistry, rows: tuple[ClassName, ...]) -> dict[ClassName, ClassName]:
-    """Return other names of a head's rows, which may have been renamed since."""
-    row_of = {classes.resolve(row): row for row in reversed(rows)}
-    meanings = classes.resolution().items()
-    return {
-        name: row_of[meaning]
-        for name, meaning in meanings
-        if meaning in row_of and row_of[meaning] != name
-    }

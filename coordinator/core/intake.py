@@ -234,10 +234,13 @@ class Intake:
             )
         if body.round is None and isinstance(lineage, entries.NetworkImported):
             return "round: missing; this fleet trains in rounds, so answer one"
-        kinds = _kinds_given(body.method)
-        if body.payload_kind not in kinds:
-            given = " or ".join(kinds)
-            return f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give {given}"
+        kind = card(body.method).kind_of(body.round.phase if body.round is not None else "")
+        if body.payload_kind != kind:
+            where = "" if body.round is None else f" in phase {body.round.phase!r}"
+            return (
+                f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give "
+                f"{kind}{where}"
+            )
         strange = [name for name in body.samples if not self._state.classes.knows(name)]
         if strange:
             return f"samples: class {str(strange[0])!r} is not registered; keep it until it is"
@@ -294,12 +297,6 @@ def receipt_for(body: Contribution | Withdrawal | Nothing | Transition, answer: 
         payload=body.payload,
         answer=answer,
     )
-
-
-def _kinds_given(method: str) -> tuple[str, ...]:
-    """Return what devices give the coordinator; gradients are the proxy's, where there is one."""
-    known = card(method)
-    return tuple(kind for kind in known.payload_kinds if not (known.proxy and kind == "gradients"))
 
 
 def _superseded(part: Part) -> Refused:

@@ -112,6 +112,11 @@ class NetworkImported(EntryBody):
         return Digest.of("".join((weights, *others)).encode("ascii")) if others else weights
 
     @property
+    def phases(self) -> tuple[PhaseName, ...]:
+        """Every phase that orders may ask for, once."""
+        return (*self.opening_phases, *self.round_phases, *self.closing_phases)
+
+    @property
     def _names(self) -> tuple[Digest, ...]:
         backbone = None if self.backbone is None else self.backbone.frozen
         extras = (self.extras[name] for name in sorted(self.extras))

@@ -57,6 +57,7 @@ class Opening:
         if not naming or len(naming) + len(doubting) < needed:
             return Decision()
         names = self._fitting(naming.values())
+        names = tuple(sorted({*names, *self._stages.lacking()})) if names else ()
         if not names:
             return Decision()
         reason = _reason(naming, doubting, needed)

@@ -65,12 +65,13 @@ class Proxy:
         state, network = self._state, self._state.network
         if network is None or not network.proxy or state.weights is None:
             return Decision()
-        averaged, index = state.weights.averaged, state.weights.averaged_index
-        if averaged is None or index is None:
+        averaged = state.weights.averaged
+        if averaged is None:
             return Decision()
         opened = state.rounds[averaged.number].opened
+        names = tuple(map(state.classes.resolve, averaged.class_names))
         order = ScoringOrder(
-            action=index,
+            action=state.weights.index,
             stage=opened.stage,
             round=opened.number,
             round_of_stage=opened.round_of_stage,
@@ -79,7 +80,8 @@ class Proxy:
             settings=network.settings,
             lineage=network.digest,
             weights=averaged.weights,
-            class_names=tuple(map(state.classes.resolve, averaged.class_names)),
+            class_names=names,
+            aliases=state.classes.other_names(names),
             preprocessing=of_pictures(network.preprocessing),
             seed=opened.seed,
         )
@@ -99,11 +101,10 @@ class Proxy:
         unscored = self._state.unscored
         assert unscored is not None
         assert unscored.averaged is not None
-        assert unscored.averaged_index is not None
         return record(
             entries.OldModelMissed(
                 number=unscored.averaged.number,
-                action=unscored.averaged_index,
+                action=unscored.index,
                 seconds=self._rules.proxy_seconds,
             )
         )

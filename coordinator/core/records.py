@@ -126,6 +126,8 @@ class Round:
     opened: entries.RoundOpened
     opened_index: int
     opened_ns: int
+    weights: Weights | None = None
+    """The fleet's network as it was when the round was opened."""
     answers: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
     """In time; in the order of the ledger."""
     nothing: set[DeviceId] = field(default_factory=set)
@@ -186,10 +188,16 @@ class Weights:
     offer: Offer
     class_names: tuple[ClassName, ...]
     """Rows of its head."""
+    index: int
+    """Of the entry that gave it: an import, or what a round gave."""
     extras: Mapping[str, Offer] = field(default_factory=dict)
     averaged: entries.WeightsAveraged | None = None
-    averaged_index: int | None = None
     averaged_ns: int | None = None
+
+    @property
+    def blobs(self) -> frozenset[Digest]:
+        """The network and what goes with it."""
+        return frozenset(offer.digest for offer in (self.offer, *self.extras.values()))
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 - Answers go when their round is done, and late ones at once, unless they are to be kept.
 - What older rounds gave goes when the next one opens: all but that of the newest `keep_weights`
-  rounds. What a model is made of stays, and so do the old models that devices are given.
+  rounds. What a model is made of stays, and so do the old models that devices are given, and what
+  a round began with until its last phase is over.
 """
 
 from __future__ import annotations
 
 from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record
-from coordinator.core.records import Round
+from coordinator.core.records import Round, Weights
 from coordinator.core.requests import PruneBlobs
 from coordinator.core.rules import RoundRules
 from coordinator.core.state import State
@@ -38,14 +39,19 @@ class Retention:
             return Decision()
         return self._answers(answer.payload)
 
-    def older_weights(self) -> Decision:
-        """Keep what the newest rounds gave, and what something else needs."""
+    def older_weights(self, begun: Weights | None = None) -> Decision:
+        """Keep what the newest rounds gave, and what something else needs.
+
+        `begun` is what the round began with of which a later phase opens.
+        """
         keep = self._rules.keep_weights
         if keep == "all" or len(self._state.made) <= keep:
             return Decision()
         made = tuple(self._state.made.values())
         needed = {digest for item in made[-keep:] for digest in item.blobs}
         needed |= self._state.needed_blobs | self._state.pruned
+        if begun is not None:
+            needed |= begun.blobs
         over = {item.number: set(item.blobs) - needed for item in made[:-keep]}
         digests = tuple(sorted({digest for found in over.values() for digest in found}))
         if not digests:

@@ -46,6 +46,7 @@ class Stages:
                 raise CommandError(
                     f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
                 )
+        self._check_first_weights(class_names)
         new_names = tuple(name for name in class_names if not state.classes.knows(name))
         check_room(state, new_names, class_names)
         closing = self._close_current("the next stage was opened")
@@ -56,6 +57,21 @@ class Stages:
         stage = (state.current_stage or 0) + 1
         opened = entries.StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
         return closing + named + record(opened, actor=actor)
+
+    def lacking(self) -> tuple[ClassName, ...]:
+        """Return the classes of a network's first weights that no stage has named yet."""
+        network = self._state.network
+        if network is None:
+            return ()
+        return tuple(name for name in network.class_names if not self._state.classes.knows(name))
+
+    def _check_first_weights(self, class_names: tuple[ClassName, ...]) -> None:
+        lacking = [name for name in self.lacking() if name not in class_names]
+        if lacking:
+            raise CommandError(
+                f"class_names: the network began with weights that know {', '.join(lacking)}; open "
+                "the stage for them first, or for them too"
+            )
 
     def close(self, *, actor: str) -> Decision:
         """Close the open stage now; raise `CommandError` if none is open."""

@@ -90,14 +90,19 @@ class State:
     def unscored(self) -> Weights | None:
         """The fleet's weights, while the proxy has neither scored them nor been given up."""
         network, weights = self.network, self.weights
-        if network is None or not network.proxy or weights is None:
+        if network is None or not network.proxy or weights is None or weights.averaged is None:
             return None
-        index = weights.averaged_index
-        return weights if index is not None and index > self.old_models.settled else None
+        return weights if weights.index > self.old_models.settled else None
 
     def rounds_averaged(self, stage: int) -> int:
         """Count the rounds of a stage that gave a model."""
         return sum(item.averaged for item in self.rounds.values() if item.opened.stage == stage)
+
+    def first_of(self, later: Round) -> Round:
+        """Return the first phase of the round of which `later` is a phase; often itself."""
+        while later.opened.follows is not None:
+            later = self.rounds[later.opened.follows]
+        return later
 
     def action_for(self, device: DeviceId) -> int:
         """Return the index of the last entry that changed what `device` is asked to do."""
@@ -116,9 +121,8 @@ class State:
             bodies += [model.lineage, model.solved, model.exported]
         needed = {digest for body in bodies if body is not None for digest in body.blobs}
         if self.weights is not None:
-            slots = self.old_models.offers.values()
-            offers = (self.weights.offer, *self.weights.extras.values(), *slots)
-            needed |= {offer.digest for offer in offers}
+            needed |= self.weights.blobs
+            needed |= {offer.digest for offer in self.old_models.offers.values()}
         return frozenset(needed)
 
     def desired_for(self, device: DeviceId) -> Desired | None:

@@ -76,7 +76,7 @@ def _network_imported(
     state: State, body: entries.NetworkImported, _device: DeviceId | None, _time_ns: int
 ) -> None:
     _begin_lineage(state, body)
-    state.weights = Weights(body.weights, body.class_names, dict(body.extras))
+    state.weights = Weights(body.weights, body.class_names, state.size, dict(body.extras))
 
 
 def _begin_lineage(state: State, body: entries.Lineage) -> None:
@@ -184,7 +184,7 @@ def _nothing_reported(
 def _round_opened(
     state: State, body: entries.RoundOpened, _device: DeviceId | None, time_ns: int
 ) -> None:
-    state.rounds[body.number] = Round(body, state.size, time_ns)
+    state.rounds[body.number] = Round(body, state.size, time_ns, state.weights)
     state.last_round = body.number
     for device in (*body.cohort, *body.observers):
         state.devices[device].order_action = state.size
@@ -198,6 +198,8 @@ def _round_closed(
     current.ended_ns = time_ns
     for device in current.unheard:
         state.devices[device].order_action = state.size
+    if not body.counted:
+        _begin_again(state, current)
 
 
 def _weights_averaged(
@@ -205,7 +207,7 @@ def _weights_averaged(
 ) -> None:
     state.rounds[body.number].averaged = True
     state.weights = Weights(
-        body.weights, body.class_names, dict(body.extras), body, state.size, time_ns
+        body.weights, body.class_names, state.size, dict(body.extras), body, time_ns
     )
     state.made[body.number] = Made(body.number, state.size, body.weights, body.blobs)
     state.pruned.difference_update(body.blobs)
@@ -220,8 +222,16 @@ def _weights_pruned(
 def _round_failed(
     state: State, body: entries.RoundFailed, _device: DeviceId | None, time_ns: int
 ) -> None:
-    state.rounds[body.number].failed = True
-    state.rounds[body.number].ended_ns = time_ns
+    current = state.rounds[body.number]
+    current.failed = True
+    current.ended_ns = time_ns
+    _begin_again(state, current)
+
+
+def _begin_again(state: State, current: Round) -> None:
+    """Go back to what a round began with, one of whose phases came to nothing."""
+    if current.opened.follows is not None:
+        state.weights = state.first_of(current).weights
 
 
 def _old_model_chosen(

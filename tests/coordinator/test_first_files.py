@@ -150,7 +150,7 @@ def test_what_the_method_cannot_use_is_its_own_word(
 def test_a_method_that_trains_at_the_coordinator_is_refused_without_torch(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RoundsAssignment, "combines_with_torch", True, raising=False)
+    monkeypatch.setattr(RoundsAssignment, "coordinator_trains", True, raising=False)
     monkeypatch.setattr(networks, "find_spec", lambda _: None)
     with pytest.raises(NetworkSettingsError, match="'rounds' trains at the coordinator, and torch"):
         prepare(home)

@@ -1,0 +1,75 @@
+"""Closing rounds: whether what came is enough, and having it averaged."""
+
+from __future__ import annotations
+
+import math
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.phases import is_opening
+from coordinator.core.records import Round
+from coordinator.core.requests import AverageInput, AverageRound
+from coordinator.core.retention import Retention
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+
+
+class RoundClosing:
+    """Decides when a round closes."""
+
+    def __init__(self, rules: RoundRules, state: State, live: Live) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+        self._retention = Retention(rules, state)
+
+    def look(self, current: Round, now_ns: int) -> Decision:
+        """Close the open round when it is due, or have a closed one averaged."""
+        if current.closed is not None:
+            return self._average(current)
+        opened = current.opened
+        if current.heard >= current.cohort:
+            return self._close(current, "everybody answered")
+        if opened.stage != self._state.open_stage:
+            return self._close(current, f"stage {opened.stage} is closed")
+        if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
+            return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
+        return Decision()
+
+    def _close(self, current: Round, why: str) -> Decision:
+        opened = current.opened
+        needed = self._needed(current)
+        enough, heard = len(current.answers) >= needed, current.heard
+        if not enough:
+            why = f"{why}, with {len(current.answers)} of {needed} answers needed"
+        closed = entries.RoundClosed(
+            number=opened.number,
+            reason=why,
+            counted=tuple(item.index for item in current.answers.values()) if enough else (),
+            nothing=tuple(sorted(current.nothing)),
+            failed=tuple(sorted(current.unable)),
+            missing=tuple(device for device in opened.cohort if device not in heard),
+        )
+        return record(closed) + (Decision() if enough else self._retention.done(current))
+
+    def _needed(self, current: Round) -> int:
+        """Return how many answers are enough."""
+        network = self._state.network
+        assert network is not None
+        # Devices without data are no reason to give a round up; nor, where owners are asked for
+        # something before the rounds, are those that decline.
+        excused = len(current.nothing)
+        if is_opening(network, current.opened):
+            excused += len(current.unable)
+        return max(1, math.ceil(self._rules.quorum * (len(current.opened.cohort) - excused)))
+
+    def _average(self, current: Round) -> Decision:
+        network = self._state.network
+        assert network is not None
+        self._live.making_model = True
+        inputs = tuple(
+            AverageInput(item.index, item.payload, item.samples)
+            for item in current.answers.values()
+        )
+        return ask(AverageRound(network, current.opened, inputs))

@@ -1,0 +1,82 @@
+"""What follows a stage's rounds: the network becomes a model, or freezes for its successor."""
+
+from __future__ import annotations
+
+from coordinator.core import entries
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.live import Live
+from coordinator.core.records import Weights
+from coordinator.core.requests import FreezeNetwork
+from coordinator.core.stages import Stages
+from coordinator.core.state import State
+
+
+class RoundFinishing:
+    """Decides what becomes of the network when a stage has no phase left, or is closed."""
+
+    def __init__(self, state: State, live: Live, stages: Stages) -> None:
+        self._state = state
+        self._live = live
+        self._stages = stages
+
+    def look(self) -> Decision:
+        """Take what rounds gave before the operator closed their stage."""
+        weights = self._state.weights
+        if weights is None or weights.averaged is None or self._is_taken(weights):
+            return Decision()
+        return self._take(weights)
+
+    def finish(self) -> Decision:
+        """Take the network as a model and close the stage, or freeze it for its successor."""
+        weights, stage = self._state.weights, self._state.open_stage
+        assert weights is not None
+        assert stage is not None
+        network = self._state.network
+        assert network is not None
+        if network.successor is not None:
+            return self._take(weights)
+        rounds = self._state.rounds_averaged(stage)
+        why = (
+            f"{rounds} rounds" if rounds else "first weights that know its classes, without rounds"
+        )
+        taken = Decision() if self._is_taken(weights) else self._take(weights)
+        return taken + self._stages.finish(why)
+
+    def _is_taken(self, weights: Weights) -> bool:
+        """Whether a model was made of these weights, or none can be: their head has no row."""
+        newest = self._state.newest_model
+        if not weights.class_names:
+            return True
+        if newest is None:
+            return False
+        network = self._state.network
+        assert network is not None
+        same = newest.solved.head == weights.offer.digest
+        return newest.solved_index > weights.index or (
+            same and newest.solved.lineage == network.digest
+        )
+
+    def _take(self, weights: Weights) -> Decision:
+        network, averaged = self._state.network, weights.averaged
+        assert network is not None
+        if network.successor is not None:
+            assert averaged is not None  # a network that freezes has no first weights of its own
+            failed = self._state.failed
+            if failed is not None and failed.inputs == averaged.inputs:
+                return Decision()  # it would fail again
+            self._live.making_model = True
+            return ask(FreezeNetwork(network, averaged))
+        return record(
+            entries.ModelSolved(
+                version=max(self._state.models, default=0) + 1,
+                lineage=network.digest,
+                inputs=(weights.index,),
+                class_names=weights.class_names,
+                aggregate=weights.offer.digest if averaged is None else averaged.aggregate,
+                head=weights.offer.digest,
+                method=network.method,
+                fingerprint={} if averaged is None else averaged.fingerprint,
+                seconds=0.0 if averaged is None else averaged.seconds,
+                remarks=() if averaged is None else averaged.remarks,
+            )
+        )

@@ -1,0 +1,104 @@
+"""Opening rounds: when the phase that is due begins, with which weights, and who carries it out."""
+
+from __future__ import annotations
+
+import hashlib
+
+from coordinator.core import entries
+from coordinator.core.cohorts import Cohorts
+from coordinator.core.decision import Decision, record
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.phases import Due
+from coordinator.core.proxy import Proxy
+from coordinator.core.records import NEW_MODEL, OLD_MODEL, Weights
+from coordinator.core.retention import Retention
+from coordinator.core.rules import RoundRules
+from coordinator.core.stages import CanLearn
+from coordinator.core.state import State
+from schemas.offers import Offer
+from schemas.values import ClassName
+
+
+class RoundOpening:
+    """Decides when a round opens."""
+
+    def __init__(
+        self, rules: RoundRules, state: State, live: Live, can_learn: CanLearn, proxy: Proxy
+    ) -> None:
+        self._rules = rules
+        self._state = state
+        self._proxy = proxy
+        self._cohorts = Cohorts(rules, state, live, can_learn)
+        self._retention = Retention(rules, state)
+
+    def look(self, stage: int, due: Due, now_ns: int) -> Decision:
+        """Open the round of the phase that is due, when nothing has to be waited for."""
+        if self._pauses(stage, now_ns):
+            return Decision()
+        # The cohort of a later phase is known, so nobody has to come back first.
+        if due.follows is None and self._cohorts.gathers(now_ns):
+            return Decision()
+        until = self._proxy.waits_until()
+        if until is None:
+            return self._open(stage, due)
+        return Decision() if now_ns < until else self._proxy.missed()
+
+    def _pauses(self, stage: int, now_ns: int) -> bool:
+        """Whether the last round of the stage came to nothing a moment ago."""
+        current = self._state.current_round
+        if current is None or current.averaged or current.opened.stage != stage:
+            return False
+        assert current.ended_ns is not None  # it is done
+        return (now_ns - current.ended_ns) / NANOSECONDS < self._rules.pause_seconds
+
+    def _open(self, stage: int, due: Due) -> Decision:
+        state = self._state
+        number = state.last_round + 1
+        cohort, observers = self._cohorts.draw(due, number)
+        if not cohort or state.weights is None:
+            return Decision()
+        rows, names = self._rows(due, state.weights)
+        opened = entries.RoundOpened(
+            number=number,
+            phase=due.phase,
+            follows=None if due.follows is None else due.follows.opened.number,
+            stage=stage,
+            round_of_stage=due.place,
+            rounds_of_stage=due.phases,
+            cohort=cohort,
+            observers=observers,
+            weights=state.weights.offer,
+            weights_class_names=rows,
+            class_names=names,
+            extras=self._extras(state.weights),
+            seed=_seed(self._rules.seed, number),
+            deadline_seconds=self._rules.deadline_seconds,
+        )
+        begun = None if due.follows is None else state.first_of(due.follows).weights
+        return record(opened) + self._retention.older_weights(begun)
+
+    def _rows(
+        self, due: Due, weights: Weights
+    ) -> tuple[tuple[ClassName, ...], tuple[ClassName, ...]]:
+        """Return the rows of the weights' head, and of the one that is trained.
+
+        A class that is renamed in the middle of a round keeps its name until the round is over.
+        """
+        if due.follows is not None:
+            return weights.class_names, due.follows.opened.class_names
+        classes = self._state.classes
+        return tuple(map(classes.resolve, weights.class_names)), classes.names
+
+    def _extras(self, weights: Weights) -> dict[str, Offer]:
+        """Return what devices get beside the weights; old models are those of the proxy, if any."""
+        network, extras = self._state.network, dict(weights.extras)
+        assert network is not None
+        if network.proxy:
+            # The mean passes on what it was given, and the proxy may have chosen anew since.
+            extras = {n: offer for n, offer in extras.items() if n not in (OLD_MODEL, NEW_MODEL)}
+        return extras | self._state.old_models.offers
+
+
+def _seed(seed: int, number: int) -> int:
+    """Return the seed of a round: 63 bits."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:8], "big") >> 1
