@@ -22,9 +22,9 @@ from typing import Any, NoReturn
 from pydantic_core import from_json
 
 from coordinator.errors import EntryError, LedgerCorruptError, Mismatch
-from schemas.proofs.tree import leaf_hash
 from schemas.canonical import MAX_DEPTH, canonical_json, parse_json
 from schemas.errors import FleetledgerError, SchemaError, shorten
+from schemas.proofs.tree import leaf_hash
 from schemas.values import DeviceId, Digest
 
 MAX_BODY_BYTES = 1 << 20

@@ -15,8 +15,13 @@ from typing_extensions import Self
 from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry
-from schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
+from coordinator.ledger.nodes import StoredNodes
 from coordinator.ledger.projections import Projections
+from schemas.errors import ProofError
+from schemas.proofs.consistency import ConsistencyProof
+from schemas.proofs.inclusion import InclusionProof
+from schemas.proofs.making import consistency_proof, inclusion_proof, root_at
+from schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
 from schemas.values import Digest
 
 _PAGE = 512
@@ -133,6 +138,40 @@ class LedgerReader:
         while rows := self._rows(_BODIES, start, last, _PAGE):
             yield from rows
             start = rows[-1][0] + 1
+
+    def root_at(self, size: int) -> Digest:
+        """Return the root as it was with `size` entries; raise `ProofError` for none of its sizes.
+
+        The proofs are made from what is stored; `verify` tells whether that is right.
+        """
+        self._check_size(size)
+        return root_at(self._nodes, size)
+
+    def inclusion_proof(self, index: int, size: int) -> InclusionProof:
+        """Return the proof that an entry is in the ledger of `size`; raise `ProofError`."""
+        self._check_size(size)
+        return inclusion_proof(self._nodes, index, size)
+
+    def consistency_proof(self, first: int, second: int) -> ConsistencyProof:
+        """Return the proof that the ledger only grew between two sizes; raise `ProofError`."""
+        self._check_size(second)
+        return consistency_proof(self._nodes, first, second)
+
+    @property
+    def _nodes(self) -> StoredNodes:
+        return StoredNodes(self._rows)
+
+    def wrong_node(self) -> Mismatch | None:
+        """Return the first stored node of the tree that does not follow from the leaves."""
+        wrong = self._nodes.wrong(self.size)
+        if wrong is None:
+            return None
+        level, position, expected, found = wrong
+        return Mismatch(f"node {position} of level {level} of the tree", "hash", expected, found)
+
+    def _check_size(self, size: int) -> None:
+        if not 0 <= size <= self.size:
+            raise ProofError(f"size: {size} is not allowed; the ledger holds {self.size} entries")
 
     def blob(self, digest: Digest) -> BlobRow | None:
         """Return what the database knows of a blob; None for one it does not hold."""

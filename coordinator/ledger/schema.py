@@ -2,6 +2,7 @@
 
     entry       append-only; `leaf` is the RFC 6962 leaf hash of the entry's bytes
     checkpoint  append-only; size and root after each group; `note` is where a signature goes
+    node        append-only; roots of complete subtrees at every fourth level, for proofs
     blob        small blobs themselves, and the marks of pruned ones
     projection  how each projection's table was declared when it was last built
 
@@ -70,6 +71,25 @@ def create_blob(db: Database) -> None:
             content BLOB,
             CHECK ((content IS NULL) = (state = '{PRUNED}'))
         ) STRICT"""
+    )
+
+
+@MIGRATIONS()
+def create_node(db: Database) -> None:
+    """Make the table of the tree's inner nodes; see `coordinator.ledger.nodes`."""
+    db.execute(
+        """CREATE TABLE node (
+            level INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            hash BLOB NOT NULL,
+            PRIMARY KEY (level, position)
+        ) STRICT, WITHOUT ROWID"""
+    )
+    _guard(
+        db,
+        "node",
+        "NEW.position IS NOT"
+        " (SELECT coalesce(max(position) + 1, 0) FROM node WHERE level = NEW.level)",
     )
 
 

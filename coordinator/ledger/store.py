@@ -29,9 +29,10 @@ from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from coordinator.ledger.folder_store import fsync_folder, make_folder
 from coordinator.ledger.lock import WriterLock
-from schemas.proofs.tree import Frontier
+from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader, connect
+from schemas.proofs.tree import Frontier
 from schemas.values import Digest
 
 SMALL_BLOB_BYTES = 1 << 16
@@ -53,6 +54,7 @@ class Ledger(LedgerReader):
         self._lock = lock
         self._clock = clock
         self._frontier = self._load_frontier()
+        self._grow_nodes_of_before()
         if projections.outdated(db):
             self.rebuild_projections()
 
@@ -124,6 +126,7 @@ class Ledger(LedgerReader):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, (frontier.size, frontier.root, now_ns))
+            self._grow_nodes(self._frontier.size, frontier.size)
             self.projections.apply(self.db, entries)
             if pruned:
                 self.db.conn.executemany(_MARK_PRUNED, pruned.items())
@@ -139,6 +142,16 @@ class Ledger(LedgerReader):
         """Record that blobs of these sizes were deleted on purpose; drop content that is inline."""
         with self._transaction("pruned blobs"):
             self.db.conn.executemany(_MARK_PRUNED, sizes.items())
+
+    def _grow_nodes_of_before(self) -> None:
+        """Store the nodes that a ledger of a program without them lacks."""
+        if self._frontier.size >> STRIDE and not self._rows("SELECT 1 FROM node LIMIT 1"):
+            with self._transaction("nodes of the tree"):
+                self._grow_nodes(0, self._frontier.size)
+
+    def _grow_nodes(self, old_size: int, size: int) -> None:
+        for node in StoredNodes(self._rows).missing(old_size, size):
+            self.db.conn.execute(INSERT_NODE, node)
 
     def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
         return tuple(

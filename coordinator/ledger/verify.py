@@ -6,6 +6,7 @@ In the order of the entries:
 - every row is the canonical form of its entry, and its leaf is the hash of the entry's bytes;
 - every blob that an entry names is held and has its digest (a pruned one is listed, not a fault);
 - every checkpoint's root follows from the leaves before it, and the newest covers all entries;
+- the stored nodes of the tree follow from the leaves;
 
 then the projections: their tables equal a rebuild from the entries.
 """
@@ -26,8 +27,8 @@ from coordinator.errors import (
 )
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.entries import Entry
-from schemas.proofs.tree import Frontier
 from coordinator.ledger.reader import Checkpoint, LedgerReader
+from schemas.proofs.tree import Frontier
 from schemas.values import Digest
 
 _BEFORE_ALL = -(2**63)
@@ -119,6 +120,7 @@ class _Walk:
             if self.progress is not None:
                 self.progress(self.frontier.size)
         self._check_end(due)
+        self._check_nodes()
 
     def _entries(self) -> Iterator[Entry]:
         for row in self.ledger.rows(_BEFORE_ALL):
@@ -170,6 +172,12 @@ class _Walk:
             place = f"entry {self.covered}"
             found = f"none for entries {self.covered} to {size - 1}"
             _fail(Mismatch(place, "checkpoint", f"one of size {size}", found, self.covered))
+
+    def _check_nodes(self) -> None:
+        """Hold the stored nodes against the leaves: a proof made of wrong ones would not hold."""
+        wrong = self.ledger.wrong_node()
+        if wrong is not None:
+            _fail(wrong)
 
 
 def _blob_mismatch(entry: Entry, digest: Digest, found: str) -> Mismatch:

@@ -20,10 +20,10 @@ from coordinator.errors import (
     LedgerWriteError,
 )
 from coordinator.ledger.entries import Entry, EntryDraft
-from schemas.proofs.tree import EMPTY_ROOT, Frontier
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from schemas.proofs.tree import EMPTY_ROOT, Frontier
 from schemas.values import Digest
 from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
 

@@ -1,0 +1,85 @@
+"""The tree's inner nodes that are stored, so that a proof about a long ledger costs a few reads.
+
+Of the complete subtrees only those of every fourth level are kept: one row for 16 entries, one
+more for 256, and so on. A level in between is made of at most 8 stored hashes in one read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.proofs.tree import node_hash
+
+STRIDE = 4
+"""Levels from one that is stored to the next."""
+_CHILDREN = 1 << STRIDE
+
+Query = Callable[..., Sequence[Sequence[Any]]]
+"""Runs one statement with its parameters and returns all rows."""
+
+_LEAVES = "SELECT leaf FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
+_NODES = "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ?"
+INSERT_NODE = "INSERT INTO node (level, position, hash) VALUES (?, ?, ?)"
+
+
+@dataclass(frozen=True)
+class StoredNodes:
+    """Reads the roots of complete subtrees; `query` reads the ledger's database."""
+
+    query: Query
+
+    def subtree(self, level: int, position: int) -> bytes:
+        """Return the root over leaves position * 2^level to (position + 1) * 2^level - 1.
+
+        Raises `LookupError` where the ledger does not hold all of them.
+        """
+        above = level % STRIDE
+        return self._folded(level - above, position << above, 1 << above)
+
+    def stored(self, level: int, position: int) -> bytes:
+        """Return what a stored node has to be, made of the stored level below it."""
+        return self._folded(level - STRIDE, position * _CHILDREN, _CHILDREN)
+
+    def missing(self, old_size: int, size: int) -> Iterator[tuple[int, int, bytes]]:
+        """Yield level, position and hash of the nodes that growing from `old_size` completes.
+
+        Whoever iterates stores each before taking the next: higher levels are made of them.
+        """
+        level = STRIDE
+        while size >> level:
+            for position in range(old_size >> level, size >> level):
+                yield level, position, self.stored(level, position)
+            level += STRIDE
+
+    def wrong(self, size: int) -> tuple[int, int, str, str] | None:
+        """Return level, position, expected and found hash of the first node that is not right.
+
+        The leaves are taken as they are; every stored level is held against the one below it.
+        """
+        rows = self.query("SELECT level, position, hash FROM node ORDER BY level, position")
+        found = {(row[0], row[1]): bytes(row[2]).hex() for row in rows}
+        level = STRIDE
+        while size >> level:
+            for position in range(size >> level):
+                expected = self.stored(level, position).hex()
+                held = found.pop((level, position), "none")
+                if held != expected:
+                    return level, position, expected, held
+            level += STRIDE
+        for (level, position), held in found.items():
+            return level, position, "none", held
+        return None
+
+    def _folded(self, level: int, start: int, count: int) -> bytes:
+        if level == 0:
+            rows = self.query(_LEAVES, start, start + count)
+        else:
+            rows = self.query(f"{_NODES} ORDER BY position", level, start, start + count)
+        if len(rows) != count:
+            raise LookupError(f"level {level} of the tree: {len(rows)} of {count} from {start} on")
+        hashes = [bytes(row[0]) for row in rows]
+        while len(hashes) > 1:
+            hashes = [node_hash(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
+        return hashes[0]
