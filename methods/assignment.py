@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import Field
 from typing_extensions import Self
 
+from methods.contract import FeatureMap
 from methods.errors import MethodError
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
@@ -48,5 +49,14 @@ class FeatureAssignment(Message, Generic[SettingsT]):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], feature_width: int) -> Self:
-        """Return the assignment for an operator's settings; raise `MethodError` likewise."""
+        """Return the assignment of a lineage: an operator's settings and the backbone's width d.
+
+        Raises `MethodError` likewise.
+        """
         return cls.told({"settings": dict(settings), "feature_width": feature_width})
+
+
+def plain_features(assignment: FeatureAssignment[Any]) -> FeatureMap:
+    """Return what follows the backbone: features as they are, brought to integers."""
+    del assignment
+    return FeatureMap("none")

@@ -9,15 +9,14 @@ Pure functions; the ledger decides what is added and which classes have which in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
 from learning.errors import LearningError
 from learning.numerics.ridge import solve_ridge
-from methods.contract import FeatureMap
+from methods.assignment import plain_features
 from methods.errors import ContributionError, MethodError
 from methods.fed3r.aggregate import Aggregate, aggregate_digest
 from methods.fed3r.checks import check_statistics
@@ -37,20 +36,9 @@ __all__ = [
     "solve",
 ]
 
+assign = Fed3rAssignment.of
 read_assignment = Fed3rAssignment.told
-
-
-def assign(settings: Mapping[str, Any], feature_width: int) -> Fed3rAssignment:
-    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    return Fed3rAssignment.of(settings, feature_width)
-
-
-def feature_map(assignment: Fed3rAssignment) -> FeatureMap:
-    """Return what follows the backbone: features as they are, brought to integers."""
-    return FeatureMap("none")
+feature_map = plain_features
 
 
 def check(assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:

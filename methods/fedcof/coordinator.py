@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,8 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.estimated_gram import ClassGroups, within_scatter
 from learning.numerics.ridge import solve_ridge
+from methods.assignment import plain_features
 from methods.class_sums import ClassSums, check_sums
-from methods.contract import FeatureMap
 from methods.errors import MethodError
 from methods.fedcof.aggregate import Aggregate, aggregate_digest
 from methods.fedcof.messages import FedcofAssignment
@@ -44,20 +43,9 @@ MAX_REMARKS = 10
 
 Floats = npt.NDArray[np.float64]
 
+assign = FedcofAssignment.of
 read_assignment = FedcofAssignment.told
-
-
-def assign(settings: Mapping[str, Any], feature_width: int) -> FedcofAssignment:
-    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    return FedcofAssignment.of(settings, feature_width)
-
-
-def feature_map(assignment: FedcofAssignment) -> FeatureMap:
-    """Return what follows the backbone: features as they are, brought to integers."""
-    return FeatureMap("none")
+feature_map = plain_features
 
 
 def check(assignment: FedcofAssignment, payload: bytes) -> ClassSums:

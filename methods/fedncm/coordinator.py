@@ -9,36 +9,24 @@ Pure functions; the ledger decides what is added and which classes have which in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from typing_extensions import Self
 
 from learning.numerics.exact_sum import ScaledIntegers
+from methods.assignment import plain_features
 from methods.class_sums import ClassSums, check_sums
 from methods.class_totals import ClassTotals, totals_digest
-from methods.contract import FeatureMap
 from methods.fedncm.messages import FedncmAssignment
 from methods.fedncm.settings import FedncmSettings
 from methods.linear_head import LinearHead, cosine_weights, rows_in_order
 from schemas.values import ClassName, Digest
 
+assign = FedncmAssignment.of
 read_assignment = FedncmAssignment.told
-
-
-def assign(settings: Mapping[str, Any], feature_width: int) -> FedncmAssignment:
-    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    return FedncmAssignment.of(settings, feature_width)
-
-
-def feature_map(assignment: FedncmAssignment) -> FeatureMap:
-    """Return what follows the backbone: features as they are, brought to integers."""
-    return FeatureMap("none")
+feature_map = plain_features
 
 
 def check(assignment: FedncmAssignment, payload: bytes) -> ClassSums:

@@ -10,8 +10,7 @@ Pure functions; the ledger decides what is added and which classes have which in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from learning.numerics.logistic import (
     LogisticRule,
     fit_logistic,
 )
-from methods.contract import FeatureMap
+from methods.assignment import plain_features
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import LinearHead, rows_in_order
 from methods.pooled.aggregate import Aggregate, aggregate_digest
@@ -46,20 +45,9 @@ __all__ = [
 _UNIT = 1 / QUANTISED_LARGEST
 """The head is fitted to features of which the largest of an image is 1."""
 
+assign = PooledAssignment.of
 read_assignment = PooledAssignment.told
-
-
-def assign(settings: Mapping[str, Any], feature_width: int) -> PooledAssignment:
-    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    return PooledAssignment.of(settings, feature_width)
-
-
-def feature_map(assignment: PooledAssignment) -> FeatureMap:
-    """Return what follows the backbone: features as they are, brought to integers."""
-    return FeatureMap("none")
+feature_map = plain_features
 
 
 def check(assignment: PooledAssignment, payload: bytes) -> Published:
