@@ -1,0 +1,117 @@
+"""What both halves are told of a fleet that learns with DCID, and the phases that follow from it.
+
+| phase | when | a site answers | what becomes of it |
+| --- | --- | --- | --- |
+| share | before a session's rounds, where sites share images | images | the shared set S |
+| train | in a round with DCD | logits on S of its model after DID | the ensemble's logits |
+| distil | likewise | weights, and with DAD logits on S | the mean, distilled by DAD |
+| train-alone | in a round without DCD | the same | the same |
+| means | after a session's rounds, for nearest means | sums of anchors' features | class means |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, ValidationError, model_validator
+from typing_extensions import Self
+
+from learning.errors import LearningError
+from learning.networks.network import Network
+from learning.networks.registry import build_network
+from methods.dcid.learners.traits import head_of
+from methods.dcid.settings import DcidSettings
+from methods.errors import MethodError
+from schemas.message import Message, explain
+from schemas.rounds import TRAIN
+
+SHARE = "share"
+DISTIL = "distil"
+TRAIN_ALONE = "train-alone"
+MEANS = "means"
+
+OLD_MODEL = "old-model"
+"""The extra file with the fleet's model at the end of the session before, theta^(t-1)."""
+ENSEMBLE = "ensemble"
+"""The extra file with the ensemble's logits on the shared set."""
+
+
+class DcidAssignment(Message):
+    """Settings, and the shape of a picture; the same for all sites."""
+
+    kind: ClassVar[str] = "dcid-assignment"
+    settings: DcidSettings
+    input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
+    """Channels, height and width of a picture."""
+
+    @model_validator(mode="after")
+    def _knows_the_network(self) -> Self:
+        name, shape = self.settings.network, self.input_shape
+        try:
+            network = build_network(name, shape, head_of(self.settings))
+        except LearningError as error:
+            raise ValueError(
+                f"settings.network: {name!r} cannot take pictures of shape {shape}: {error}"
+            ) from error
+        if network.body.base_plan():
+            raise ValueError(
+                f"settings.network: of {name!r} only a part is trained, and DCID trains whole "
+                "networks; give another one"
+            )
+        return self
+
+    @property
+    def network(self) -> Network:
+        """The network that is trained."""
+        return build_network(self.settings.network, self.input_shape, head_of(self.settings))
+
+    @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """Sites share images once in a session, where the shared set is theirs."""
+        settings = self.settings
+        return (SHARE,) if settings.shares and settings.shared_set == "devices" else ()
+
+    @property
+    def round_phases(self) -> tuple[str, ...]:
+        """Sites train, and where they collaborate, distil from the ensemble of all."""
+        return (TRAIN, DISTIL) if self.settings.collaborates else (TRAIN_ALONE,)
+
+    @property
+    def closing_phases(self) -> tuple[str, ...]:
+        """Sites measure their anchors under the general model, where nearest means are wanted."""
+        return (MEANS,) if self.settings.evaluation == "nearest-mean" else ()
+
+    @property
+    def first_weights_suffice(self) -> bool:
+        """Whether a stage whose classes lie in imported first weights needs no rounds."""
+        return self.settings.base == "central"
+
+    @property
+    def needs_shared(self) -> bool:
+        """Whether images to distil on are given with the network."""
+        return self.settings.shares and self.settings.shared_set == "public"
+
+    @property
+    def coordinator_trains(self) -> bool:
+        """Whether the coordinator needs torch, for DAD."""
+        return self.settings.aggregates
+
+    @property
+    def logit_scale(self) -> float:
+        """Networks learn with a plain softmax."""
+        return 1.0
+
+
+def read_assignment(body: Mapping[str, Any]) -> DcidAssignment:
+    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+    shape = body.get("input_shape", ())
+    if isinstance(shape, list | tuple) and len(shape) == 1:
+        raise MethodError(
+            f"input_shape: {tuple(shape)} are the features of a frozen backbone, and DCID trains "
+            "whole networks on pictures; import the network without one"
+        )
+    try:
+        return DcidAssignment.model_validate(body)
+    except ValidationError as error:
+        raise MethodError(f"assignment: {explain(error)}") from error

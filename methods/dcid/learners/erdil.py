@@ -1,0 +1,44 @@
+"""ERDIL (Dong et al., AAAI 2021), its simple form: angles between anchors stay.
+
+    l_a = mean Huber difference of the angles' cosines within triples of anchors, to the old model's
+
+Anchors are DCID's; the original chooses them by a graph, and has a ranking term besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from learning.losses.anchor_terms import Relation
+from learning.losses.composing import Term, Weighted
+from learning.losses.terms import CrossEntropy
+from methods.dcid.learners.interface import TEACHER, Session, rows_of
+from methods.dcid.learners.traits import strength_of
+from methods.dcid.settings import LearnerSettings
+
+
+@dataclass(frozen=True)
+class Erdil:
+    """The settings' ERDIL."""
+
+    settings: LearnerSettings
+
+    @property
+    def imprints(self) -> bool:
+        """New rows begin by chance, alike everywhere."""
+        return False
+
+    def held_rows(self, session: Session) -> int:
+        """Return 0: the whole head learns."""
+        del session
+        return 0
+
+    def classification(self) -> Term:
+        """Return l_c."""
+        return CrossEntropy()
+
+    def anchor_loss(self, session: Session) -> tuple[Weighted, ...]:
+        """Return lambda l_a."""
+        del session
+        term = Relation(TEACHER, rows_of(self.settings), self.settings.triples)
+        return (Weighted(strength_of(self.settings), term),)

@@ -1,0 +1,174 @@
+"""What a site remembers between phases: its anchors by digest, and its model after DID.
+
+A file of tensors: `digests` (n, 32), the anchors class by class with the best first, and between
+`train` and `distil` the model [theta_m]_0, marked with the round that it is of. The images
+themselves stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+
+from learning.networks.network import Network
+from methods.errors import MethodError
+from schemas.contributions import MAX_CLASSES
+from schemas.errors import SchemaError
+from schemas.message import Strict, explain
+from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.values import ClassName, Digest
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+Lists = Mapping[ClassName, tuple[Digest, ...]]
+
+_MOST_ANCHORS = 1_000_000
+_LARGEST_FILE = 1 << 31
+_DIGEST_BYTES = 32
+_DIGESTS, _TRAINED = "digests", "trained/"
+
+
+class Mark(Strict):
+    """Which round a model after DID is of, and what its answer weighs."""
+
+    stage: int = Field(ge=1, lt=2**31)
+    round_of_stage: int = Field(ge=1, lt=2**31)
+    """Of the phase `train`; `distil` is the next."""
+    began: Digest
+    """Of the weights that the round began with."""
+    rows: int = Field(ge=1, le=MAX_CLASSES)
+    """Of the head."""
+    samples: dict[ClassName, int]
+    """New images by class: N_m."""
+
+
+class _Listed(Strict):
+    """One class, whose digests follow those of the class before."""
+
+    name: ClassName
+    count: int = Field(ge=1, le=_MOST_ANCHORS)
+
+
+class _Facts(Strict):
+    """The metadata of the file."""
+
+    classes: tuple[_Listed, ...] = Field(default=(), max_length=MAX_CLASSES)
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AfterDid:
+    """A site's model after DID, before DCD: [theta_m]_0."""
+
+    mark: Mark
+    arrays: Arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What is known before the first round is nothing."""
+
+    anchors: Lists = field(default_factory=dict)
+    """By class; the best come first."""
+    after_did: AfterDid | None = None
+
+    @property
+    def stored(self) -> int:
+        """Number of anchors."""
+        return sum(map(len, self.anchors.values()))
+
+    def renamed(self, aliases: Mapping[ClassName, ClassName]) -> Memory:
+        """Return the memory under the names that classes have now.
+
+        Of merged classes the lists alternate, so that cutting leaves the best of both.
+        """
+        lists: dict[ClassName, tuple[Digest, ...]] = {}
+        for name, digests in self.anchors.items():
+            now = aliases.get(name, name)
+            lists[now] = _alternating(lists[now], digests) if now in lists else digests
+        return replace(self, anchors=lists)
+
+    def kept(self, is_there: Callable[[ClassName, Digest], bool]) -> Memory:
+        """Return the memory without anchors whose image is gone or has another class now."""
+        return self.with_anchors(
+            {
+                name: tuple(digest for digest in digests if is_there(name, digest))
+                for name, digests in self.anchors.items()
+            }
+        )
+
+    def with_anchors(self, chosen: Lists) -> Memory:
+        """Return the memory with these lists in the place of those of the same classes."""
+        lists = {**self.anchors, **chosen}
+        return replace(self, anchors={name: item for name, item in lists.items() if item})
+
+    def write(self) -> bytes:
+        """Return the memory as bytes."""
+        lists = sorted(self.anchors.items())
+        rows = [list(bytes.fromhex(str(digest))) for _, digests in lists for digest in digests]
+        tensors: dict[str, npt.NDArray[Any]] = {
+            _DIGESTS: np.array(rows, np.uint8).reshape(len(rows), _DIGEST_BYTES)
+        }
+        after = self.after_did
+        if after is not None:
+            tensors |= {_TRAINED + name: array for name, array in after.arrays.items()}
+        facts = _Facts(
+            classes=tuple(_Listed(name=name, count=len(digests)) for name, digests in lists),
+            mark=None if after is None else after.mark,
+        )
+        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+
+
+def read_memory(data: bytes | None, network: Network) -> Memory:
+    """Return a memory; the empty one for None. Raises `MethodError` for another file."""
+    if data is None:
+        return Memory()
+    try:
+        file = read_tensors(data, lambda metadata: _expected(network, metadata), _LARGEST_FILE)
+        facts = _Facts.model_validate(file.metadata)
+    except SchemaError as error:
+        raise MethodError(f"memory: {error}") from error
+    except ValidationError as error:
+        raise MethodError(f"memory: {explain(error)}") from error
+    digests = [Digest(bytes(row).hex()) for row in file.tensors[_DIGESTS]]
+    total = sum(listed.count for listed in facts.classes)
+    if len(digests) != total or len({listed.name for listed in facts.classes}) < len(facts.classes):
+        raise MethodError(
+            f"memory: {len(digests)} anchors, where its {len(facts.classes)} classes, each named "
+            f"once, have {total}; remove the file, and the device begins anew"
+        )
+    places = iter(digests)
+    anchors = {
+        listed.name: tuple(next(places) for _ in range(listed.count)) for listed in facts.classes
+    }
+    return Memory(anchors, _after_did(facts.mark, file.tensors))
+
+
+def _after_did(mark: Mark | None, tensors: Arrays) -> AfterDid | None:
+    if mark is None:
+        return None
+    arrays = {
+        name.removeprefix(_TRAINED): array
+        for name, array in tensors.items()
+        if name.startswith(_TRAINED)
+    }
+    return AfterDid(mark, arrays)
+
+
+def _expected(network: Network, metadata: Mapping[str, Any]) -> dict[str, Expected]:
+    expected = {_DIGESTS: Expected("uint8", (UpTo(_MOST_ANCHORS), _DIGEST_BYTES))}
+    mark = metadata.get("mark")
+    if mark is not None:
+        shapes = network.shapes(Mark.model_validate(mark).rows)
+        expected |= {_TRAINED + name: Expected("float32", shape) for name, shape in shapes.items()}
+    return expected
+
+
+def _alternating(one: tuple[Digest, ...], other: tuple[Digest, ...]) -> tuple[Digest, ...]:
+    both = chain.from_iterable(zip_longest(one, other))
+    return tuple(dict.fromkeys(digest for digest in both if digest is not None))

@@ -1,0 +1,204 @@
+"""What leaves a device that learns with DCID, phase by phase, and what every device is sent.
+
+| phase | an answer holds | form |
+| --- | --- | --- |
+| share | up to q of its images of each new class, without labels | `images` |
+| train | logits of its model after DID on the shared set | `logits`, one row for each image of S |
+| distil, train-alone | its weights | `methods.answers`, around the weights that were sent |
+| the same with DAD | its weights, and their logits on the shared set | both in one file |
+| means | sums of its anchors' features at length 1, and their number, by class | int64 |
+
+Sites are sent weights (`general`), the old model, the shared set, and after `train` the ensemble's
+logits: half precision, with the digest of the weights that the round began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.exact_sum import ScaledIntegers
+from learning.numerics.nearest_mean import UNIT_EXPONENT
+from methods.answers import AnswerFrame
+from methods.dcid.assignment import DcidAssignment
+from methods.dcid.general import decode_general, encode_general
+from methods.dcid.images import MOST_IMAGES, Images, decode_images
+from methods.dcid.logits import (
+    LOGITS,
+    Integers,
+    LogitFrame,
+    half_bits,
+    half_numbers,
+)
+from methods.dcid.synthetic import synthetic_images
+from methods.errors import ContributionError, MethodError
+from methods.network_weights import Arrays, grown
+from methods.training_half import SHARED
+from schemas.errors import SchemaError
+from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.values import ClassName, Digest
+
+_ANSWER, _SUMS, _COUNTS, _BEGAN = "answer", "sums", "counts", "began"
+_HEADER_BYTES = 1 << 20
+
+
+def received(
+    assignment: DcidAssignment,
+    weights: bytes,
+    known: Sequence[ClassName],
+    names: Sequence[ClassName],
+) -> Arrays:
+    """Return what devices begin with: the sent weights with the head's new rows.
+
+    `known` are the rows that the weights have by now: a class may have been renamed since the file
+    was written. Where it names more rows, the file's come first.
+    """
+    model = decode_general(weights, assignment.network)
+    own = known[: len(model.names)]
+    return grown(model.arrays, own, names, assignment.settings.seed)
+
+
+def began_with(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[ClassName]) -> Digest:
+    """Return what names the weights that a round begins with, new rows included."""
+    return Digest.of(encode_general(arrays, names))
+
+
+def shared_images(assignment: DcidAssignment, extras: Mapping[str, bytes]) -> Images:
+    """Return the shared set S; raise `MethodError` where there is none."""
+    settings, shape = assignment.settings, assignment.input_shape
+    if settings.shared_set == "synthetic":
+        return synthetic_images(settings.seed, settings.synthetic_images, shape)
+    if SHARED not in extras:
+        raise MethodError(
+            f"{SHARED}: there are no images to distil on; let owners allow publish_images, or "
+            "import the network with shared_set = 'public' or 'synthetic'"
+        )
+    return decode_images(extras[SHARED], shape, MOST_IMAGES)
+
+
+def encode_ensemble(logits: npt.NDArray[np.float64], began: Digest) -> bytes:
+    """Return the ensemble's logits (S, C) as a file; raise `MethodError` beyond half precision."""
+    return encode_tensors({LOGITS: half_bits(logits)}, {_BEGAN: str(began)}, compress=False)
+
+
+def decode_ensemble(
+    data: bytes, images: int, classes: int
+) -> tuple[npt.NDArray[np.float32], Digest]:
+    """Return the ensemble's logits (S, C), and what names the weights that the round began with.
+
+    Raises `ContributionError` for other files.
+    """
+    expected = {LOGITS: Expected("int16", (images, classes))}
+    try:
+        file = read_tensors(data, expected, len(data) + _HEADER_BYTES)
+        began = Digest(str(file.metadata.get(_BEGAN)))
+    except SchemaError as error:
+        raise ContributionError(f"ensemble: {error}") from error
+    return half_numbers(file.tensors[LOGITS]).astype(np.float32), began
+
+
+def encode_logits(frame: LogitFrame, logits: npt.NDArray[np.float32]) -> bytes:
+    """Return an answer to `train`, not packed; raise `MethodError` where training diverged."""
+    return encode_tensors(frame.encode(logits), compress=False)
+
+
+def decode_logits(frame: LogitFrame, payload: bytes) -> Integers:
+    """Return the logits of an answer in steps; raise `ContributionError` for any other file."""
+    try:
+        tensors = read_tensors(payload, frame.expected(), frame.size + _HEADER_BYTES).tensors
+    except SchemaError as error:
+        raise ContributionError(f"answer: {error}") from error
+    return frame.steps(tensors)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFrame:
+    """What answers of weights look like, and of their logits where the coordinator wants them."""
+
+    weights: AnswerFrame
+    logits: LogitFrame | None
+
+    def encode(self, arrays: Arrays, logits: npt.NDArray[np.float32] | None) -> bytes:
+        """Return an answer, not packed; raises `LearningError` and `MethodError` by name."""
+        answer = self.weights.encode(arrays)
+        if self.logits is None:
+            return answer
+        assert logits is not None
+        tensors = {_ANSWER: np.frombuffer(answer, np.uint8), **self.logits.encode(logits)}
+        return encode_tensors(tensors, compress=False)
+
+    def parts(self, payload: bytes) -> tuple[bytes, Integers | None]:
+        """Return the answer of weights alone, unread, and the logits in steps.
+
+        Raises `ContributionError` for any other file.
+        """
+        if self.logits is None:
+            return payload, None
+        most = self.weights.form.limit_bytes + _HEADER_BYTES
+        expected = {_ANSWER: Expected("uint8", (UpTo(most),)), **self.logits.expected()}
+        try:
+            file = read_tensors(payload, expected, most + self.logits.size + _HEADER_BYTES)
+        except SchemaError as error:
+            raise ContributionError(f"answer: {error}") from error
+        return file.tensors[_ANSWER].tobytes(), self.logits.steps(file.tensors)
+
+    def check(self, payload: bytes) -> None:
+        """Raise `ContributionError` unless the payload could be an answer."""
+        self.weights.check(self.parts(payload)[0])
+
+
+@dataclass(frozen=True)
+class MeansFrame:
+    """What sums of anchors' features look like: C classes of d features."""
+
+    classes: int
+    width: int
+    most: int
+    """Anchors of a class."""
+
+    def encode(self, sums: ScaledIntegers, counts: Integers) -> bytes:
+        """Return an answer, not packed."""
+        return encode_tensors({_SUMS: sums.values, _COUNTS: counts}, compress=False)
+
+    def decode(self, payload: bytes) -> tuple[Integers, Integers]:
+        """Return sums (C, d) in whole steps and counts (C,).
+
+        Raises `ContributionError` for any other file, and for sums that no such number of features
+        of length 1 can have.
+        """
+        expected = {
+            _SUMS: Expected("int64", (self.classes, self.width)),
+            _COUNTS: Expected("int64", (self.classes,)),
+        }
+        limit = 8 * self.classes * (self.width + 1) + _HEADER_BYTES
+        try:
+            tensors = read_tensors(payload, expected, limit).tensors
+        except SchemaError as error:
+            raise ContributionError(f"answer: {error}") from error
+        sums, counts = tensors[_SUMS], tensors[_COUNTS]
+        if counts.min() < 0 or counts.max() > self.most:
+            raise ContributionError(
+                f"counts: {counts.min()} to {counts.max()} anchors; give 0 to {self.most} per class"
+            )
+        bounds = counts[:, np.newaxis] << np.int64(-UNIT_EXPONENT)
+        if ((sums > bounds) | (sums < -bounds)).any():
+            raise ContributionError(
+                "sums: larger than so many features of length 1 can be; send what `unit_sums` makes"
+            )
+        return sums, counts
+
+
+def model_frame(assignment: DcidAssignment, sent: Arrays, images: int, classes: int) -> ModelFrame:
+    """Return what answers of weights look like, of sites that were sent `sent`."""
+    settings = assignment.settings
+    logits = LogitFrame(images, classes, settings.logits) if settings.aggregates else None
+    return ModelFrame(AnswerFrame(sent, settings.upload), logits)
+
+
+def means_frame(assignment: DcidAssignment, classes: int) -> MeansFrame:
+    """Return what answers to `means` look like."""
+    return MeansFrame(classes, assignment.network.width, assignment.settings.anchors_per_class)

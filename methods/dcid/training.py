@@ -1,0 +1,214 @@
+"""Phases `train` and `train-alone` at a site: DID, equations (1) and (2).
+
+    l_I = l_c + lambda l_a on new images and anchors, from the general model of the round; beside it
+    FedMAX or FedProx, where the basic framework has them. The teacher of l_a stays theta^(t-1).
+    Anchors of the session's classes are chosen anew with the model that comes of it.
+
+With DCD the model stays with the site and its logits on the shared set are answered; without, the
+model is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from learning.errors import LearningError
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.terms import FedMax, Proximal
+from learning.networks.conversion import to_arrays, to_tensors
+from learning.networks.head import WEIGHT
+from learning.networks.held_rows import joined_rows, split_rows
+from learning.networks.imprinting import imprinted
+from learning.networks.torch_layers import Tensors
+from learning.numerics.nearest_mean import class_directions, unit_sums
+from learning.training.schedules import stepped_rates
+from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.dcid.distilling import new_classes
+from methods.dcid.holdings import anchor_rows, herded, missing_anchors, new_rows
+from methods.dcid.images import Images
+from methods.dcid.learners.choice import learner_of
+from methods.dcid.learners.interface import ANCHOR, NEW, TEACHER, Learner, Session
+from methods.dcid.logits import LogitFrame
+from methods.dcid.memory import AfterDid, Mark
+from methods.dcid.messages import began_with, encode_logits, model_frame, shared_images
+from methods.dcid.settings import DcidSettings
+from methods.dcid.site import Site
+from methods.errors import MethodError
+from methods.network_weights import Arrays, grown
+from methods.training_half import Answer, Begun
+from schemas.errors import SchemaError
+
+_RECEIVED = "received"
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What `finish` has to know."""
+
+    site: Site
+    held: dict[str, torch.Tensor]
+    """Rows of the head that are not trained."""
+    shared: Images | None
+
+
+def begin(site: Site) -> Begun | None:
+    """Return what is trained, or None without images of the session's classes.
+
+    Raises `MethodError` for files that do not fit together, and where no shared set is there.
+    """
+    settings = site.assignment.settings
+    if site.before is not None:
+        features = site.features(site.before.arrays)
+        missing = missing_anchors(site.order, site.data, site.memory)
+        chosen = herded(site.data, missing, features, settings.anchors_per_class)
+        site = replace(site, memory=site.memory.with_anchors(chosen))
+    new = new_rows(site.order, site.data)
+    rows = [*new, *anchor_rows(site.order, site.data, site.memory)]
+    if not new or len(rows) < 2:  # a batch of one cannot be normalised
+        return None
+    shared = None
+    if settings.shares:
+        shared = shared_images(site.assignment, site.order.extras)
+    learner, session = learner_of(settings), Session(site.old, len(site.names) - site.old)
+    parameters, buffers = to_tensors(_first_arrays(site, learner, new))
+    trained, held = split_rows(parameters, learner.held_rows(session))
+    work = Work(
+        parameters=trained,
+        buffers=buffers,
+        data=_data(site, rows, len(new)),
+        loss=ComposedLoss(site.assignment.network, _terms(settings, learner, session)),
+        optimiser=Sgd(_rates(settings, session), settings.momentum, settings.weight_decay),
+        batching=_batching(settings, len(rows)),
+        chance=site.chance,
+        frozen=_frozen(site, session, trained, held),
+        pictures=replace(site.pictures, pad=settings.pad, flip=settings.flip),
+    )
+    return Begun(work, site.counted(new), kept=_Kept(site, held, shared))
+
+
+def finish(begun: Begun, trained: Trained) -> Answer:
+    """Return logits on the shared set, or the weights; raise `MethodError` where training diverged.
+
+    The memory has the anchors, and with DCD the model.
+    """
+    kept: _Kept = begun.kept
+    own = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
+    parameters = joined_rows(kept.held, own)
+    buffers = {name: tensor.cpu() for name, tensor in trained.buffers.items()}
+    arrays = to_arrays(parameters, buffers)
+    site = _with_anchors(kept.site, begun, arrays)
+    try:
+        payload = _payload(kept, arrays, parameters, buffers)
+        memory = _remembering(site, begun, arrays).memory.write()
+    except (LearningError, SchemaError) as error:
+        raise MethodError(f"training: {error}") from error
+    return Answer(
+        payload=payload,
+        samples=dict(begun.samples),
+        steps=max(1, trained.steps),
+        loss=trained.losses[-1] if trained.losses else None,
+        memory=memory,
+        stored_samples=site.memory.stored,
+    )
+
+
+def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors) -> bytes:
+    site, shared = kept.site, kept.shared
+    settings, classes = site.assignment.settings, len(site.names)
+    logits = None if shared is None else site.infer(parameters, buffers, shared)[1]
+    if settings.collaborates:
+        assert logits is not None
+        return encode_logits(LogitFrame(len(logits), classes, settings.logits), logits)
+    images = 0 if shared is None else len(shared)
+    return model_frame(site.assignment, site.sent, images, classes).encode(arrays, logits)
+
+
+def _with_anchors(site: Site, begun: Begun, arrays: Arrays) -> Site:
+    """Return the site with anchors of the session's classes, by (2)."""
+    count = site.assignment.settings.anchors_per_class
+    chosen = herded(site.data, sorted(begun.samples), site.features(arrays), count)
+    return replace(site, memory=site.memory.with_anchors(chosen))
+
+
+def _remembering(site: Site, begun: Begun, arrays: Arrays) -> Site:
+    """Return the site with its model after DID, where DCD follows."""
+    after = None
+    if site.assignment.settings.collaborates:
+        mark = Mark(
+            stage=site.order.stage,
+            round_of_stage=site.order.round.round_of_stage,
+            began=began_with(site.sent, site.names),
+            rows=len(site.names),
+            samples=dict(begun.samples),
+        )
+        after = AfterDid(mark, arrays)
+    return replace(site, memory=replace(site.memory, after_did=after))
+
+
+def _first_arrays(site: Site, learner: Learner, new: list[int]) -> Arrays:
+    """Return what training begins with: as sent, or with rows of new classes imprinted.
+
+    Only in a session's first round, while these rows are still as the head has grown them.
+    """
+    before, sent = site.before, site.sent
+    if before is None or not learner.imprints:
+        return sent
+    first = grown(before.arrays, before.names, site.names, site.assignment.settings.seed)
+    if not np.array_equal(first[WEIGHT][site.old :], sent[WEIGHT][site.old :]):
+        return sent
+    labels = np.array([site.names.index(site.data.class_names[row]) for row in new], np.int64)
+    sums, _ = unit_sums(site.features(sent)(new), labels, len(site.names))
+    return {**sent, WEIGHT: imprinted(sent[WEIGHT], class_directions(sums), site.old)}
+
+
+def _data(site: Site, rows: list[int], new: int) -> Data:
+    """Return the samples: the first `new` are new images, the rest anchors."""
+    labels = torch.tensor([site.names.index(site.data.class_names[row]) for row in rows])
+    anchors = (torch.arange(len(rows)) >= new).to(torch.float32)
+    return Data(torch.from_numpy(site.data.inputs[rows]), labels, {ANCHOR: anchors})
+
+
+def _terms(settings: DcidSettings, learner: Learner, session: Session) -> tuple[Weighted, ...]:
+    terms = [Weighted(1.0, learner.classification())]
+    if session.old:
+        terms += learner.anchor_loss(session)
+    if settings.fedmax:
+        even = FedMax(settings.fedmax_direction, settings.fedmax_reduction)
+        terms.append(Weighted(settings.fedmax, even))
+    if settings.proximal:
+        terms.append(Weighted(settings.proximal, Proximal(_RECEIVED, settings.proximal_reduction)))
+    return tuple(terms)
+
+
+def _frozen(
+    site: Site, session: Session, trained: Tensors, held: dict[str, torch.Tensor]
+) -> dict[str, Any]:
+    """Return what the terms look at; FedProx's centre is what was sent, not what was imprinted."""
+    frozen: dict[str, Any] = {NEW: new_classes(len(site.names), session.old), FIXED: held}
+    if site.before is not None:
+        parameters, buffers = to_tensors(site.before.arrays)
+        frozen[TEACHER] = {"parameters": parameters, "buffers": buffers}
+    if site.assignment.settings.proximal:
+        sent, _ = to_tensors(site.sent)
+        frozen[_RECEIVED] = split_rows(sent, len(held.get(WEIGHT, ())))[0]
+        assert frozen[_RECEIVED].keys() == trained.keys()
+    return frozen
+
+
+def _rates(settings: DcidSettings, session: Session) -> tuple[float, ...]:
+    """Return the rate of each local epoch; a session without old classes may have its own."""
+    epochs, rate, marks = settings.epochs, settings.rate, settings.decrease_epochs
+    if not session.old:
+        epochs = settings.base_epochs or epochs
+        rate = settings.base_rate or rate
+        marks = marks if settings.base_decrease_epochs is None else settings.base_decrease_epochs
+    return stepped_rates(rate, epochs, marks, settings.decrease_factor)
+
+
+def _batching(settings: DcidSettings, samples: int) -> Batching:
+    size = min(settings.batch, samples)
+    return Batching(size, min(settings.smallest_batch, size))

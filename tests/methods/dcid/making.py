@@ -1,0 +1,153 @@
+"""Small fleets of DCID: sites, questions, orders, and whole sessions by pure halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from methods.dcid import coordinator
+from methods.dcid.assignment import DcidAssignment
+from methods.training_half import Asked, Combined, Given, LocalData, Order
+from schemas.rounds import RoundOrder
+from schemas.values import ClassName, Digest
+from tests.schemas.examples import OFFER
+
+SHAPE = (1, 8, 8)
+ANT, BEE, CAT, DOG = (ClassName(name) for name in ("ant", "bee", "cat", "dog"))
+EVERY = (ANT, BEE, CAT, DOG)
+MEAN, DEVIATION = (0.3,), (0.25,)
+
+
+def assignment(**settings: Any) -> DcidAssignment:
+    small = {"network": "mlp", "epochs": 2, "batch": 16, "rate": 0.05, "smallest_batch": 2}
+    brief = {"shared_per_class": 5, "anchors_per_class": 4, "distil_rate": 0.01}
+    return coordinator.assign(small | brief | settings, SHAPE)
+
+
+def samples(count: int, *names: ClassName, seed: int = 0) -> LocalData:
+    """Pictures with a bright row for the class, and noise of their own."""
+    random = np.random.default_rng(seed)
+    labels = tuple(names[number % len(names)] for number in range(count))
+    pictures = random.integers(0, 120, (count, *SHAPE)).astype(np.uint8)
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[:, EVERY.index(label)] += 60
+    digests = tuple(Digest.of(f"{seed}/{number}/{names}".encode()) for number in range(count))
+    return LocalData(pictures, labels, digests)
+
+
+def joined(*parts: LocalData) -> LocalData:
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        tuple(name for part in parts for name in part.class_names),
+        tuple(digest for part in parts for digest in part.digests),
+    )
+
+
+def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> Asked:
+    values: dict[str, Any] = {
+        "phase": of.round_phases[0],
+        "round_of_stage": 1,
+        "rounds_of_stage": 2,
+        "weights": coordinator.first_weights(of),
+        "weights_class_names": (),
+        "class_names": names or (ANT, BEE),
+        "mean": MEAN,
+        "deviation": DEVIATION,
+    }
+    return Asked(**(values | changes))
+
+
+def order(question: Asked, stage: int, new: Sequence[ClassName], site: str, number: int) -> Order:
+    """What a site is told of a phase."""
+    told = RoundOrder(
+        number=number,
+        phase=question.phase,
+        round_of_stage=question.round_of_stage,
+        rounds_of_stage=question.rounds_of_stage,
+        weights=OFFER,
+        weights_class_names=question.weights_class_names,
+        class_names=question.class_names,
+        seed=5,
+        deadline_seconds=60.0,
+    )
+    return Order(stage, tuple(new), told, question.weights, question.extras, site)
+
+
+def given(payload: bytes, count: int = 1) -> Given:
+    return Given(count, lambda: payload)
+
+
+@dataclass
+class Fleet:
+    """Sites that learn by both halves, without a broker between them."""
+
+    of: DcidAssignment
+    sites: Mapping[str, LocalData]
+    weights: bytes = b""
+    names: tuple[ClassName, ...] = ()
+    extras: Mapping[str, bytes] = field(default_factory=dict)
+    memories: dict[str, bytes | None] = field(default_factory=dict)
+    stage: int = 0
+    number: int = 0
+    sent_bytes: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, bytes] = field(default_factory=dict)
+    made: Combined | None = None
+    absent: Callable[[str, str], bool] = lambda phase, site: False
+
+    def __post_init__(self) -> None:
+        self.weights = self.weights or coordinator.first_weights(self.of)
+
+    def session(self, *new: ClassName, rounds: int = 1) -> None:
+        """A whole stage: opening phases, rounds, closing phases."""
+        self.stage += 1
+        every = (*self.names, *(name for name in new if name not in self.names))
+        of = self.of
+        phases = (*of.opening_phases, *of.round_phases * rounds, *of.closing_phases)
+        for place, phase in enumerate(phases):
+            self.phase(phase, place + 1, len(phases), every, new)
+
+    def phase(self, phase: str, place: int, places: int, every: tuple, new: tuple) -> None:
+        """One phase of all sites that are not absent."""
+        self.number += 1
+        question = asked(
+            self.of,
+            *every,
+            phase=phase,
+            round_of_stage=place,
+            rounds_of_stage=places,
+            weights=self.weights,
+            weights_class_names=self.names,
+            extras=self.extras,
+        )
+        answers = []
+        self.answers = {}
+        for site in self.sites:
+            if not self.absent(phase, site):
+                answer = self.answer(question, new, site)
+                if answer is not None:
+                    coordinator.check(self.of, answer.payload, question)
+                    self.answers[site] = answer.payload
+                    self.sent_bytes[phase] = self.sent_bytes.get(phase, 0) + len(answer.payload)
+                    self.memories[site] = answer.memory
+                    answers.append(given(answer.payload, sum(answer.samples.values())))
+        self.question = question
+        self.made = coordinator.combine(self.of, question, answers)
+        self.weights, self.extras, self.names = self.made.weights, self.made.extras, every
+
+    def answer(self, question: Asked, new: Sequence[ClassName], site: str) -> Any:
+        from learning.networks.pictures import Pictures
+        from learning.training.loop import train_alone
+        from learning.training.settings import EngineSettings
+        from methods.dcid import device
+
+        asks = order(question, self.stage, new, site, self.number)
+        pictures = Pictures(MEAN, DEVIATION)
+        data = self.sites[site]
+        begun = device.begin(self.of, asks, data, self.memories.get(site), pictures)
+        if begun is None:
+            return None
+        trained = train_alone(begun.work, EngineSettings()) if begun.trains else None
+        return device.finish(self.of, begun, trained)
