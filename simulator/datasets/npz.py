@@ -32,7 +32,7 @@ def load_npz(path: Path) -> Split[LabelledImages]:
     """Read a data set; raise `DatasetError` naming the array that is missing or does not fit."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            names = _class_names(path, _array(path, arrays, "class_names"))
+            names = class_names_of(path, array_of(path, arrays, "class_names"))
             train, test = (_part(path, arrays, part, names) for part in ("train", "test"))
             if train.images.ndim != test.images.ndim:
                 raise DatasetError(
@@ -59,7 +59,7 @@ def save_npz(path: Path, split: Split[LabelledImages]) -> None:
 def _part(
     path: Path, arrays: np.lib.npyio.NpzFile, part: str, names: tuple[ClassName, ...]
 ) -> LabelledImages:
-    images = _array(path, arrays, f"{part}_x")
+    images = array_of(path, arrays, f"{part}_x")
     labels = _whole_numbers(path, arrays, f"{part}_y", "give integers from 0 on")
     owner = f"{part}_owner"
     owners = (
@@ -76,13 +76,14 @@ def _part(
 def _whole_numbers(
     path: Path, arrays: np.lib.npyio.NpzFile, name: str, way_out: str
 ) -> npt.NDArray[np.int64]:
-    values = _array(path, arrays, name)
+    values = array_of(path, arrays, name)
     if values.dtype.kind not in "ui":
         raise DatasetError(f"{path}: {name}: {values.dtype}; {way_out}")
     return values.astype(np.int64)
 
 
-def _class_names(path: Path, array: npt.NDArray[Any]) -> tuple[ClassName, ...]:
+def class_names_of(path: Path, array: npt.NDArray[Any]) -> tuple[ClassName, ...]:
+    """Return the names of classes; raise `DatasetError` unless they are different strings."""
     if array.ndim != 1 or array.dtype.kind != "U":
         raise DatasetError(
             f"{path}: class_names: {array.dtype} of shape {array.shape}; give a row of strings"
@@ -96,7 +97,8 @@ def _class_names(path: Path, array: npt.NDArray[Any]) -> tuple[ClassName, ...]:
     return names
 
 
-def _array(path: Path, arrays: np.lib.npyio.NpzFile, name: str) -> npt.NDArray[Any]:
+def array_of(path: Path, arrays: np.lib.npyio.NpzFile, name: str) -> npt.NDArray[Any]:
+    """Return an array of a file; raise `DatasetError` if it is missing."""
     if name not in arrays:
         raise DatasetError(f"{path}: {name}: is missing; the arrays are {sorted(arrays.files)}")
     return arrays[name]

@@ -1,0 +1,10 @@
+"""Data sets for segmentation: pictures with a class for every pixel.
+
+`loading.load_segmentation` finds the module of a set; `samples` says what all of them offer,
+`masking` what of a mask is shown in which task, and `batches` makes arrays of one size.
+"""
+
+from simulator.datasets.segmentation.images import SegmentedImages
+from simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
+
+__all__ = ["SegmentedImages", "SegmentedSamples", "SegmentedSplit"]

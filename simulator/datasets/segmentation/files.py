@@ -1,0 +1,115 @@
+"""Pictures with masks on the disk: a data set of any size, of which only names are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from device_agent.sources.masks import check_same_size, decode_mask
+from device_agent.sources.scenes import LabelledScene
+from learning.errors import ImageError
+from schemas.values import ClassName, Digest
+from simulator.datasets.pictures import read_picture
+from simulator.datasets.segmentation.presence import kept_presence
+from simulator.datasets.segmentation.samples import check_class_names, check_mask, classes_in
+from simulator.errors import DatasetError
+
+
+class Pair(NamedTuple):
+    """A picture and its mask, as paths relative to the data set's root."""
+
+    picture: str
+    mask: str
+
+
+MaskReader = Callable[[Path], NDArray[np.uint8]]
+"""From a file to values as `samples` has them, (h, w); raises `ImageError` or `OSError`."""
+
+
+def read_indices(path: Path) -> NDArray[np.uint8]:
+    """Return the values of an index PNG as they are."""
+    return decode_mask(path.read_bytes())
+
+
+@dataclass(frozen=True)
+class SegmentedFiles:
+    """Picture and mask files below `root`; they fit `SegmentedSamples`.
+
+    Files are opened when they are asked for. Values that are no class, and masks of another size
+    than their picture, raise `DatasetError` then.
+    """
+
+    root: Path
+    pairs: tuple[Pair, ...] = field(repr=False)
+    class_names: tuple[ClassName, ...]
+    read_mask: MaskReader = read_indices
+
+    def __post_init__(self) -> None:
+        check_class_names(self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @cached_property
+    def presence(self) -> NDArray[np.bool_]:
+        """Whether any pixel of a picture is of a class, (N, C); opens all masks, once."""
+        masks = [pair.mask for pair in self.pairs]
+        classes = len(self.class_names)
+        return kept_presence(
+            self.root, masks, classes, lambda index: classes_in(self.mask(index), classes)
+        )
+
+    @cached_property
+    def fingerprint(self) -> Digest:
+        """Digest of names and sizes of the files and of class names, in their order."""
+        files = [f"{path} {self._size(path)}" for pair in self.pairs for path in pair]
+        return Digest.of("\n".join((*self.class_names, "", *files)).encode())
+
+    def scene(self, index: int) -> LabelledScene:
+        """Return one picture with its mask; raise `DatasetError` naming the file that is wrong."""
+        pair = self.pairs[index]
+        pixels = np.asarray(read_picture(self.root / pair.picture).convert("RGB"))
+        mask = self.mask(index)
+        try:
+            check_same_size(pixels.shape[:2], mask.shape)
+        except ImageError as error:
+            raise DatasetError(f"{self.root / pair.mask}: {error}") from error
+        return LabelledScene(np.ascontiguousarray(pixels.transpose(2, 0, 1)), mask)
+
+    def mask(self, index: int) -> NDArray[np.uint8]:
+        """Return one mask; raise `DatasetError` naming file and value."""
+        path = self.root / self.pairs[index].mask
+        try:
+            mask = self.read_mask(path)
+        except ImageError as error:
+            raise DatasetError(f"{path}: {error}") from error
+        except OSError as error:
+            raise DatasetError(f"{path}: cannot be read: {error.strerror}; put it back") from error
+        check_mask(mask, len(self.class_names), str(path))
+        return mask
+
+    def take(self, indices: NDArray[np.int64]) -> SegmentedFiles:
+        """Return the files at `indices`, in that order."""
+        taken = SegmentedFiles(
+            self.root,
+            tuple(self.pairs[index] for index in indices),
+            self.class_names,
+            self.read_mask,
+        )
+        if "presence" in self.__dict__:
+            taken.__dict__["presence"] = self.presence[indices]
+        return taken
+
+    def _size(self, path: str) -> int:
+        try:
+            return (self.root / path).stat().st_size
+        except OSError as error:
+            raise DatasetError(
+                f"{self.root / path}: cannot be read: {error.strerror}; put it back"
+            ) from error
