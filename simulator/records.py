@@ -31,6 +31,12 @@ class DeviceRecord(Strict):
     """Samples in the device's accepted contributions of this stage."""
     stored_samples: int = Field(default=0, ge=0)
     """Exemplars that the device keeps at the end of the stage for its learning."""
+    sent: dict[str, int] = Field(default_factory=dict)
+    """Bytes of accepted payloads by kind, such as weights or images."""
+    received: dict[str, int] = Field(default_factory=dict)
+    """Bytes of the files that orders named, by kind; each file once in the stage."""
+    shared_images: int = Field(default=0, ge=0)
+    """Images of its own that the device gave to the whole fleet."""
     answered_seconds: float | None = None
     """Fleet time from the opening of the stage to the device's last accepted word; None: none."""
 
@@ -62,6 +68,32 @@ class RoundRecord(Strict):
     loss: float | None = None
 
 
+class LookRecord(Strict):
+    """A device looked at its current images with the fleet's model, before any training."""
+
+    device: DeviceId
+    round: int = Field(ge=1)
+    """Of the stage, as in `RoundRecord.number`."""
+    entropy: float
+    """Mean over the images, in nats."""
+    images: int = Field(ge=1)
+    transition: bool
+    """Whether the device took them for the beginning of a new task."""
+
+
+class ProxyRecord(Strict):
+    """What went to the fleet's proxy in a stage."""
+
+    gradient_bytes: int = Field(ge=0)
+    """That it received from devices, on its own branch."""
+    weight_bytes: int = Field(ge=0)
+    """Payloads of trained weights that devices sent to the coordinator."""
+    scored: int = Field(ge=0)
+    """Scores in the ledger by the stage's end; the one of its last round may come later."""
+    model_bytes: int = Field(ge=0)
+    """That it received from the coordinator: orders, and the models to score."""
+
+
 class StageRecord(Strict):
     """One stage of one seed."""
 
@@ -88,6 +120,10 @@ class StageRecord(Strict):
     devices: dict[DeviceId, DeviceRecord]
     transitions: tuple[TransitionRecord, ...] = ()
     rounds: tuple[RoundRecord, ...] = ()
+    looks: tuple[LookRecord, ...] = ()
+    """In the order of the ledger, of methods whose devices look for new tasks by themselves."""
+    proxy: ProxyRecord | None = None
+    """None without a proxy, and of a stage that was learned before the run was resumed."""
     contributions: int = Field(default=0, ge=0)
     """Contributions in the model's sum."""
     pooled_accuracy: float | None = None

@@ -13,6 +13,7 @@ from simulator.metrics.confusion import task_confusion
 from simulator.metrics.distribution import distribution
 from simulator.metrics.headline import headline
 from simulator.metrics.metric import Measured
+from simulator.metrics.noticing import noticing
 from simulator.metrics.plan_counts import PlanCounts
 from simulator.metrics.seed_metrics import DeviceMetrics, SeedMetrics
 from simulator.metrics.stage_measuring import Seed, measure_stage
@@ -40,6 +41,7 @@ def measure_seed(
         ),
         devices=devices,
         distribution=distribution(plan_counts, names),
+        noticing=noticing(stages),
     )
 
 
@@ -95,5 +97,7 @@ def _measure_device(
         bytes_down=sum(state.bytes_down for state in states),
         compute_seconds=sum(state.compute_seconds for state in states),
         stored_samples=states[-1].stored_samples,
+        shared_images=sum(state.shared_images for state in states),
+        shared_bytes=sum(state.sent.get("images", 0) for state in states),
         accuracy=accuracy.get(device),
     )

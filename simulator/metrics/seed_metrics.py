@@ -12,7 +12,7 @@ from pydantic import Field
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.plan.fleet_plan import Group
-from simulator.records import RoundRecord
+from simulator.records import LookRecord, ProxyRecord, RoundRecord
 
 TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""
@@ -52,6 +52,20 @@ class Detection(Strict):
     """Seconds of the fleet's clock from the arrival of the stage's data to that report."""
 
 
+class Noticing(Strict):
+    """Which tasks a device noticed that looks for them by itself; see `noticing`."""
+
+    device: DeviceId
+    began: int = Field(ge=0)
+    """Tasks that began on it after the first stage."""
+    at_once: int = Field(ge=0)
+    """Noticed at its first look."""
+    late: int = Field(ge=0)
+    missed: int = Field(ge=0)
+    false_alarms: int = Field(ge=0)
+    """Transitions that were no task, or not its first one."""
+
+
 class StageMetrics(Strict):
     """One stage, after it."""
 
@@ -89,6 +103,12 @@ class StageMetrics(Strict):
     bytes_down: Spread
     compute_seconds: Spread
     stored_samples: Spread
+    sent: dict[str, int] = Field(default_factory=dict)
+    """Bytes of accepted payloads of all devices, by kind."""
+    received: dict[str, int] = Field(default_factory=dict)
+    """Bytes of the files that orders named to them, by kind."""
+    shared_images: int = 0
+    """Images that devices gave to the whole fleet."""
     arrived_samples: int
     counted_samples: int
     contributions: int
@@ -98,6 +118,10 @@ class StageMetrics(Strict):
     peak_memory_mib: float
     detection: tuple[Detection, ...]
     rounds: tuple[RoundRecord, ...]
+    given_new: tuple[DeviceId, ...] = ()
+    """Devices that were online and got images of the stage's own classes, where devices look."""
+    looks: tuple[LookRecord, ...] = ()
+    proxy: ProxyRecord | None = None
     notes: tuple[str, ...]
 
     @property
@@ -134,6 +158,9 @@ class DeviceMetrics(Strict):
     compute_seconds: float
     stored_samples: int
     """In its last stage."""
+    shared_images: int = 0
+    """That it gave to the whole fleet."""
+    shared_bytes: int = 0
     accuracy: float | None
     """Of the last model under its own class distribution; None without samples."""
 
@@ -159,3 +186,5 @@ class SeedMetrics(Strict):
     """After the last stage: true task against predicted task."""
     devices: tuple[DeviceMetrics, ...]
     distribution: Distribution
+    noticing: tuple[Noticing, ...] = ()
+    """By device, of methods whose devices look for new tasks by themselves."""

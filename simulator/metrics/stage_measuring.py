@@ -78,6 +78,9 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
         bytes_down=spread(device.bytes_down for device in devices),
         compute_seconds=spread(device.compute_seconds for device in devices),
         stored_samples=spread(device.stored_samples for device in devices),
+        sent=dict(sum((Counter(device.sent) for device in devices), Counter())),
+        received=dict(sum((Counter(device.received) for device in devices), Counter())),
+        shared_images=sum(device.shared_images for device in devices),
         arrived_samples=sum(device.arrived_samples for device in devices),
         counted_samples=sum(device.counted_samples for device in devices),
         contributions=record.contributions,
@@ -86,8 +89,16 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
         peak_memory_mib=record.peak_memory_mib,
         detection=detect(record, seed.devices_with_new(record.stage)),
         rounds=record.rounds,
+        given_new=_given_new(record, seed) if record.looks else (),
+        looks=record.looks,
+        proxy=record.proxy,
         notes=record.notes,
     )
+
+
+def _given_new(record: StageRecord, seed: Seed) -> tuple[DeviceId, ...]:
+    new = seed.devices_with_new(record.stage)
+    return tuple(name for name, device in record.devices.items() if device.online and name in new)
 
 
 def spread(values: Iterable[float]) -> Spread:

@@ -1,4 +1,4 @@
-"""`results.csv`, one number per line, and `devices.csv`, one device of one stage per line."""
+"""`results.csv`, `devices.csv` and `looks.csv`: a number, a device of a stage, a look per line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from simulator.metrics.noticing import judged
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import Detection, SeedMetrics, Spread, StageMetrics
-from simulator.records import DeviceRecord, StageRecord
+from simulator.records import DeviceRecord, ProxyRecord, StageRecord
 
 Row = tuple[object, ...]
 _SCALARS = (
@@ -23,12 +24,15 @@ _SCALARS = (
     "f1_batchwise128",
     "pooled_accuracy",
     "online",
+    "shared_images",
     "arrived_samples",
     "counted_samples",
     "contributions",
     "fleet_seconds",
     "peak_memory_mib",
 )
+_BY_KIND = ("sent", "received")
+"""Bytes by kind of payload."""
 _SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
 
 
@@ -43,14 +47,52 @@ def write_results_csv(path: Path, results: RunResults) -> None:
 
 def write_devices_csv(path: Path, seeds: Iterable[tuple[int, Iterable[StageRecord]]]) -> None:
     """Write what was recorded of each device in each stage of each seed."""
-    fields = tuple(DeviceRecord.model_fields)
+    fields = tuple(name for name in DeviceRecord.model_fields if name not in _BY_KIND)
+    kept = [(seed, record) for seed, records in seeds for record in records]
+    columns = sorted(
+        {
+            (field, kind)
+            for _, record in kept
+            for device in record.devices.values()
+            for field in _BY_KIND
+            for kind in getattr(device, field)
+        }
+    )
     rows = (
-        (seed, record.stage, name, *(getattr(device, field) for field in fields))
-        for seed, records in seeds
-        for record in records
+        (
+            seed,
+            record.stage,
+            name,
+            *(getattr(device, field) for field in fields),
+            *(getattr(device, field).get(kind, 0) for field, kind in columns),
+        )
+        for seed, record in kept
         for name, device in record.devices.items()
     )
-    _write(path, ("seed", "stage", "device", *fields), rows)
+    by_kind = (f"{field}_{kind}" for field, kind in columns)
+    _write(path, ("seed", "stage", "device", *fields, *by_kind), rows)
+
+
+def write_looks_csv(path: Path, results: RunResults) -> None:
+    """Write every look of every device: entropy in nats, and what the look was."""
+    rows = (
+        (
+            seed,
+            item.stage,
+            item.look.round,
+            item.look.device,
+            item.look.entropy,
+            item.look.images,
+            item.begins,
+            item.look.transition,
+            item.verdict,
+        )
+        for seed, metrics in results.seeds.items()
+        for stage in metrics.stages
+        for item in judged(stage)
+    )
+    head = ("seed", "stage", "round", "device", "entropy", "images", "task_began", "transition")
+    _write(path, (*head, "verdict"), rows)
 
 
 def _write(path: Path, head: Row, rows: Iterable[Row]) -> None:
@@ -80,10 +122,16 @@ def _stage_values(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
         yield f"devices_{group}", devices
     for name in _SPREADS:
         yield from _spread_values(name, getattr(stage, name))
+    for field in _BY_KIND:
+        for kind, size in getattr(stage, field).items():
+            yield f"{field}_{kind}", size
     for phase, seconds in stage.seconds.items():
         yield f"seconds_{phase}", seconds
     for item in stage.detection:
         yield from _detection_values(item)
+    if stage.proxy is not None:
+        for name in ProxyRecord.model_fields:
+            yield f"proxy_{name}", getattr(stage.proxy, name)
     for each in stage.rounds:
         yield f"round_{each.number}_accuracy", each.accuracy
         yield f"round_{each.number}_client_drift", each.client_drift

@@ -26,6 +26,8 @@ from simulator.report.tables.learning import (
     seed_table,
     stage_table,
 )
+from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
+from simulator.report.tables.parcels import has_kinds, has_shared, kind_table, shared_table
 from simulator.report.tables.table import Table
 from simulator.scenario.writing import scenario_to_toml
 
@@ -70,7 +72,11 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         fleet=fleet_table(results),
         devices=device_table(results),
         detection=detection_table(results) if was_detecting(results) else None,
+        noticing=noticing_table(results) if has_looks(results) else None,
         wire=wire_table(results),
+        kinds=kind_table(results) if has_kinds(results) else None,
+        shared=shared_table(results) if has_shared(results) else None,
+        proxy=proxy_table(results) if has_proxy(results) else None,
         time=time_table(results),
         plan=plan_table(results),
         scenario=scenario_to_toml(scenario),

@@ -10,18 +10,20 @@ from schemas.message import explain
 from simulator.errors import RunError
 from simulator.metrics.results import RunResults
 from simulator.records import StageRecord
-from simulator.report.csv_files import write_devices_csv, write_results_csv
+from simulator.report.csv_files import write_devices_csv, write_looks_csv, write_results_csv
 from simulator.report.pages.rendering import Shown
 from simulator.report.pictures.gallery import pictures_of
 from simulator.report.pictures.style import as_png
 from simulator.report.run_page import run_page
+from simulator.report.tables.looking import has_looks
 
 
 def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     """Write results.json, the CSV files, the pictures and report.html; return their paths.
 
-    `devices.csv` is made from the records in `seed-<n>/stages.jsonl`. The numbers come first, so
-    that they are there whatever happens to a picture. Raises `RunError` where records are missing.
+    `looks.csv` is there where devices looked; `devices.csv` is made from the records in
+    `seed-<n>/stages.jsonl`. The numbers come first, so that they are there whatever happens to a
+    picture. Raises `RunError` where records are missing.
     """
     written = [results.write(run_folder)]
     written.append(run_folder / "results.csv")
@@ -30,6 +32,9 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     write_devices_csv(
         written[-1], ((seed, read_records(run_folder, seed)) for seed in results.seeds)
     )
+    if has_looks(results):
+        written.append(run_folder / "looks.csv")
+        write_looks_csv(written[-1], results)
     shown = draw_pictures(results)
     for picture in shown:
         written.append(run_folder / picture.name)

@@ -7,7 +7,7 @@ clock, so that equal runs tell the coordinator equal things.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coordinator.proxy import inputs
@@ -58,6 +58,19 @@ class InlineWorkbench:
         """Nothing is under way that could be waited for."""
 
 
+@dataclass(frozen=True)
+class ProxyTraffic:
+    """What a proxy has sent and received, letters and blocks."""
+
+    coordinator: Counts
+    """On the fleet's ordinary branch: orders, scores, and the models that it scores."""
+    devices: Counts
+    """On its own branch: gradients and receipts."""
+
+    def __sub__(self, other: ProxyTraffic) -> ProxyTraffic:
+        return ProxyTraffic(self.coordinator - other.coordinator, self.devices - other.devices)
+
+
 class VirtualProxy:
     """A proxy that lives in `home`, which is made if it is missing."""
 
@@ -86,12 +99,13 @@ class VirtualProxy:
         self._shell.begin()
         self._endpoint.ask()
 
-    def traffic(self) -> Counts:
+    def traffic(self) -> ProxyTraffic:
         """Return what it has sent and received, to and from everybody."""
-        carried = self._control.meter.total()
-        for exchange in self._exchanges:
-            carried += exchange.traffic()
-        return carried
+        of_models, of_gradients = (exchange.traffic() for exchange in self._exchanges)
+        letters = self._control.meter.by_class().items()
+        own = sum((carried for kind, carried in letters if kind.startswith(PROXY)), Counts())
+        total = self._control.meter.total()
+        return ProxyTraffic(of_models + total - own, of_gradients + own)
 
     def close(self) -> None:
         """Close its files and be stepped no more."""

@@ -14,7 +14,14 @@ from simulator.metrics.plan_counts import PlanCounts
 from simulator.metrics.results import RunResults, summarise
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import DeviceRecord, RoundRecord, StageRecord, TransitionRecord
+from simulator.records import (
+    DeviceRecord,
+    LookRecord,
+    ProxyRecord,
+    RoundRecord,
+    StageRecord,
+    TransitionRecord,
+)
 from simulator.scenario.model import Scenario
 from simulator.scenario.writing import scenario_to_toml
 
@@ -41,6 +48,8 @@ class Shape:
     stored: int = 0
     rounds: int = 0
     detection: bool = False
+    looks: bool = False
+    """Whether devices look for new tasks in each round, and there is a proxy."""
     pooled: bool = False
     changes: dict[str, object] = field(default_factory=dict)
     """Fields of the scenario."""
@@ -210,6 +219,8 @@ def _record(shape, plan, stage, counts, accuracy, random) -> StageRecord:
         devices=devices,
         transitions=_transitions(shape, stage, counts, random),
         rounds=_rounds(shape, len(devices), accuracy, random),
+        looks=_looks(shape, stage),
+        proxy=_proxy(shape, stage),
         pooled_accuracy=accuracy + 0.002 if shape.pooled else None,
         contributions=sum(device.counted_samples > 0 for device in devices.values()),
         notes=("A device came late; its data were counted in this stage.",)
@@ -251,6 +262,36 @@ def _transitions(shape, stage, counts, random) -> tuple[TransitionRecord, ...]:
                 )
             )
     return tuple(found)
+
+
+def _looks(shape, stage) -> tuple[LookRecord, ...]:
+    """Device 1 notices at once, 2 late, 3 never, and 4 is alarmed in every last round."""
+    if not shape.looks:
+        return ()
+    noticed = {1: (1,), 2: (2,), 3: (), 4: (1, shape.rounds)}
+    return tuple(
+        LookRecord(
+            device=device,
+            round=number,
+            entropy=0.5 + 1 / number,
+            images=10,
+            transition=number in noticed.get(int(device.rpartition("-")[2]), ()),
+        )
+        for number in range(1, shape.rounds + 1)
+        for device, share in stage.devices.items()
+        if share.online
+    )
+
+
+def _proxy(shape, stage) -> ProxyRecord | None:
+    if not shape.looks:
+        return None
+    return ProxyRecord(
+        gradient_bytes=3_000 * stage.number,
+        weight_bytes=1_000_000,
+        scored=shape.rounds,
+        model_bytes=250_000 * shape.rounds,
+    )
 
 
 def _rounds(shape, devices, accuracy, random) -> tuple[RoundRecord, ...]:

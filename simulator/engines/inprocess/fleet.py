@@ -24,7 +24,7 @@ from simulator.engines.inprocess.home import (
     prepared_backbone,
 )
 from simulator.engines.interface import Prepared
-from simulator.engines.rounds import backbone_of, network_of
+from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
 from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
@@ -36,7 +36,7 @@ from simulator.virtual.files import Depot, SharedFiles
 from simulator.virtual.models import SharedModels
 from simulator.virtual.pager import Pager
 from simulator.virtual.pictures import SizedPictures
-from simulator.virtual.proxy import VirtualProxy
+from simulator.virtual.proxy import ProxyTraffic, VirtualProxy
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import HallSettings, TrainingHall
@@ -124,6 +124,10 @@ class Fleet:
         """Return the seconds that each device has computed."""
         return {name: device.bench.compute_seconds for name, device in self.devices.items()}
 
+    def proxy_traffic(self) -> ProxyTraffic | None:
+        """Return what the proxy has sent and received; None without one."""
+        return None if self.proxy is None else self.proxy.traffic()
+
     def labels(self, indices: Indices) -> list[int]:
         """Return the classes of training samples."""
         found: list[int] = np.unique(self._prepared.split.train.labels[indices]).tolist()
@@ -185,6 +189,7 @@ class Fleet:
                 detection=detection_of(scenario.detection),
                 publish_features=scenario.devices.policy.publish_features,
                 publish_gradients=scenario.devices.policy.publish_gradients,
+                publish_images=scenario.devices.policy.publish_images,
             ),
             capabilities=find_capabilities(),
             seed=seed,
@@ -205,7 +210,7 @@ class Fleet:
 def _lineage(home: Path, prepared: Prepared) -> Command:
     """Return the command that begins with the run's network, trained or frozen."""
     if trainer_of(prepared.scenario) is not None:
-        network = network_of(home, prepared.preprocessing, backbone_of(prepared))
+        network = network_of(home, prepared)
         return ImportNetwork(network=network)
     return ImportBackbone(backbone=prepared_backbone(home, prepared))
 

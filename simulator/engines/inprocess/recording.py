@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from coordinator.core import entries
 from coordinator.core.records import Model
 from coordinator.core.state import State
-from coordinator.ledger.entries import Entry
 from coordinator.ledger.store import Ledger
 from schemas.values import DeviceId
+from simulator.engines.inprocess.looks import Found, looks_of, proxy_record
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.inprocess.stages import closed_index, ledger_stages, model_of
+from simulator.engines.parcels import ParcelCount
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.records import DeviceRecord, RoundRecord, StageRecord, TransitionRecord
+from simulator.virtual.proxy import ProxyTraffic
 from transport.meter import Counts
 
 NANOSECONDS = 1_000_000_000
 MIB = 1024
-Found = tuple[Entry, entries.EntryBody]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Measured:
     online: frozenset[DeviceId]
     notes: tuple[str, ...]
     rounds: tuple[RoundRecord, ...] = ()
+    proxy: ProxyTraffic | None = None
 
 
 class Recorder:
@@ -55,7 +57,9 @@ class Recorder:
             raise EngineError(f"stage {self._stage.number}: the ledger has no model of it")
         found = self._entries()
         own: dict[DeviceId, list[Found]] = {}
+        parcels = ParcelCount(self._state.network)
         for entry, body in found:
+            parcels.take(body, entry.device)
             if entry.device is not None:
                 own.setdefault(entry.device, []).append((entry, body))
         return StageRecord(
@@ -71,23 +75,27 @@ class Recorder:
             seconds=measured.seconds,
             peak_memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB,
             devices={
-                name: self._device(name, own.get(name, []), measured)
+                name: self._device(name, own.get(name, []), parcels, measured)
                 for name in self._stage.devices
             },
             transitions=tuple(self._transitions(found, measured)),
             rounds=measured.rounds,
+            looks=looks_of(found),
+            proxy=None if measured.proxy is None else proxy_record(found, measured.proxy),
             contributions=self._contributions(model),
             notes=(*self._stage.notes, *measured.notes),
         )
 
     def _contributions(self, model: Model) -> int:
-        """Count what is in the model; of a network, the answers of its last round."""
+        """Count what is in the model; of a network, the answers of its last round.
+
+        A network that was imported with trained weights has none yet.
+        """
         if isinstance(model.lineage, entries.NetworkImported):
             (index,) = model.solved.inputs
             entry = self._ledger.entry(index)
             averaged = entries.read_entry(entry.kind, entry.body)
-            assert isinstance(averaged, entries.WeightsAveraged)
-            return len(averaged.inputs)
+            return len(averaged.inputs) if isinstance(averaged, entries.WeightsAveraged) else 0
         return len(model.solved.inputs)
 
     def _entries(self) -> list[Found]:
@@ -119,7 +127,9 @@ class Recorder:
             0.0, (model.solved_ns - min(measured.arrived_ns, self._opened_ns())) / NANOSECONDS
         )
 
-    def _device(self, name: DeviceId, own: list[Found], measured: Measured) -> DeviceRecord:
+    def _device(
+        self, name: DeviceId, own: list[Found], parcels: ParcelCount, measured: Measured
+    ) -> DeviceRecord:
         words = [
             entry.time_ns
             for entry, body in own
@@ -127,7 +137,7 @@ class Recorder:
         ]
         accepted = [b for _, b in own if isinstance(b, entries.ContributionAccepted)]
         counts = measured.traffic.get(name, Counts())
-        met = self._stage.devices[name]
+        met, carried = self._stage.devices[name], parcels.of(name, self._numbers)
         return DeviceRecord(
             group=met.group,
             online=name in measured.online,
@@ -139,6 +149,9 @@ class Recorder:
             stored_samples=next(
                 (b.answer.stored_samples for b in reversed(accepted) if b.answer is not None), 0
             ),
+            sent=dict(carried.sent),
+            received=dict(carried.received),
+            shared_images=carried.shared_images,
             answered_seconds=(
                 max(0.0, (max(words) - self._opened_ns()) / NANOSECONDS) if words else None
             ),

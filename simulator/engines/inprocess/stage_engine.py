@@ -25,6 +25,7 @@ from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from simulator.scenario.trainer import learns_in_rounds, trainer_of
 from simulator.virtual.clock import VirtualClock
+from simulator.virtual.proxy import ProxyTraffic
 from simulator.virtual.stopwatch import Stopwatch
 from transport.meter import Counts
 
@@ -66,6 +67,9 @@ class Led(Protocol):
     def computing(self) -> Mapping[DeviceId, float]:
         """Return the seconds that each device has computed."""
 
+    def proxy_traffic(self) -> ProxyTraffic | None:
+        """Return what the proxy has sent and received; None without one."""
+
     def close(self) -> None:
         """Close all files."""
 
@@ -95,8 +99,9 @@ class StageEngine(ABC):
         began, self._arrived_ns = time.perf_counter(), led.clock.time_ns()
         led.stopwatch.take()
         traffic, computing = led.traffic(), led.computing()
+        to_proxy, past = led.proxy_traffic(), self._is_past(stage)
         notes: tuple[str, ...] = ()
-        if self._is_past(stage):
+        if past:
             notes = ("This stage was learned before the run was resumed: no bytes, no seconds.",)
         else:
             self._lead(stage)
@@ -110,6 +115,7 @@ class StageEngine(ABC):
                 online=frozenset(self._online(stage)),
                 notes=notes,
                 rounds=self._rounds.records(self._numbers(stage)),
+                proxy=None if past else _since(led.proxy_traffic(), to_proxy),
             )
         )
 
@@ -176,3 +182,8 @@ class StageEngine(ABC):
         total -= spent.get("evaluation", 0.0)  # which comes beside the total
         within = sum(seconds for name, seconds in spent.items() if name != "evaluation")
         return {**spent, "fleet": max(0.0, total - within), "total": total}
+
+
+def _since(now: ProxyTraffic | None, before: ProxyTraffic | None) -> ProxyTraffic | None:
+    """Return what a proxy carried since then; all of it where there was none."""
+    return now - before if now is not None and before is not None else now

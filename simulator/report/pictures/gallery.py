@@ -11,6 +11,7 @@ from simulator.report.pictures.accuracy import draw_accuracy
 from simulator.report.pictures.cost import draw_cost
 from simulator.report.pictures.devices import draw_devices
 from simulator.report.pictures.distribution import draw_distribution
+from simulator.report.pictures.entropy import draw_entropy, has_looks
 from simulator.report.pictures.forgetting import draw_forgetting
 from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from simulator.report.pictures.rounds import draw_rounds, has_rounds
@@ -106,6 +107,17 @@ GALLERY = (
         "What was measured in each round, mean over seeds; grey lines are where stages begin.",
         draw_rounds,
         has_rounds,
+    ),
+    Picture(
+        "entropy.png",
+        "Entropy and new tasks, device by device",
+        "Mean entropy of each device's current images under the fleet's model, at each of its "
+        "looks, in the first seed. Where a task really begins on the device is a dotted line; "
+        "marks say whether the device noticed it at once or late, missed it, or took something "
+        "else for one. The first stage, which the operator opens, is not judged. Of a large "
+        "fleet, the devices that were wrong most often. looks.csv has the numbers.",
+        draw_entropy,
+        has_looks,
     ),
     Picture(
         "time.png",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report.csv_files import write_devices_csv, write_results_csv
+from simulator.report.csv_files import write_devices_csv, write_looks_csv, write_results_csv
 from tests.simulator.fake_run import Shape, fake_results, fake_seed
 
 SHAPE = Shape(stages=3, joining=1, rounds=2, detection=True)
@@ -35,6 +35,27 @@ def test_each_line_of_results_is_one_number(tmp_path: Path):
     assert values["2", "2", "round_2_loss"] == 1
     assert values["2", "2", "devices_joined"] == 1
     assert ("2", "1", "old_accuracy") not in values
+
+
+def test_each_line_of_looks_is_a_look_and_what_it_was(tmp_path: Path):
+    results = fake_results(Shape(stages=2, seeds=(1,), rounds=3, looks=True))
+    write_looks_csv(tmp_path / "looks.csv", results)
+    rows = read(tmp_path / "looks.csv")
+    assert len(rows) == sum(len(stage.looks) for stage in results.first.stages)
+    second = [row for row in rows if row["stage"] == "2"]
+    told = {(row["device"], row["round"]): row for row in second}
+    assert told["device-2", "2"]["verdict"] == "late"
+    assert told["device-3", "1"]["verdict"] == "missed"
+    assert told["device-1", "1"]["transition"] == "True"
+    assert float(told["device-1", "2"]["entropy"]) == 1.0
+
+
+def test_what_went_to_a_proxy_is_among_the_numbers(tmp_path: Path):
+    results = fake_results(Shape(stages=2, seeds=(1,), rounds=3, looks=True))
+    write_results_csv(tmp_path / "results.csv", results)
+    values = {(row["stage"], row["metric"]): row["value"] for row in read(tmp_path / "results.csv")}
+    assert values["2", "proxy_gradient_bytes"] == "6000"
+    assert values["2", "proxy_scored"] == "3"
 
 
 def test_each_line_of_devices_is_a_device_in_a_stage(tmp_path: Path):

@@ -20,6 +20,7 @@ SHAPE = Shape(
     devices=6,
     joining=2,
     rounds=2,
+    looks=True,
     detection=True,
     pooled=True,
     changes={
@@ -76,7 +77,7 @@ def page(run) -> Page:
 
 def test_every_file_is_there_and_named(run):
     folder, results, written = run
-    names = ["results.json", "results.csv", "devices.csv"]
+    names = ["results.json", "results.csv", "devices.csv", "looks.csv"]
     names += [picture.file for picture in GALLERY] + ["report.html"]
     assert [path.name for path in written] == names
     assert all(path.parent == folder and path.stat().st_size > 0 for path in written)

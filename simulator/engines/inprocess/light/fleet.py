@@ -21,7 +21,7 @@ from simulator.engines.inprocess.light.round import LightRound, letter
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared, Watch
-from simulator.engines.rounds import backbone_of, network_of
+from simulator.engines.rounds import network_of
 from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.scenario.trainer import trainer_of
@@ -44,7 +44,7 @@ class LightFleet:
         boot = seeded_boot(self._seed, "coordinator", self._era)
         self.coordinator = LightCoordinator(home, self.clock, boot, self.stopwatch)
         if self.coordinator.state.lineage is None:
-            network = network_of(home, prepared.preprocessing, backbone_of(prepared))
+            network = network_of(home, prepared)
             self.coordinator.command(ImportNetwork(network=network))
         trainer = trainer_of(scenario)
         assert trainer is not None, "a scenario with light agents trains"
@@ -107,6 +107,9 @@ class LightFleet:
     def computing(self) -> dict[DeviceId, float]:
         """Return the seconds that each device has computed."""
         return dict(self._ground.computing)
+
+    def proxy_traffic(self) -> None:
+        """Light agents have no proxy."""
 
     def close(self) -> None:
         """Close all files."""

@@ -16,6 +16,7 @@ from simulator.report.pictures.accuracy import draw_accuracy
 from simulator.report.pictures.cost import draw_cost
 from simulator.report.pictures.devices import draw_devices
 from simulator.report.pictures.distribution import draw_distribution
+from simulator.report.pictures.entropy import MOST_DRAWN, draw_entropy
 from simulator.report.pictures.forgetting import draw_forgetting
 from simulator.report.pictures.gallery import GALLERY, pictures_of
 from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
@@ -36,7 +37,9 @@ PUBLISHED = [
 @pytest.fixture(scope="module")
 def results() -> RunResults:
     changes = {"published": PUBLISHED}
-    return fake_results(Shape(stages=3, rounds=4, stored=30, pooled=True, changes=changes))
+    return fake_results(
+        Shape(stages=3, rounds=4, stored=30, pooled=True, looks=True, changes=changes)
+    )
 
 
 def line(axes: Axes, label: str) -> Any:
@@ -217,6 +220,39 @@ def test_rounds_are_counted_over_all_stages(results: RunResults):
     assert "stage 1" in texts(figure)
 
 
+def marks(axes: Axes, marker: str) -> list[float]:
+    """Return the rounds at which a mark stands."""
+    return [
+        float(x) for item in axes.lines if item.get_marker() == marker for x in item.get_xdata()
+    ]
+
+
+def test_looks_are_drawn_device_by_device_with_what_they_were(results: RunResults):
+    panels = draw_entropy(results).axes
+    first, second, third, fourth = panels[:4]
+    assert first.get_title(loc="left") == "device-1"
+    assert [list(item.get_xdata()) for item in first.lines if item.get_marker() == "."][:3] == [
+        [1, 2, 3, 4],
+        [5, 6, 7, 8],
+        [9, 10, 11, 12],
+    ]
+    begins = [item.get_xdata() for item in first.lines if item.get_linestyle() == ":"]
+    assert [x[0] for x in begins if len(x)] == [4.5, 8.5]
+    assert marks(first, "o") == [5, 9]
+    assert marks(second, "s") == [6, 10]
+    assert marks(third, "X") == [5, 9]
+    assert marks(fourth, "^") == [8, 12]
+
+
+def test_of_many_devices_those_are_drawn_that_were_wrong_most_often():
+    shape = Shape(stages=2, devices=20, rounds=2, looks=True, seeds=(1,))
+    panels = [axes for axes in draw_entropy(fake_results(shape)).axes if axes.get_visible()]
+    names = [axes.get_title(loc="left") for axes in panels]
+    assert len(names) == MOST_DRAWN
+    assert "device-1" not in names
+    assert "device-3" in names
+
+
 def test_the_bars_of_time_add_up_to_the_stage(results: RunResults):
     axes = draw_times(results).axes[0]
     assert axes.get_xlabel() == "wall time, s"
@@ -243,6 +279,7 @@ def test_pictures_of_what_was_not_there_are_left_out(results: RunResults):
         "matrix.png",
         "confusion.png",
         "rounds.png",
+        "entropy.png",
     }
 
 
