@@ -136,6 +136,9 @@ publish_features = false
 # Whether gradients of perturbed images may leave it, to the fleet's proxy, which makes images of
 # them. Without them the device trains and answers all the same, and the proxy learns nothing of it.
 publish_gradients = false
+# Whether images themselves may leave it, without their classes: some methods distil on images that
+# every device of the fleet gets. A device that shares none trains and answers all the same.
+publish_images = false
 """
 
 

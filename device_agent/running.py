@@ -124,6 +124,7 @@ def rules_of(home: AgentHome) -> Rules:
         detection=detection_of(home.settings.detection),
         publish_features=home.settings.policy.publish_features,
         publish_gradients=home.settings.policy.publish_gradients,
+        publish_images=home.settings.policy.publish_images,
     )
 
 

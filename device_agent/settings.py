@@ -86,6 +86,8 @@ class PolicySettings(Strict):
     """Features of single images, or moments of a class's features."""
     publish_gradients: bool = False
     """Gradients of perturbed images, to the fleet's proxy, which makes images of them."""
+    publish_images: bool = False
+    """Images themselves, unlabelled, to the coordinator and from there to every device."""
 
 
 class AgentSettings(Strict):

@@ -22,6 +22,7 @@ from device_agent.core.requests import (
     CleanFiles,
     FetchFile,
     Request,
+    Say,
     Send,
     SendHeartbeat,
     SendLetter,
@@ -205,6 +206,8 @@ class Agent:
                 self._fetch(request)
             case CleanFiles(keep):
                 self._clean(keep)
+            case Say(text):
+                log.warning("%s", text)
             case _ if isinstance(request, WORK):
                 self._worker.submit(request)
             case _:

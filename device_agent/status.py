@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from device_agent.core.policy import refusal, withheld
+from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.state import State
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars
@@ -73,7 +73,8 @@ class Status(Strict):
     gradients: int = 0
     """Sets of gradients without the proxy's receipt."""
     policy: str = ""
-    """Why this device gives nothing, or no gradients, for what the fleet asks; empty where not."""
+    """Why this device gives nothing, no gradients or no images for what the fleet asks, or that its
+    images leave it; empty where none of this is so."""
     detection: str = "off"
     """The last batch of new images that was measured, and what it was compared with."""
     problems: tuple[str, ...] = Field(max_length=REMEMBERED)
@@ -175,11 +176,12 @@ def waiting_gradients(state: State) -> int:
 
 
 def describe_policy(state: State) -> str:
-    """Say what the owner's policy refuses the fleet; empty where that is nothing."""
-    assignment = state.records.assignment
+    """Say what the owner's policy refuses the fleet, or that images leave; empty for neither."""
+    assignment, rules = state.records.assignment, state.rules
     if assignment is None:
         return ""
-    return refusal(state.rules, assignment.method) or withheld(state.rules, assignment.method)
+    refused = refusal(rules, assignment.method) or withheld(rules, assignment.method)
+    return refused or images_asked(rules, assignment)
 
 
 def describe_detection(state: State) -> str:

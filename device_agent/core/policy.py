@@ -3,7 +3,9 @@
 A method's card says what it has devices send. What the policy forbids is not computed, and what was
 computed before it was forbidden stays in the outbox, unsent. The device says once per stage that it
 gives nothing, and why, so that nobody waits for it. Gradients for a proxy are no part of an answer:
-a device that keeps them to itself trains and answers like any other.
+a device that keeps them to itself trains and answers like any other. So does one that shares no
+images: it declines the phase that asks for them, and no other. What becomes of its images it says
+in words with the first assignment, before anybody asks.
 """
 
 from __future__ import annotations
@@ -12,23 +14,49 @@ from device_agent.core.state import Rules
 from methods.card import Card
 from methods.errors import UnknownMethodError
 from methods.registry import card
+from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PayloadKind
 from schemas.proxy import PrototypeGradients
 
 _FEATURES: PayloadKind = "features"
+_IMAGES: PayloadKind = "images"
 
 
-def refusal(rules: Rules, method: str) -> str:
-    """Return why this device gives nothing for a method; empty where it may.
+def refusal(rules: Rules, method: str, phase: str = "") -> str:
+    """Return why this device gives nothing for a method, or in a phase; empty where it may.
 
     A method that is unknown here fails when it is worked for, by name.
     """
     known = _card(method)
-    if known is None or rules.publish_features or _FEATURES not in known.payload_kinds:
+    if known is None:
         return ""
-    return (
-        "policy.publish_features = false: this device does not publish features; "
-        f"method {method!r} needs them, and the device's owner decides in agent.toml"
+    if not rules.publish_features and _FEATURES in known.payload_kinds:
+        return (
+            "policy.publish_features = false: this device does not publish features; "
+            f"method {method!r} needs them, and the device's owner decides in agent.toml"
+        )
+    if not rules.publish_images and known.kind_of(phase) == _IMAGES:
+        return (
+            "policy.publish_images = false: this device shares no images; phase "
+            f"{phase!r} of method {method!r} would send images of its folder, unlabelled, to the "
+            "coordinator and from there to every device. Its owner decides in agent.toml; the "
+            "fleet can do without, by shared_set = 'public'"
+        )
+    return ""
+
+
+def images_asked(rules: Rules, assignment: Assignment) -> str:
+    """Return in words what becomes of this device's images; empty where nobody asks for them."""
+    known = _card(assignment.method)
+    if known is None:
+        return ""
+    phase = next((name for name in assignment.phases if known.kind_of(name) == _IMAGES), None)
+    if phase is None:
+        return ""
+    return refusal(rules, assignment.method, phase) or (
+        f"policy.publish_images = true: in phase {phase!r} of method {assignment.method!r} images "
+        "of this device's folder leave it as they are, without their classes; the coordinator "
+        "keeps them and gives them to every device of the fleet"
     )
 
 
@@ -53,7 +81,8 @@ def may_send(rules: Rules, body: Contribution | PrototypeGradients) -> bool:
     """Whether a payload may leave this device."""
     if isinstance(body, PrototypeGradients):
         return rules.publish_gradients
-    return rules.publish_features or body.payload_kind != _FEATURES
+    allowed = {_FEATURES: rules.publish_features, _IMAGES: rules.publish_images}
+    return allowed.get(body.payload_kind, True)
 
 
 def _card(method: str) -> Card | None:

@@ -248,3 +248,5 @@ class Told:
     """Problems left out of the queue because it was full."""
     recent: tuple[str, ...] = ()
     """The newest problems, told or not, for `agent status`."""
+    images_asked: str = ""
+    """What was said here of what becomes of this device's images."""

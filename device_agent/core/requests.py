@@ -122,6 +122,13 @@ class CleanFiles:
 
 
 @dataclass(frozen=True)
+class Say:
+    """Tell whoever runs the agent, in words."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class WakeAt:
     """Give a `Ticked` no later than this time."""
 
@@ -141,5 +148,6 @@ Request: TypeAlias = (
     | Evaluate
     | Measure
     | CleanFiles
+    | Say
     | WakeAt
 )

@@ -24,7 +24,8 @@ The rules, in the order of their modules:
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
   their letters wait in case it returns.
 - **Policy** (`policy`). What the owner does not let leave this device is neither computed nor
-  sent; the device says once per stage, or round, that it gives nothing, and why.
+  sent; the device says once per stage, or round, that it gives nothing, and why. Where orders may
+  ask for images themselves, it says with the first assignment what becomes of them.
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
   An order to look at the images alone is answered by a 'nothing' that says what was seen.
@@ -136,6 +137,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     models.install_due,
     models.evaluation_due,
     models.cleaning_due,
+    telling.images_due,
     telling.reports_due,
     telling.problems_due,
     presence.heartbeat_due,

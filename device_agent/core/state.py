@@ -58,6 +58,8 @@ class Rules:
     """Whether features of single images may leave this device."""
     publish_gradients: bool = False
     """Whether gradients of single images may, to the fleet's proxy."""
+    publish_images: bool = False
+    """Whether images themselves may, unlabelled, to the whole fleet."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.policy import images_asked
 from device_agent.core.records import Told
-from device_agent.core.requests import Request, Send
+from device_agent.core.requests import Request, Say, Send
 from device_agent.core.state import Rules, State
 from schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
@@ -43,6 +44,16 @@ def problem(about: str, text: str) -> Problem:
 def noticed(state: State, event: inputs.Noticed, _now: float) -> Decision:
     """Tell what the work met."""
     return change(tell(state.told, [event.problem], state.rules))
+
+
+def images_due(state: State, _now: float) -> Decision:
+    """Say once, with the first assignment, what becomes of this device's images."""
+    assignment = state.records.assignment
+    words = "" if assignment is None else images_asked(state.rules, assignment)
+    if words == state.told.images_asked:
+        return NOTHING_TO_DO
+    said = change(replace(state.told, images_asked=words))
+    return said + ask(Say(words)) if words else said
 
 
 def problems_due(state: State, _now: float) -> Decision:

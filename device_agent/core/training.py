@@ -46,13 +46,13 @@ def training_due(state: State, now: float) -> Decision:
     order = assignment.round
     if order is None or order.number in state.records.answered:
         return NOTHING_TO_DO
-    refused = refusal(state.rules, assignment.method)
+    refused = refusal(state.rules, assignment.method, order.phase)
     if refused:
         return change(RoundDeclined(assignment.stage, order.number, refused))
     if not _is_ready(state, assignment):
         return NOTHING_TO_DO
     images = _images(state, order)
-    if not images and not _remembers_features(state, assignment):
+    if not images and not _remembers(state, assignment, order):
         return change(RoundDeclined(assignment.stage, order.number))
     job = _job(assignment, order)
     publishes = publishes_gradients(state.rules, assignment.method)
@@ -144,9 +144,13 @@ def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> D
     return change(Training(retry=retry), told)
 
 
-def _remembers_features(state: State, assignment: Assignment) -> bool:
-    """Whether the method may have something to train on, though no image is here."""
-    return assignment.backbone is not None and _memory(state, assignment) is not None
+def _remembers(state: State, assignment: Assignment, order: RoundOrder) -> bool:
+    """Whether the method may have something to train on, though no image is here.
+
+    Features of a frozen backbone stay, and a later phase goes on from what the one before left.
+    """
+    later = assignment.backbone is not None or order.follows is not None
+    return later and _memory(state, assignment) is not None
 
 
 def _memory(state: State, assignment: Assignment) -> Digest | None:
