@@ -15,7 +15,7 @@ def class_confusion(answers: Answers, stage: int) -> Counts:
 
     A sample without an answer is in no column, so a row's sum may be below the class's samples.
     """
-    return _count(*answers.answered(stage), len(answers.stage_of_class))
+    return count_pairs(*answers.answered(stage), len(answers.stage_of_class))
 
 
 def task_confusion(answers: Answers, stage: int) -> Counts:
@@ -27,7 +27,7 @@ def task_confusion(answers: Answers, stage: int) -> Counts:
     truth, predicted = answers.answered(stage)
     task = answers.stage_of_class
     given = predicted >= 0
-    return _count(task[truth[given]] - 1, task[predicted[given]] - 1, answers.stages)
+    return count_pairs(task[truth[given]] - 1, task[predicted[given]] - 1, answers.stages)
 
 
 def class_accuracy(answers: Answers, stage: int) -> NDArray[np.float64]:
@@ -41,8 +41,8 @@ def class_accuracy(answers: Answers, stage: int) -> NDArray[np.float64]:
     return accuracy
 
 
-def _count(rows: Counts, columns: Counts, size: int) -> Counts:
-    """Return how often each pair occurs, (size, size); pairs with a column out of it do not."""
+def count_pairs(rows: Counts, columns: Counts, size: int) -> Counts:
+    """Return how often each pair occurs, (size, size); one whose column is no class is left out."""
     inside = (columns >= 0) & (columns < size)
     pairs = rows[inside] * size + columns[inside]
     return np.bincount(pairs, minlength=size * size).reshape(size, size).astype(np.int64)

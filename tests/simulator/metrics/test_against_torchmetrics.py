@@ -15,6 +15,7 @@ from simulator.metrics.recall_and_f1 import (  # noqa: E402
     macro_f1,
     macro_recall,
 )
+from simulator.metrics.segmentation import PixelCounts, score_stage  # noqa: E402
 from tests.simulator.fake_run import Shape, fake_seed  # noqa: E402
 
 
@@ -65,3 +66,25 @@ def test_the_confusion_of_classes(answers):
         torch.from_numpy(predicted), torch.from_numpy(truth), num_classes=20
     )
     assert class_confusion(answers, 4).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("missing", [None, 4])
+def test_the_iou_of_classes(missing: int | None):
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 8, (4, 20, 30)).astype(np.uint8)
+    truth[truth == missing] = 0
+    predicted = np.where(random.random(truth.shape) < 0.7, truth, truth[::-1]).astype(np.uint8)
+    truth[:, :2] = 255
+    ours = PixelCounts.of(truth, predicted, classes=7).iou()
+    theirs = torchmetrics.multiclass_jaccard_index(
+        torch.from_numpy(predicted).long(),
+        torch.from_numpy(truth).long(),
+        num_classes=8,
+        average="none",
+        ignore_index=255,
+    ).numpy()
+    there = np.arange(8) != missing
+    assert ours[there] == pytest.approx(theirs[there], abs=1e-6)
+    assert np.isnan(ours).tolist() == (~there).tolist()
+    scores = score_stage(PixelCounts.of(truth, predicted, classes=7), [range(4), range(4, 7)])
+    assert scores.all == pytest.approx(float(theirs[there].mean()), abs=1e-6)
