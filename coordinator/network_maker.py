@@ -111,6 +111,8 @@ class NetworkMaker:
         made = half.combine(half.read_assignment(lineage.settings), asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,
+            phase=opened.phase,
+            unchanged=made.weights == asked.weights,
             lineage=lineage.digest,
             inputs=tuple(item.index for item in request.inputs),
             class_names=_rows(opened, made.weights == asked.weights),

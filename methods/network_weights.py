@@ -6,6 +6,7 @@ Float32 tensors by name, parameters and buffers, with the class names of the hea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy.typing as npt
@@ -52,6 +53,23 @@ def decode_base(data: bytes, network: Network) -> Arrays:
         return read_tensors(data, lambda _: expected, len(data) + _HEADER_BYTES).tensors
     except SchemaError as error:
         raise ContributionError(f"base: {error}") from error
+
+
+def first_rows(
+    arrays: Mapping[str, npt.NDArray[Any]],
+    written: Sequence[ClassName],
+    names: Sequence[ClassName],
+    aliases: Mapping[ClassName, ClassName],
+) -> tuple[Arrays, tuple[ClassName, ...]]:
+    """Return tensors whose head has only the rows that `names` begins with, and which these are.
+
+    `written` are the rows as they were called when the tensors were made, and `aliases` other names
+    of `names`. A head only grows, so these are its own; of merged classes the first row stays.
+    """
+    own = [aliases.get(name, name) for name in written]
+    first = tuple(takewhile(lambda name: name in own, names))
+    rows = [own.index(name) for name in first]
+    return {name: array[rows] if name in ROWS else array for name, array in arrays.items()}, first
 
 
 def grown(

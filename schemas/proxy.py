@@ -18,7 +18,7 @@ from schemas.message import Message, Strict
 from schemas.models import Preprocessing
 from schemas.offers import Offer
 from schemas.rounds import MAX_HEAD_CLASSES, RoundNumber
-from schemas.values import ClassName, Digest
+from schemas.values import ClassName, Digest, PerClass
 
 MAX_SCORED = 100_000
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -69,6 +69,8 @@ class ScoringOrder(Message):
     weights: Offer
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head in those weights."""
+    aliases: PerClass[ClassName] = Field(default_factory=dict, max_length=MAX_HEAD_CLASSES)
+    """Other names of these classes, under which the proxy may know them."""
     preprocessing: Preprocessing
     """How pictures become the network's inputs."""
     seed: int = Field(ge=0, lt=2**63)

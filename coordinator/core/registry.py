@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.errors import UnknownClassError
@@ -47,6 +48,15 @@ class ClassRegistry:
     def resolution(self) -> dict[ClassName, ClassName]:
         """Every accepted name with the class that it means."""
         return {name: self.resolve(name) for name in self.accepted_names}
+
+    def other_names(self, rows: Sequence[ClassName]) -> dict[ClassName, ClassName]:
+        """Return other names of a head's rows, which may have been renamed since, with the row."""
+        row_of = {self.resolve(row): row for row in reversed(rows)}
+        return {
+            name: row_of[meaning]
+            for name, meaning in self.resolution().items()
+            if meaning in row_of and row_of[meaning] != name
+        }
 
     def name(self, name: ClassName, index: int) -> None:
         """Register a new name."""

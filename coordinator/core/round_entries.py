@@ -30,6 +30,8 @@ class RoundOpened(EntryBody):
     weights: Offer
     weights_class_names: tuple[ClassName, ...]
     class_names: tuple[ClassName, ...]
+    aliases: dict[ClassName, ClassName] = Field(default_factory=dict)
+    """Other names of these classes when it was opened: files of before may have them."""
     extras: dict[ExtraName, Offer] = Field(default_factory=dict)
     seed: int
     deadline_seconds: float
@@ -52,10 +54,14 @@ class RoundClosed(EntryBody):
 
 
 class WeightsAveraged(EntryBody):
-    """The answers of a round became the fleet's new model."""
+    """The answers of a round became the fleet's new model, or a file that its next phase needs."""
 
     kind: ClassVar[str] = "weights.averaged"
     number: RoundNumber
+    phase: PhaseName | None = None
+    """What they answered; None in entries of before phases were told."""
+    unchanged: bool = False
+    """Whether the weights are those that devices were sent: then the answers are in the extras."""
     lineage: Digest
     inputs: tuple[int, ...]
     """Ledger indices of the answers in the mean."""

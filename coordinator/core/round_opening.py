@@ -70,6 +70,7 @@ class RoundOpening:
             weights=state.weights.offer,
             weights_class_names=rows,
             class_names=names,
+            aliases=state.classes.other_names(names),
             extras=self._extras(state.weights),
             seed=_seed(self._rules.seed, number),
             deadline_seconds=self._rules.deadline_seconds,

@@ -90,7 +90,7 @@ def _scored(
         class_names=order.class_names,
         pictures=Pictures(order.preprocessing.mean, order.preprocessing.deviation),
     )
-    after, outcome = proxy.score(rules, now, model, order.seed)
+    after, outcome = proxy.score(rules, now.renamed(order.aliases), model, order.seed)
     return OrderScored(
         ScoredOrder(
             answer=proxy.answer(order.action, after, outcome, time.monotonic() - began),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
 
 import numpy as np
 from pydantic import Field, ValidationError
 
 from methods.errors import MethodError
+from methods.exemplar_lists import renamed_lists
 from methods.lga.detection import MOST_LOOKS, Looks
 from schemas.errors import SchemaError
 from schemas.message import Strict, explain
@@ -71,20 +71,13 @@ class Memory:
         return sum(map(len, self.exemplars.values()))
 
     def renamed(self, aliases: Mapping[ClassName, ClassName]) -> Memory:
-        """Return the memory under the names that classes have now.
-
-        Of merged classes the lists alternate, so that cutting leaves the best of both.
-        """
-        lists: dict[ClassName, tuple[Digest, ...]] = {}
-        for name, digests in self.exemplars.items():
-            now = aliases.get(name, name)
-            lists[now] = _alternating(lists[now], digests) if now in lists else digests
+        """Return the memory under the names that classes have now."""
         rows = tuple(dict.fromkeys(aliases.get(name, name) for name in self.looks.rows))
         return replace(
             self,
             looks=replace(self.looks, rows=rows),
             sent=tuple(sorted({aliases.get(name, name) for name in self.sent})),
-            exemplars=lists,
+            exemplars=renamed_lists(self.exemplars, aliases),
         )
 
     def kept(self, is_there: Callable[[ClassName, Digest], bool]) -> Memory:
@@ -152,8 +145,3 @@ def read_memory(data: bytes | None) -> Memory:
             for listed in facts.classes
         },
     )
-
-
-def _alternating(one: tuple[Digest, ...], other: tuple[Digest, ...]) -> tuple[Digest, ...]:
-    both = chain.from_iterable(zip_longest(one, other))
-    return tuple(dict.fromkeys(digest for digest in both if digest is not None))

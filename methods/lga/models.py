@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
 
 from torch import Tensor
 
 from learning.networks.conversion import to_tensors
-from learning.networks.head import ROWS
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
 from methods.lga.holdings import stages_of
 from methods.lga.memory import Memory
 from methods.lga.messages import received
-from methods.network_weights import Arrays, decode_weights
+from methods.network_weights import Arrays, decode_weights, first_rows
 from methods.training_half import Order
 from schemas.values import ClassName
 
@@ -88,14 +86,7 @@ def _old(
     names: tuple[ClassName, ...],
     aliases: tuple[tuple[ClassName, ClassName], ...],
 ) -> Model:
-    """Return an old model with the rows that the head begins with; it may know no others.
-
-    A head only grows, so these are its own; of merged classes the first row stays.
-    """
+    """Return an old model with the rows that the head begins with; it may know no others."""
     arrays, written = decode_weights(weights, assignment.network)
-    meanings = dict(aliases)
-    own = [meanings.get(name, name) for name in written]
-    first = tuple(takewhile(lambda name: name in own, names))
-    rows = [own.index(name) for name in first]
-    arrays = {name: array[rows] if name in ROWS else array for name, array in arrays.items()}
+    arrays, first = first_rows(arrays, written, names, dict(aliases))
     return Model(arrays, *to_tensors(arrays), first)

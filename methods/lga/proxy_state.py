@@ -7,8 +7,8 @@ the payloads one after the other; the metadata hold everything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
@@ -78,6 +78,12 @@ class ProxyState:
     def names(self) -> tuple[ClassName, ...]:
         """Classes of the present task that a picture was found of, sorted."""
         return tuple(sorted({item.name for item in self.pool}))
+
+    def renamed(self, aliases: Mapping[ClassName, ClassName]) -> ProxyState:
+        """Return the state with its pictures under the names that classes have now."""
+        names = [aliases.get(item.name, item.name) for item in self.pool]
+        pool = (replace(item, name=name) for item, name in zip(self.pool, names, strict=True))
+        return replace(self, pool=tuple(pool))
 
     def write(self) -> bytes:
         """Return the state as bytes; raise `SchemaError` for one that is too large."""

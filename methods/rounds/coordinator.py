@@ -66,7 +66,8 @@ def _what_follows(
     names, extras = asked.class_names, dict(asked.extras)
     if asked.phase == FISHER:
         weights = asked.weights
-        extras[FISHER] = encode_fisher(consolidated(asked.extras.get(FISHER), mean, names), names)
+        fisher = consolidated(asked.extras.get(FISHER), mean, names, asked.aliases)
+        extras[FISHER] = encode_fisher(fisher, names)
     else:
         weights = encode_weights(mean, names)
     if asked.ends_stage and assignment.settings.needs_old_model:

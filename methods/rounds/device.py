@@ -68,7 +68,8 @@ def begin(
     settings, network = assignment.settings, assignment.network
     names = order.round.class_names
     sent = received(assignment, order.weights, order.round.weights_class_names, names)
-    remembered = _entered(assignment, order, data, read_memory(memory, network), sent, pictures)
+    before = read_memory(memory, network).renamed(order.round.aliases)
+    remembered = _entered(assignment, order, data, before, sent, pictures)
     rows = _rows(order, data, remembered)
     if len(rows) < 2:  # a batch of one cannot be normalised
         return None

@@ -36,18 +36,23 @@ def unit_zeros(weights: Arrays) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def consolidated(
-    old: bytes | None, new: Arrays, class_names: Sequence[ClassName]
+    old: bytes | None,
+    new: Arrays,
+    class_names: Sequence[ClassName],
+    aliases: Mapping[ClassName, ClassName],
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the diagonal that stands for all stages so far.
 
-    Rows of the head that only `new` has are taken from it as they are.
+    Rows of the head that only `new` has are taken from it as they are. `aliases` are other names of
+    classes, which those in `old` may have; of merged ones the first row counts.
     """
     merged = {name: np.asarray(array, np.float32) for name, array in new.items()}
     if old is None:
         return merged
-    earlier, known = decode_fisher(old, {name: array.shape for name, array in merged.items()})
-    alpha = np.float32(len(known) / len(class_names))
-    kept = [item for item in known if item in class_names]
+    earlier, written = decode_fisher(old, {name: array.shape for name, array in merged.items()})
+    known = [aliases.get(name, name) for name in written]
+    kept = [name for name in class_names if name in known]
+    alpha = np.float32(len(kept) / len(class_names))
     before = [known.index(item) for item in kept]
     after = [list(class_names).index(item) for item in kept]
     for name, array in earlier.items():

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from learning.networks.network import Network
 from methods.errors import MethodError
+from methods.exemplar_lists import renamed_lists
 from schemas.errors import SchemaError
 from schemas.message import Strict, explain
 from schemas.tensors import Expected, encode_tensors, read_tensors
@@ -63,6 +64,14 @@ class Memory:
     def stored(self) -> int:
         """Number of exemplars."""
         return sum(len(digests) for digests in self.exemplars.values())
+
+    def renamed(self, aliases: Mapping[ClassName, ClassName]) -> Memory:
+        """Return the memory under the names that classes have now; models keep those of theirs."""
+        return replace(
+            self,
+            task=tuple(sorted({aliases.get(name, name) for name in self.task})),
+            exemplars=renamed_lists(self.exemplars, aliases),
+        )
 
     def with_exemplars(self, new: Mapping[ClassName, tuple[Digest, ...]], per_class: int) -> Memory:
         """Return the memory with the lists of more classes; all lists are cut to `per_class`."""

@@ -22,9 +22,8 @@ from torch import Tensor
 
 from learning.losses.composing import FIXED, ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, FedMax, Proximal
-from learning.networks.head import ROWS
 from learning.networks.plan import is_buffer
-from methods.network_weights import Arrays, decode_weights
+from methods.network_weights import Arrays, decode_weights, first_rows
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.fisher import decode_fisher
 from methods.rounds.memory import Memory
@@ -75,6 +74,7 @@ def frozen_parts(
 ) -> dict[str, Any]:
     """Return what the terms look at, by name; `base` are the tensors that nobody trains."""
     settings, names = assignment.settings, order.round.class_names
+    aliases = order.round.aliases
     frozen: dict[str, Any] = {FIXED: base} if base else {}
     if settings.scope == "task":
         frozen[TASK] = _mask(names, set(order.stage_class_names))
@@ -82,41 +82,29 @@ def frozen_parts(
         frozen[RECEIVED] = dict(received)
     if settings.server_distillation:
         arrays, _ = decode_weights(order.weights, assignment.network)
-        frozen[SERVER] = _model(arrays, base)
+        known, _ = first_rows(arrays, order.round.weights_class_names, names, aliases)
+        frozen[SERVER] = _model(known, base)
     if OLD_MODEL in order.extras and settings.needs_old_model:
         arrays, old_names = decode_weights(order.extras[OLD_MODEL], assignment.network)
-        ordered = _in_order(arrays, old_names, names)
+        ordered, _ = first_rows(arrays, old_names, names, aliases)
         frozen[OLD] = _model(ordered, base)
         if settings.ewc and FISHER in order.extras:
             frozen[ANCHOR] = _model(ordered, {})["parameters"]
-            frozen[IMPORTANCE] = _importance(settings.ewc_cap, order, received, names)
+            frozen[IMPORTANCE] = _importance(settings.ewc_cap, order, received)
     if settings.past_distillation and memory.past is not None:
-        past = _in_order(memory.past.arrays, memory.past.class_names, names)
+        past, _ = first_rows(memory.past.arrays, memory.past.class_names, names, aliases)
         frozen[PAST] = _model(past, base)
     return frozen
 
 
-def _importance(
-    cap: float, order: Order, received: Mapping[str, Tensor], names: Sequence[ClassName]
-) -> dict[str, Tensor]:
+def _importance(cap: float, order: Order, received: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the Fisher diagonal, in the units that the penalty knows."""
     shapes = {name: tuple(tensor.shape) for name, tensor in received.items()}
     shares, known = decode_fisher(order.extras[FISHER], shapes)
+    first, _ = first_rows(shares, known, order.round.class_names, order.round.aliases)
     return {
-        name: torch.from_numpy(np.asarray(array * np.float32(cap)))
-        for name, array in _in_order(shares, known, names).items()
+        name: torch.from_numpy(np.asarray(array * np.float32(cap))) for name, array in first.items()
     }
-
-
-def _in_order(
-    arrays: Mapping[str, Any], old: Sequence[ClassName], now: Sequence[ClassName]
-) -> Arrays:
-    """Return tensors whose head has the rows of `old` in the order that they have now.
-
-    A head only grows, so these are its first rows; a class that was merged away has none.
-    """
-    rows = [list(old).index(name) for name in now if name in old]
-    return {name: array[rows] if name in ROWS else array for name, array in arrays.items()}
 
 
 def _mask(names: Sequence[ClassName], chosen: set[ClassName]) -> Tensor:

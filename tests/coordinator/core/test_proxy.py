@@ -14,7 +14,7 @@ from schemas.presence import Birth, Death, Heartbeat, Welcome
 from schemas.proxy import Scored, ScoredModel, ScoringOrder
 from schemas.receipts import Accepted, Receipt, Refused
 from schemas.reports import Problem
-from schemas.values import BootId, DeviceId, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, FLEET, SECOND, names, offer, receipt, sent
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
 
@@ -90,6 +90,18 @@ def test_what_a_round_gave_is_offered_to_the_proxy_alone() -> None:
     assert order.class_names == names("cat", "dog")
     assert (order.lineage, order.preprocessing) == (SCORED.digest, SCORED.preprocessing)
     assert order.seed == opened.seed
+
+
+def test_the_proxy_is_told_what_classes_were_called_before() -> None:
+    bench = ProxyBench()
+    before = bench.learn(1)
+    assert not before.aliases
+    bench.say(score(before))
+    bench.command(commands.RenameClass(old=ClassName("cat"), new=ClassName("puss")))
+    bench.orders_now()
+    order = bench.learn(2)
+    assert order.class_names == names("puss", "dog")
+    assert order.aliases == {"cat": "puss"}
 
 
 def test_networks_without_a_proxy_ask_nobody() -> None:

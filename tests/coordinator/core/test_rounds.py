@@ -324,3 +324,5 @@ def test_a_class_that_is_renamed_keeps_its_row_and_its_images() -> None:
     order = bench.orders(bench.wait(0))["dev-1"]
     assert order.weights_class_names == order.class_names == names("puss", "dog")
     assert order.aliases == {"cat": "puss"}
+    opened = bench.told(entries.RoundOpened)
+    assert [body.aliases for body in opened] == [{}, order.aliases]

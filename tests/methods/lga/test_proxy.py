@@ -239,3 +239,21 @@ def test_a_model_without_the_pools_classes_scores_nothing(pooled):
     other = (ClassName("fox"), ClassName("gnu"))
     _, outcome = after(RULES, model(1, names=other), state=pooled)
     assert outcome.newest.score == 0
+
+
+def test_a_renamed_class_is_scored_by_the_pictures_of_its_old_name():
+    fox = ClassName("fox")
+    now = tuple(fox if name == NAMES[0] else name for name in NAMES)
+    state, _ = after(RULES, (1, sent(0)), model(1, separating()))
+    _, lost = after(RULES, model(2, separating(), now), state=state)
+    followed, found = after(
+        RULES, model(2, separating(), now), state=state.renamed({NAMES[0]: fox})
+    )
+    assert (lost.newest.score, found.newest.score) == (0, 1)
+    assert followed.names == (fox,)
+
+
+def test_pictures_of_merged_classes_are_those_of_one(pooled):
+    merged = pooled.renamed({NAMES[1]: NAMES[0]})
+    assert NAMES[1] not in merged.names
+    assert len(merged.pool) == len(pooled.pool)
