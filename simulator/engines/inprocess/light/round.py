@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from itertools import chain, islice
 from math import isfinite
 from typing import NamedTuple
@@ -33,7 +32,7 @@ from schemas.rounds import RoundAnswer
 from schemas.values import BootId, ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import Cohort, Declined
 from simulator.engines.inprocess.light.ground import Ground
-from simulator.engines.inprocess.light.packing import Body, Packed
+from simulator.engines.inprocess.light.packing import Packed
 from simulator.errors import EngineError
 
 GROUP_INPUTS = 4096
@@ -41,8 +40,6 @@ GROUP_INPUTS = 4096
 _PACKED_ANSWERS = 32
 _PACKED_BYTES = 4 << 20
 """Bodies that wait to be packed together."""
-_AHEAD = 2
-"""Lots that are being packed while others are trained."""
 
 
 class _Told(NamedTuple):
@@ -70,10 +67,10 @@ class LightRound:
         self._kind = card(network.method).kind_of(opened.phase)
         self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
         self._summed: list[Digest] = []
-        self._lot: list[Body] = []
+        self._lot: list[bytes] = []
         self._lot_bytes = 0
         self._lot_told: list[_Told] = []
-        self._packing: deque[tuple[list[_Told], Future[list[Packed]]]] = deque()
+        self._packing: deque[list[_Told]] = deque()
         self._sizes: dict[Digest, int] = {}
         self._done = 0
 
@@ -118,7 +115,7 @@ class LightRound:
                 yield from self._decline(device, outcome.reason)
             elif self._take(device, outcome):
                 self._pack()
-                yield from self._collect(_AHEAD)
+                yield from self._collect(self._ground.packer.ahead)
         self._pack()
         yield from self._collect(0)
 
@@ -127,7 +124,11 @@ class LightRound:
         if answer.memory is not None:
             self._ground.memories.write(device, self._opened.number, answer.memory)
         samples = sum(answer.samples.values())
-        self._lot.append(Body(answer.payload, samples))
+        try:
+            self._sum.add(answer.payload, samples)
+        except (FleetledgerError, LearningError) as error:
+            raise EngineError(f"{device}: {error}") from error
+        self._lot.append(answer.payload)
         self._lot_bytes += len(answer.payload)
         self._lot_told.append(
             _Told(device, answer.samples, samples, answer.steps, answer.loss, answer.stored_samples)
@@ -135,19 +136,15 @@ class LightRound:
         return len(self._lot) == _PACKED_ANSWERS or self._lot_bytes >= _PACKED_BYTES
 
     def _pack(self) -> None:
-        packing = self._ground.packer.pack(self._lot, self._sum)
-        self._packing.append((self._lot_told, packing))
+        self._ground.packer.pack(self._lot)
+        self._packing.append(self._lot_told)
         self._lot, self._lot_told, self._lot_bytes = [], [], 0
 
     def _collect(self, ahead: int) -> Iterator[inputs.Input]:
         """Yield the answers of lots that are packed, until so many lots are left."""
         while len(self._packing) > ahead:
-            told, packing = self._packing.popleft()
-            try:
-                packed = packing.result()
-            except (FleetledgerError, LearningError) as error:
-                raise EngineError(f"{told[0].device} to {told[-1].device}: {error}") from error
-            yield from self._words(told, packed)
+            told = self._packing.popleft()
+            yield from self._words(told, self._ground.packer.take())
             self._done += len(told)
             self._ground.progress(self._done)
 
