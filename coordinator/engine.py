@@ -17,8 +17,9 @@ from coordinator.core.live import Live
 from coordinator.core.requests import AnswerOperator, Request
 from coordinator.core.rules import Rules
 from coordinator.errors import LedgerLockedError
+from coordinator.keys import note_signer
 from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
+from coordinator.ledger.store import Ledger, SignNote
 from coordinator.operator import Answered, OperatorInbox
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
@@ -39,9 +40,17 @@ class Engine:
         self._core = self._replayed(None)
 
     @classmethod
-    def open(cls, home: Path, rules: Rules, *, clock: Callable[[], int] = time.time_ns) -> Engine:
+    def open(
+        cls,
+        home: Path,
+        rules: Rules,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        sign_note: SignNote | None = None,
+    ) -> Engine:
         """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
-        return cls(Ledger.open(ledger_path(home), TABLES, clock=clock), rules, clock=clock)
+        ledger = Ledger.open(ledger_path(home), TABLES, clock=clock, sign_note=sign_note)
+        return cls(ledger, rules, clock=clock)
 
     @property
     def core(self) -> Core:
@@ -91,7 +100,9 @@ class Engine:
 def carry_out_waiting(home: Path) -> bool:
     """Carry out the operator's commands here, if no coordinator runs; return whether it did."""
     try:
-        engine = Engine.open(home, load(home).rules)
+        settings = load(home)
+        signer = note_signer(home, settings.fleet)
+        engine = Engine.open(home, settings.rules, sign_note=signer)
     except LedgerLockedError:
         return False
     inbox = OperatorInbox(home)

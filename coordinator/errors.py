@@ -7,6 +7,8 @@ CoordinatorError
 ├── NetworkSettingsError    the settings name no network that could be trained
 ├── UnknownClassError       a class name that the registry lacks
 ├── ProxyError              the proxy cannot start, or not keep what it must
+├── KeyFileError            a key cannot be made, read or used
+├── AuditError              an exported ledger, or a proof of an entry, does not hold
 ├── LedgerError             the ledger cannot be read or written
 │   ├── EntryError          an entry that may not be written
 │   ├── LedgerLockedError   another process is the writer
@@ -52,6 +54,14 @@ class UnknownClassError(CoordinatorError):
 
 class ProxyError(CoordinatorError):
     """The proxy cannot start, or its store cannot be read or written."""
+
+
+class KeyFileError(CoordinatorError):
+    """A key cannot be made, read or used; the text names the file."""
+
+
+class AuditError(CoordinatorError):
+    """An exported ledger, or the proof of an entry, does not hold; the text says where."""
 
 
 class LedgerError(CoordinatorError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
 from coordinator.intake_desk import IntakeDesk
+from coordinator.keys import note_signer
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.operator import OperatorInbox
@@ -73,7 +74,8 @@ def start_proxy(home: Path, shell: Shell) -> Embedded:
 
 def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> Shell:
     """Put the parts together; what must be closed is put on `stack`."""
-    engine = Engine.open(home, settings.rules)
+    signer = note_signer(home, settings.fleet)
+    engine = Engine.open(home, settings.rules, sign_note=signer)
     stack.callback(engine.close)
     inbox = OperatorInbox(home)
     stack.callback(inbox.close)

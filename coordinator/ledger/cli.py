@@ -1,4 +1,4 @@
-"""`fleetledger ledger tail | show | verify`: reading the ledger, also while the coordinator runs.
+"""`fleetledger ledger`: reading, checking and proving, also while the coordinator runs.
 
 Exit codes: 0 everything fits; 1 the ledger does not verify, or cannot be read; 2 usage, also where
 there is no ledger. On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
@@ -19,7 +19,10 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.errors import BlobError, LedgerError
+from coordinator import keys
+from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from coordinator.ledger import audit as auditing
+from coordinator.ledger import proving, tiles
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.describe import explain, time_text
 from coordinator.ledger.entries import Entry
@@ -31,7 +34,10 @@ from coordinator.paths import blob_folder, ledger_path
 from coordinator.projections import TABLES
 from coordinator.sentences import SENTENCES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
+from schemas.errors import SchemaError
+from schemas.keys import read_verify_key
 from schemas.settings_file import SettingsError
+from schemas.values import FleetId
 
 app = typer.Typer(help="Read and check the ledger.", no_args_is_help=True)
 
@@ -77,7 +83,7 @@ def show(
 def verify(home: Home = Path(DEFAULT_HOME)) -> None:
     """Check every entry, checkpoint, blob and table; name the first that does not fit."""
     with _opened(home) as ledger:
-        report = _verified(ledger, Blobs(ledger, BlobStore(_blobs_location(home))))
+        report = _verified(home, ledger, Blobs(ledger, BlobStore(_blobs_location(home))))
     for digest in report.pruned:
         typer.echo(f"pruned\t{digest}")
     if not report.ok:
@@ -96,10 +102,55 @@ def rebuild(home: Home = Path(DEFAULT_HOME)) -> None:
     typer.echo(str(report))
 
 
-def _verified(ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
+@app.command()
+def prove(
+    index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Print the proof that an entry is in the ledger, as JSON that `audit` checks anywhere."""
+    with _opened(home) as ledger:
+        proof = proving.prove(ledger, index, load(home).fleet)
+    typer.echo(proof.model_dump_json(indent=2))
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Write the ledger as files that need no program: entries, tiles, the signed checkpoint."""
+    with _opened(home) as ledger, ledger.snapshot():
+        size = tiles.export(ledger, folder)
+    key = keys.public_key(home)
+    typer.echo(f"{size} entries in {folder}; who audits them needs the fleet's name and this key:")
+    typer.echo(str(key))
+
+
+@app.command()
+def audit(
+    exported: Annotated[Path, typer.Argument(help="Folder of `export`, or file of `prove`.")],
+    fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
+    key: Annotated[str, typer.Option(help="The coordinator's public key, as `export` prints it.")],
+) -> None:
+    """Check an export or a proof with nothing but the coordinator's public key."""
+    try:
+        known = (read_verify_key(key),)
+        if exported.is_dir():
+            typer.echo(str(auditing.audit(exported, FleetId(fleet), known)))
+        else:
+            proven = proving.check(proving.read(exported), FleetId(fleet), known)
+            typer.echo(explain(proven.entry, SENTENCES))
+            typer.echo(str(proven))
+    except (AuditError, SchemaError) as error:
+        _stop(f"does not hold: {error}", _FAILED)
+
+
+def _verified(home: Path, ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
+    settings = load(home) if (home / FILE_NAME).is_file() else None
+    reader = None if settings is None else keys.note_reader(home, settings.fleet)
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("verifying", total=ledger.size)
-        return verify_ledger(ledger, blobs, lambda done: bar.update(task, completed=done))
+        return verify_ledger(ledger, blobs, lambda done: bar.update(task, completed=done), reader)
 
 
 @contextmanager
@@ -111,7 +162,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
             yield ledger
     except SettingsError as error:
         _stop(str(error), _USAGE)
-    except (LedgerError, BlobError) as error:
+    except (LedgerError, BlobError, AuditError, KeyFileError) as error:
         _stop(str(error), _FAILED)
     except KeyboardInterrupt:
         raise typer.Exit from None

@@ -128,6 +128,28 @@ class Entry:
         return entry
 
 
+def read_canonical(data: bytes) -> Entry:
+    """Return the entry of its bytes, as `Entry.canonical` gives them; raise `EntryError`."""
+    head, _, body = data.partition(b"\n")
+    try:
+        values = parse_json(head)
+        device = values["device"]
+        entry = Entry(
+            values["index"],
+            values["time_ns"],
+            values["kind"],
+            values["actor"],
+            None if device is None else DeviceId(device),
+            parse_json(body),
+            tuple(Digest(digest) for digest in values["blobs"]),
+        )
+    except (FleetledgerError, KeyError, TypeError) as error:
+        raise EntryError(f"entry: {shorten(data)} is none of this program's: {error}") from error
+    if entry.canonical != data:
+        raise EntryError(f"entry {entry.index}: its bytes are not in their one spelling")
+    return entry
+
+
 def settled_body(kind: str, body: object) -> tuple[str, dict[str, Any]]:
     """Return the canonical text of a body, and the body as it will be read back.
 

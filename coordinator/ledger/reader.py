@@ -157,6 +157,10 @@ class LedgerReader:
         self._check_size(second)
         return consistency_proof(self._nodes, first, second)
 
+    def subtree(self, level: int, position: int) -> bytes:
+        """Return the root over 2^level entries, from position * 2^level on, as it is stored."""
+        return self._nodes.subtree(level, position)
+
     @property
     def _nodes(self) -> StoredNodes:
         return StoredNodes(self._rows)

@@ -39,6 +39,10 @@ SMALL_BLOB_BYTES = 1 << 16
 """Blobs up to this size live inside the database, committed with the entries that name them."""
 
 
+SignNote = Callable[[int, Digest], str]
+"""Given size and root of the ledger, returns the signed note of that checkpoint."""
+
+
 class Ledger(LedgerReader):
     """The ledger, open for appending; make it with `Ledger.open`."""
 
@@ -49,10 +53,12 @@ class Ledger(LedgerReader):
         projections: Projections,
         lock: WriterLock,
         clock: Callable[[], int],
+        sign_note: SignNote | None = None,
     ) -> None:
         super().__init__(db, path, projections)
         self._lock = lock
         self._clock = clock
+        self._sign_note = sign_note
         self._frontier = self._load_frontier()
         self._grow_nodes_of_before()
         if projections.outdated(db):
@@ -66,19 +72,21 @@ class Ledger(LedgerReader):
         *,
         clock: Callable[[], int] = time.time_ns,
         busy_seconds: float = 5.0,
+        sign_note: SignNote | None = None,
     ) -> Ledger:
         """Open the ledger at `path`, making it where there is none, and become its writer.
 
-        `clock` gives nanoseconds since 1970 for checkpoints and for drafts without a time. The
-        leaves are read once (about a second per million entries). Raises `LedgerLockedError`
-        while another process writes, `LedgerCorruptError` where the entries do not give the root
-        of the newest checkpoint, `LedgerError` where the file is no ledger of this program.
+        With `sign_note` every checkpoint from now on is signed. `clock` gives nanoseconds since
+        1970 for checkpoints and for drafts without a time. The leaves are read once (about a
+        second per million entries). Raises `LedgerLockedError` while another process writes,
+        `LedgerCorruptError` where the entries do not give the root of the newest checkpoint,
+        `LedgerError` where the file is no ledger of this program.
         """
         make_folder(path.parent)
         lock = WriterLock(path.with_name(path.name + ".lock"))
         try:
             db = _open_database(path, busy_seconds)
-            return cls(db, path, projections or Projections(), lock, clock)
+            return cls(db, path, projections or Projections(), lock, clock, sign_note)
         except sqlite3.Error as error:
             lock.release()
             raise LedgerError(f"{path}: cannot be opened as a ledger: {error}") from error
@@ -122,10 +130,11 @@ class Ledger(LedgerReader):
         entries = self._numbered(group, now_ns)
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
         frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
+        checkpoint = (frontier.size, frontier.root, now_ns, self._note(frontier))
         with self._transaction(f"{len(entries)} entries"):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
-            self.db.conn.execute(_INSERT_CHECKPOINT, (frontier.size, frontier.root, now_ns))
+            self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)
             self._grow_nodes(self._frontier.size, frontier.size)
             self.projections.apply(self.db, entries)
             if pruned:
@@ -142,6 +151,11 @@ class Ledger(LedgerReader):
         """Record that blobs of these sizes were deleted on purpose; drop content that is inline."""
         with self._transaction("pruned blobs"):
             self.db.conn.executemany(_MARK_PRUNED, sizes.items())
+
+    def _note(self, frontier: Frontier) -> str | None:
+        if self._sign_note is None:
+            return None
+        return self._sign_note(frontier.size, Digest.known(frontier.root.hex()))
 
     def _grow_nodes_of_before(self) -> None:
         """Store the nodes that a ledger of a program without them lacks."""
@@ -200,7 +214,7 @@ _INSERT_ENTRY = (
     f"INSERT INTO entry ({', '.join(COLUMNS)})"  # noqa: S608 - a constant
     f" VALUES ({', '.join('?' for _ in COLUMNS)})"
 )
-_INSERT_CHECKPOINT = "INSERT INTO checkpoint (size, root, time_ns) VALUES (?, ?, ?)"
+_INSERT_CHECKPOINT = "INSERT INTO checkpoint (size, root, time_ns, note) VALUES (?, ?, ?, ?)"
 _INSERT_BLOB = f"""INSERT INTO blob (digest, size, state, content)
     VALUES (?, ?, '{schema.INLINE}', ?)
     ON CONFLICT (digest) DO UPDATE SET

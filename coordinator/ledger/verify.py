@@ -6,6 +6,7 @@ In the order of the entries:
 - every row is the canonical form of its entry, and its leaf is the hash of the entry's bytes;
 - every blob that an entry names is held and has its digest (a pruned one is listed, not a fault);
 - every checkpoint's root follows from the leaves before it, and the newest covers all entries;
+- signed notes are this coordinator's, and of their checkpoint;
 - the stored nodes of the tree follow from the leaves;
 
 then the projections: their tables equal a rebuild from the entries.
@@ -28,8 +29,12 @@ from coordinator.errors import (
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import Checkpoint, LedgerReader
+from schemas.errors import SignatureError
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest
+
+ReadNote = Callable[[str], tuple[int, Digest]]
+"""Returns size and root of a signed note; raises `SignatureError`."""
 
 _BEFORE_ALL = -(2**63)
 
@@ -65,14 +70,18 @@ class VerificationReport:
 
 
 def verify(
-    ledger: LedgerReader, blobs: Blobs, progress: Callable[[int], None] | None = None
+    ledger: LedgerReader,
+    blobs: Blobs,
+    progress: Callable[[int], None] | None = None,
+    read_note: ReadNote | None = None,
 ) -> VerificationReport:
     """Check one state of the ledger, also while its writer goes on; never raises for a mismatch.
 
-    `progress` is called with the number of entries walked. The cost is that of reading everything
-    once: entries, blobs, and the projections' rules.
+    With `read_note` the signed notes of checkpoints are checked too. `progress` is called with the
+    number of entries walked. The cost is that of reading everything once: entries, blobs, and the
+    projections' rules.
     """
-    walk = _Walk(ledger, blobs, progress)
+    walk = _Walk(ledger, blobs, progress, read_note)
     with ledger.snapshot():
         mismatch = walk.first_mismatch()
     return VerificationReport(
@@ -89,11 +98,16 @@ class _Walk:
     """One pass over a ledger; each check raises `LedgerCorruptError` at what does not fit."""
 
     def __init__(
-        self, ledger: LedgerReader, blobs: Blobs, progress: Callable[[int], None] | None
+        self,
+        ledger: LedgerReader,
+        blobs: Blobs,
+        progress: Callable[[int], None] | None,
+        read_note: ReadNote | None,
     ) -> None:
         self.ledger = ledger
         self.blobs = blobs
         self.progress = progress
+        self.read_note = read_note
         self.frontier = Frontier()
         self.checkpoints = 0
         self.covered = 0
@@ -160,8 +174,22 @@ class _Walk:
                 f" (entries {self.covered} to {checkpoint.size - 1}, or their order)"
             )
             _fail(Mismatch(place, "root", f"{found} by the entries", checkpoint.root, self.covered))
+        self._check_note(checkpoint)
         self.checkpoints += 1
         self.covered = checkpoint.size
+
+    def _check_note(self, checkpoint: Checkpoint) -> None:
+        if self.read_note is None or checkpoint.note is None:
+            return
+        place = f"checkpoint of size {checkpoint.size}"
+        try:
+            signed = self.read_note(checkpoint.note)
+        except SignatureError as error:
+            _fail(Mismatch(place, "note", "signed by this coordinator", str(error), self.covered))
+        if signed != (checkpoint.size, checkpoint.root):
+            found = f"one of size {signed[0]}, root {signed[1]}"
+            expected = f"one of size {checkpoint.size}, root {checkpoint.root}"
+            _fail(Mismatch(place, "note", expected, found, self.covered))
 
     def _check_end(self, due: Checkpoint | None) -> None:
         size = self.frontier.size

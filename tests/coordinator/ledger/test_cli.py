@@ -66,6 +66,8 @@ def test_the_home_folder_may_come_from_the_environment(home: Path) -> None:
 
 def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
     command = (
+        # A shell's background jobs ignore SIGINT, and what they start inherits that.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from coordinator.ledger import cli; from tests.coordinator.ledger.support import TABLES;"
         "cli.TABLES = TABLES; cli.app()"
     )

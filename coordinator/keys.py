@@ -1,0 +1,88 @@
+"""The coordinator's own key: a file in its home folder, made at the first start.
+
+With it the coordinator signs checkpoints of the ledger. The public half lies beside it as text, to
+be handed to whoever audits; the private one can be read by its owner alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from coordinator.errors import KeyFileError
+from coordinator.ledger.folder_store import fsync_folder
+from coordinator.ledger.store import SignNote
+from coordinator.ledger.verify import ReadNote
+from schemas.errors import SignatureError
+from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from schemas.proofs.checkpoint import Checkpoint
+from schemas.values import Digest, FleetId
+
+_PRIVATE_MODE = 0o600
+
+
+def key_folder(home: Path) -> Path:
+    """Return where the keys of the coordinator in `home` lie."""
+    return home / "keys"
+
+
+def coordinator_key(home: Path, fleet: FleetId) -> SigningKey:
+    """Return the coordinator's key, made where there is none yet; raise `KeyFileError`."""
+    file = key_folder(home) / "coordinator.pem"
+    name = KeyName(f"{fleet}/coordinator")
+    try:
+        if not file.exists():
+            _make(file, SigningKey.fresh(name))
+        key = SigningKey.from_pem(name, file.read_bytes())
+        file.with_suffix(".pub").write_text(f"{key.verify_key}\n", encoding="ascii")
+    except OSError as error:
+        raise KeyFileError(f"{file}: cannot be used: {error}; mend the folder's rights") from error
+    except SignatureError as error:
+        raise KeyFileError(f"{file}: {error}; put the key back from a backup") from error
+    return key
+
+
+def public_key(home: Path) -> VerifyKey | None:
+    """Return the public half of the coordinator's key, or None before the first start."""
+    file = key_folder(home) / "coordinator.pub"
+    try:
+        return read_verify_key(file.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, SignatureError) as error:
+        raise KeyFileError(f"{file}: cannot be read as a key: {error}") from error
+
+
+def note_signer(home: Path, fleet: FleetId) -> SignNote:
+    """Return what signs the ledger's checkpoints with the coordinator's key."""
+    key = coordinator_key(home, fleet)
+    return lambda size, root: Checkpoint(fleet, size, root).signed(key)
+
+
+def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
+    """Return what reads notes that this coordinator signed; None where it has no key."""
+    key = public_key(home)
+    if key is None:
+        return None
+
+    def read(note: str) -> tuple[int, Digest]:
+        signed = Checkpoint.read(note, fleet, [key])
+        return signed.size, signed.root
+
+    return read
+
+
+def _make(file: Path, key: SigningKey) -> None:
+    """Write a new private key, whole or not at all, readable for its owner alone."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = file.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
+    with os.fdopen(descriptor, "wb") as target:
+        target.write(key.pem)
+        target.flush()
+        os.fsync(target.fileno())
+    temporary.replace(file)
+    fsync_folder(file.parent)
