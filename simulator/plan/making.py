@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from simulator.plan.dealing import Dealer
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.plan.groups import group_devices
 from simulator.plan.presence import Presence, draw_presence
-from simulator.plan.remarks import describe_offline, describe_unreached
+from simulator.plan.remarks import describe_forgotten, describe_offline, describe_unreached
 from simulator.plan.roster import Roster
 from simulator.plan.stages import Stages, describe_unequal, divide_classes
 from simulator.plan.streams import random_stream
@@ -74,14 +74,15 @@ def _plan_stage(
     receivers = [device for device, group in groups.items() if group != "old"]
     shares = _deal(planner, number, classes, receivers)
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
+    forgotten = _forgotten(planner, groups)
     _check_first_stage(number, shares, presence, planner)
     nothing = np.empty(0, np.int64)
     devices = {
         device_id(device): DeviceStage(
             indices=shares.get(device, nothing),
             group=group,
-            online=presence[device].online,
-            delay_seconds=presence[device].delay_seconds,
+            online=presence[device].online and device not in forgotten,
+            delay_seconds=0.0 if device in forgotten else presence[device].delay_seconds,
         )
         for device, group in groups.items()
     }
@@ -89,8 +90,16 @@ def _plan_stage(
         note,
         describe_unreached(classes, shares.values(), planner.dealer.labels, planner.class_names),
         describe_offline(devices.values()),
+        describe_forgotten(len(forgotten)),
     )
     return StagePlan(number, classes, devices, tuple(told for told in notes if told))
+
+
+def _forgotten(planner: _Planner, devices: Iterable[int]) -> frozenset[int]:
+    """Return the devices that came after the first stage, where these are never asked."""
+    if planner.settings.groups.newcomers == "asked":
+        return frozenset()
+    return frozenset(device for device in devices if planner.roster.arrival(device) > 1)
 
 
 def _deal(

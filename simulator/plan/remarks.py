@@ -41,3 +41,11 @@ def describe_offline(devices: Iterable[DeviceStage]) -> str | None:
     if any(device.online and len(device.indices) for device in devices):
         return None
     return "every device with images of the stage is offline in it, so they come later"
+
+
+def describe_forgotten(devices: int) -> str | None:
+    """Say how many devices that have joined are never asked; None where all are."""
+    if not devices:
+        return None
+    who = "1 device that has joined is" if devices == 1 else f"{devices} devices that joined are"
+    return f"{who} never asked, as devices.groups.newcomers has it"

@@ -141,6 +141,9 @@ class GroupSettings(Strict):
     """Share of the devices already present that gets the new classes (Z_n or S_c)."""
     joining: int = Field(default=0, ge=0)
     """Devices that join with every stage after the first; they get new classes (Z_a or S_n)."""
+    newcomers: Literal["asked", "forgotten"] = "asked"
+    """Whether devices that come after the first stage take part. `forgotten`: they have their data
+    and are offline for ever, as LGA's program draws its cohorts from the devices of the start."""
 
 
 class Absence(Strict):

@@ -1,0 +1,77 @@
+"""Devices that join and are forgotten: no cohort has them, nothing of theirs is in the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from simulator.records import StageRecord
+from simulator.scenario.model import Scenario
+from tests.simulator.rounds.small import learn, prepared, small
+
+Ran = tuple[list[StageRecord], list[entries.EntryBody]]
+JOINED = {"device-4", "device-5"}
+
+
+def scenario(newcomers: str, **engine: Any) -> Scenario:
+    """Return `small` where two devices join three with the second stage."""
+    groups = {"rule": "redrawn", "new_share": 1.0, "joining": 2, "newcomers": newcomers}
+    return small(devices={"groups": groups}, rounds={"per_stage": 4, "cohort": 3}, engine=engine)
+
+
+@pytest.fixture(scope="module")
+def forgotten(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return learn(prepared(scenario("forgotten")), tmp_path_factory.mktemp("forgotten"))
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return learn(prepared(scenario("asked")), tmp_path_factory.mktemp("asked"))
+
+
+def cohorts(ledger: list[entries.EntryBody]) -> set[str]:
+    opened = [body for body in ledger if isinstance(body, entries.RoundOpened)]
+    return {device for body in opened for device in (*body.cohort, *body.observers)}
+
+
+def test_cohorts_are_drawn_from_the_devices_of_the_first_stage(forgotten: Ran, asked: Ran) -> None:
+    assert cohorts(forgotten[1]) == {"device-1", "device-2", "device-3"}
+    assert cohorts(asked[1]) > cohorts(forgotten[1])
+
+
+def test_forgotten_devices_send_nothing_and_their_data_are_not_counted(forgotten: Ran) -> None:
+    second = forgotten[0][1]
+    assert set(second.devices) > JOINED
+    for name in JOINED:
+        device = second.devices[name]
+        assert device.arrived_samples > 0
+        assert (device.bytes_up, device.bytes_down, device.counted_samples) == (0, 0, 0)
+        assert not device.online
+
+
+def test_what_the_joined_have_makes_another_model(forgotten: Ran, asked: Ran) -> None:
+    (first, second), (first_too, second_too) = forgotten[0], asked[0]
+    assert first.head == first_too.head
+    assert second.head != second_too.head
+
+
+def test_the_record_says_that_they_are_never_asked(forgotten: Ran) -> None:
+    assert any("2 devices that joined are never asked" in note for note in forgotten[0][1].notes)
+
+
+def test_light_agents_forget_them_too(forgotten: Ran, tmp_path: Path) -> None:
+    from simulator.engines.inprocess.light.engine import LightEngine
+    from tests.simulator.rounds.small import Watching
+
+    what = prepared(scenario("forgotten", agents="light"))
+    engine = LightEngine(what, tmp_path, Watching())
+    try:
+        records = [engine.learn(stage) for stage in what.plan.stages]
+    finally:
+        engine.close()
+    assert [record.head for record in records] == [record.head for record in forgotten[0]]
