@@ -10,7 +10,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
-from coordinator.round_projection import OBSERVATION, OLD_MODEL, ROUND
+from coordinator.round_projection import DECLINED, OBSERVATION, OLD_MODEL, ROUND
 from schemas.canonical import canonical_json
 
 
@@ -354,6 +354,7 @@ TABLES = Projections(
         CONTRIBUTION,
         CONTRIBUTION_CLASS,
         ROUND,
+        DECLINED,
         OBSERVATION,
         OLD_MODEL,
         MODEL,

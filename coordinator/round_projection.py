@@ -1,4 +1,4 @@
-"""The tables of rounds, what devices saw in them, and old models, for whoever asks with SQL."""
+"""The tables of rounds, who declined them, what devices saw, and old models, for SQL."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def _round_opened(db: Database, entry: Entry) -> None:
             "stage": body["stage"],
             "round_of_stage": body["round_of_stage"],
             "phase": body["phase"],
+            "follows": body.get("follows"),
             "asked": len(body["cohort"]),
             "looking": len(body.get("observers", ())),
             "opened_ns": entry.time_ns,
@@ -66,6 +67,7 @@ ROUND = Projection(
         "stage": int,
         "round_of_stage": int,
         "phase": str,
+        "follows": int,
         "asked": int,
         "looking": int,
         "opened_ns": int,
@@ -93,6 +95,21 @@ ROUND = Projection(
 
 def _nothing_reported(db: Database, entry: Entry) -> None:
     _observed(db, entry, entry.body.get("observation"))
+
+
+def _declined(db: Database, entry: Entry) -> None:
+    body = entry.body
+    if body.get("round") is not None and body.get("reason"):
+        row = {"idx": entry.index, "device": entry.device, "round": body["round"]}
+        db.table("declined").insert({**row, "reason": body["reason"]})
+
+
+DECLINED = Projection(
+    "declined",
+    {"idx": int, "device": str, "round": int, "reason": str},
+    ("idx",),
+    {"nothing.reported": _declined},
+)
 
 
 def _contribution_accepted(db: Database, entry: Entry) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from coordinator.core import entries
 from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
+from coordinator.round_sentences import (
+    files,
+    names_of,
+    old_model_chosen,
+    old_model_missed,
+    round_closed,
+    round_failed,
+    round_opened,
+    weights_averaged,
+    weights_pruned,
+)
 from schemas.rounds import Observation, RoundAnswer
 
 Body = TypeVar("Body", bound=entries.EntryBody)
@@ -50,8 +61,28 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
         )
     return (
         f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
-        f"rounds, with {body.method}.{after}{proxy}"
+        f"rounds, with {body.method}.{_phases(body)}{_begins(body)}{after}{proxy}"
     )
+
+
+def _phases(body: entries.NetworkImported) -> str:
+    """Say what devices are asked to do, where that is more than to train."""
+    several = ", then ".join(body.round_phases)
+    said = f" A round has the phases {several}." if len(body.round_phases) > 1 else ""
+    if body.opening_phases:
+        said += f" Before a stage's rounds: {names_of(body.opening_phases)}."
+    if body.closing_phases:
+        said += f" After them: {names_of(body.closing_phases)}."
+    return said
+
+
+def _begins(body: entries.NetworkImported) -> str:
+    """Say what the operator gave to begin with."""
+    said = ""
+    if body.class_names:
+        rounds = ", which need no rounds" if body.first_weights_suffice else ""
+        said = f" Its first weights know {names_of(body.class_names)}{rounds}."
+    return said + (f" Every device gets {files(body.extras)}." if body.extras else "")
 
 
 def _class_named(body: entries.ClassNamed, _: Entry) -> str:
@@ -68,7 +99,7 @@ def _class_merged(body: entries.ClassMerged, _: Entry) -> str:
 
 def _stage_opened(body: entries.StageOpened, _: Entry) -> str:
     because = "" if body.reason == entries.OPERATOR else f" It was opened by {body.reason}."
-    return f"Stage {body.stage} asks the fleet to learn {_names(body.class_names)}.{because}"
+    return f"Stage {body.stage} asks the fleet to learn {names_of(body.class_names)}.{because}"
 
 
 def _stage_closed(body: entries.StageClosed, _: Entry) -> str:
@@ -111,6 +142,8 @@ def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
         )
     if body.reason:
         did = "gives nothing for" if body.round is None else "could not train in"
+        if body.round is not None and body.reason.startswith("policy."):
+            did = "declines"
         return f"Device {entry.device} {did} {what}: {body.reason}."
     return f"Device {entry.device} has nothing for {what}."
 
@@ -126,88 +159,12 @@ def _saw(seen: Observation) -> str:
     return f"mean entropy {seen.entropy:.3f} nats over {seen.images} images, and {task}"
 
 
-def _round_opened(body: entries.RoundOpened, _: Entry) -> str:
-    looking = f" Only looking at images: {_names(body.observers)}." if body.observers else ""
-    return (
-        f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
-        f"{body.rounds_of_stage}) asks {_names(body.cohort)} to {body.phase} from weights "
-        f"{body.weights.digest.short}.{looking}"
-    )
-
-
-def _round_closed(body: entries.RoundClosed, _: Entry) -> str:
-    missing = f" Missing: {_names(body.missing)}." if body.missing else ""
-    failed = f" Could not train: {_names(body.failed)}." if body.failed else ""
-    what = f"{len(body.counted)} answers count" if body.counted else "it comes to nothing"
-    return f"Round {body.number} closed because of {body.reason}: {what}.{missing}{failed}"
-
-
-def _weights_averaged(body: entries.WeightsAveraged, _: Entry) -> str:
-    return (
-        f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
-        f"{len(body.inputs)} answers learned from {body.samples} images, whose exact sum has the "
-        f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
-    )
-
-
-def _weights_pruned(body: entries.WeightsPruned, _: Entry) -> str:
-    rounds = ", ".join(str(number) for number in body.numbers)
-    return (
-        f"What round{'s' if len(body.numbers) > 1 else ''} {rounds} gave is deleted: that of the "
-        f"newest {body.kept_rounds} is kept, and what a model or a device needs."
-    )
-
-
-def _round_failed(body: entries.RoundFailed, _: Entry) -> str:
-    return f"Round {body.number} came to nothing: {body.reason}."
-
-
-def _old_model_chosen(body: entries.OldModelChosen, _: Entry) -> str:
-    notes = "".join(f" Note: {remark}." for remark in body.remarks)
-    return f"{_scored(body)} {_distilled(body)}{notes}"
-
-
-def _scored(body: entries.OldModelChosen) -> str:
-    if body.newest is None or body.winner is None:
-        return f"The proxy has nothing to score the model of round {body.number} by."
-    task = " New gradients began a task with this round." if body.shifted else ""
-    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
-    return (
-        f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
-        f"{body.images} images out of {body.gradients} sets of gradients.{task} Scores of this "
-        f"task: {compared}; the best is that of round {body.winner.round}."
-    )
-
-
-def _distilled(body: entries.OldModelChosen) -> str:
-    within, entering = _slot(body.previous), _slot(body.current)
-    if body.previous is None and body.current is None:
-        return "Devices have no old model to distil from yet."
-    return (
-        f"Devices in the present task distil from {within}, those that enter the next one from "
-        f"{entering}."
-    )
-
-
-def _slot(model: entries.OldModel | None) -> str:
-    if model is None:
-        return "no old model yet"
-    return f"the model of round {model.round} ({model.weights.digest.short})"
-
-
-def _old_model_missed(body: entries.OldModelMissed, _: Entry) -> str:
-    return (
-        f"The proxy did not score the model of round {body.number} within {body.seconds:g} s; "
-        "devices go on with the old models that they have."
-    )
-
-
 def _transition_reported(body: entries.TransitionReported, entry: Entry) -> str:
     if body.why == "class name":
-        return f"Device {entry.device} has images of new classes: {_names(tuple(body.classes))}."
+        return f"Device {entry.device} has images of new classes: {names_of(tuple(body.classes))}."
     seen = body.uncertainty
     assert seen is not None
-    classes = f" It also has folders for {_names(tuple(body.classes))}." if body.classes else ""
+    classes = f" It also has folders for {names_of(tuple(body.classes))}." if body.classes else ""
     return (
         f"Device {entry.device} is less sure of new images than before: {seen.value:.3f} over "
         f"{seen.images} images under model {seen.model_version}, {seen.baseline:.3f} so far."
@@ -224,7 +181,7 @@ def _temperature_fitted(body: entries.TemperatureFitted, _: Entry) -> str:
 
 def _model_solved(body: entries.ModelSolved, _: Entry) -> str:
     return (
-        f"Model {body.version} for {_names(body.class_names)} was solved with {body.method} from "
+        f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
         f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
         f"{body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
     )
@@ -243,7 +200,7 @@ def _model_failed(body: entries.ModelFailed, _: Entry) -> str:
 
 
 def _model_desired(body: entries.ModelDesired, _: Entry) -> str:
-    whom = _names(body.devices) if body.devices else "every device"
+    whom = names_of(body.devices) if body.devices else "every device"
     return f"Model {body.version} is to run on {whom}: {body.reason}."
 
 
@@ -276,10 +233,6 @@ def _command_done(body: entries.CommandDone, _: Entry) -> str:
     return f"A command of the operator was carried out: {body.text}."
 
 
-def _names(names: tuple[Any, ...]) -> str:
-    return ", ".join(str(name) for name in names) or "no classes"
-
-
 def _sentence(kind: type[Body], say: Callable[[Body, Entry], str]) -> tuple[str, Sentence]:
     def sentence(entry: Entry) -> str:
         try:
@@ -305,13 +258,13 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.ContributionAccepted, _contribution_accepted),
         _sentence(entries.ContributionWithdrawn, _contribution_withdrawn),
         _sentence(entries.NothingReported, _nothing_reported),
-        _sentence(entries.RoundOpened, _round_opened),
-        _sentence(entries.RoundClosed, _round_closed),
-        _sentence(entries.WeightsAveraged, _weights_averaged),
-        _sentence(entries.WeightsPruned, _weights_pruned),
-        _sentence(entries.RoundFailed, _round_failed),
-        _sentence(entries.OldModelChosen, _old_model_chosen),
-        _sentence(entries.OldModelMissed, _old_model_missed),
+        _sentence(entries.RoundOpened, round_opened),
+        _sentence(entries.RoundClosed, round_closed),
+        _sentence(entries.WeightsAveraged, weights_averaged),
+        _sentence(entries.WeightsPruned, weights_pruned),
+        _sentence(entries.RoundFailed, round_failed),
+        _sentence(entries.OldModelChosen, old_model_chosen),
+        _sentence(entries.OldModelMissed, old_model_missed),
         _sentence(entries.TransitionReported, _transition_reported),
         _sentence(entries.TemperatureFitted, _temperature_fitted),
         _sentence(entries.ModelSolved, _model_solved),

@@ -52,6 +52,8 @@ class RoundRow:
     stage: int
     round_of_stage: int
     phase: str
+    follows: int | None
+    """The round whose answers a later phase goes on from."""
     asked: int
     counted: int | None
     missing: int | None
@@ -67,6 +69,15 @@ class RoundRow:
     """Devices that were asked only to look at their images."""
     seen: str
     """What devices saw that looked, in words; empty where none did."""
+
+
+@dataclass(frozen=True)
+class DeclinedRow:
+    """A device that gave no answer to a round, and said why."""
+
+    round: int
+    device: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -193,6 +204,7 @@ def rounds(home: Path) -> list[RoundRow]:
             stage=row["stage"],
             round_of_stage=row["round_of_stage"],
             phase=row["phase"],
+            follows=row["follows"],
             asked=row["asked"],
             counted=row["counted"],
             missing=row["missing"],
@@ -206,6 +218,13 @@ def rounds(home: Path) -> list[RoundRow]:
         )
         for row in rows
     ]
+
+
+def declined(home: Path) -> list[DeclinedRow]:
+    """Return who gave no answer to rounds and said why, oldest first."""
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query("SELECT * FROM declined ORDER BY idx"))
+    return [DeclinedRow(row["round"], row["device"], row["reason"]) for row in rows]
 
 
 def old_models(home: Path) -> list[OldModelRow]:

@@ -134,7 +134,7 @@ def rounds(home: Home = HOME) -> None:
             row.number,
             row.stage,
             row.round_of_stage,
-            row.phase,
+            row.phase if row.follows is None else f"{row.phase}, after {row.follows}",
             row.asked,
             row.counted,
             row.missing,
@@ -150,6 +150,9 @@ def rounds(home: Home = HOME) -> None:
     looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
     if looked:
         print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
+    declined = [(row.round, row.device, row.reason) for row in views.declined(home)]
+    if declined:
+        print_table("Gave no answer", ("round", "device", "why"), declined)
     _old_models(home)
 
 

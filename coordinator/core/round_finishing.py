@@ -10,6 +10,8 @@ from coordinator.core.requests import FreezeNetwork
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
 
+_ELSEWHERE = "these are the first weights, which were trained elsewhere"
+
 
 class RoundFinishing:
     """Decides what becomes of the network when a stage has no phase left, or is closed."""
@@ -77,6 +79,6 @@ class RoundFinishing:
                 method=network.method,
                 fingerprint={} if averaged is None else averaged.fingerprint,
                 seconds=0.0 if averaged is None else averaged.seconds,
-                remarks=() if averaged is None else averaged.remarks,
+                remarks=(_ELSEWHERE,) if averaged is None else averaged.remarks,
             )
         )

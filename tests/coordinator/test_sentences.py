@@ -17,7 +17,8 @@ from coordinator.sentences import SENTENCES
 from schemas.proxy import Scored
 from schemas.rounds import Observation, RoundAnswer
 from schemas.values import DeviceId
-from tests.coordinator.core.harness import offer
+from tests.coordinator.core.harness import names, offer
+from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
 from tests.coordinator.test_views import story
@@ -135,3 +136,40 @@ def test_what_devices_train_of_a_network_is_said() -> None:
         body = NETWORK.model_copy(update=changes)
         begins = f"Network {body.digest.short} (mlp) leads: devices train "
         assert said(body) == f"{begins}{what}, in rounds, with rounds."
+
+
+def test_what_a_phase_was_is_said() -> None:
+    bench = PhaseBench(quorum=0.6)
+    bench.lead(SHARING)
+    reason = "policy.publish_images = false: this device shares no images"
+    bench.decline("dev-3", reason=reason)
+    for _ in range(3):
+        bench.finish_phase(*(d for d in bench.devices if (d, bench.opened.number) != ("dev-3", 1)))
+    told = [said(body, device) for body, device, _ in bench.entries]
+    ensemble = offer("ensemble 2").digest.short
+    assert any(
+        text.endswith(
+            "in rounds, with rounds. A round has the phases train, then distil. Before a stage's "
+            "rounds: share."
+        )
+        for text in told
+    )
+    assert f"Device dev-3 declines round 1: {reason}." in told
+    assert any(
+        "asks dev-1, dev-2, dev-3 for phase 'distil' from weights" in text
+        and text.endswith(", going on from what they did in round 2.")
+        for text in told
+    )
+    (passed,) = (text for text in told if text.startswith("Round 2 (phase 'train') left"))
+    assert "What came of 3 answers about 9 images" in passed
+    assert passed.endswith(f"goes with them: ensemble {ensemble}.")
+    assert any("Gave no answer and said why: dev-3." in text for text in told)
+
+
+def test_weights_that_were_trained_elsewhere_and_shared_images_are_named() -> None:
+    public = NETWORK.model_copy(update={"extras": {"shared": offer("public images")}})
+    assert said(public).endswith(f"Every device gets shared {offer('public images').digest.short}.")
+    known = NETWORK.model_copy(update={"class_names": names("cat", "dog")})
+    assert said(known).endswith("Its first weights know cat, dog.")
+    enough = known.model_copy(update={"first_weights_suffice": True})
+    assert said(enough).endswith("Its first weights know cat, dog, which need no rounds.")

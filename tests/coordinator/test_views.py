@@ -21,6 +21,7 @@ from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
 from schemas.rounds import Observation, RoundAnswer
 from tests.coordinator.core.harness import Bench, contribution, exported, names
+from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_models import wanted
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
@@ -197,3 +198,22 @@ def test_rounds_show_who_was_asked_what_counted_and_what_came_of_it(tmp_path: Pa
     assert (second.number, second.stage, second.round_of_stage) == (2, 1, 2)
     assert (second.counted, second.missing, second.images) == (0, 2, None)
     assert second.state == ("came to nothing: deadline of 100 s, with 1 of 3 answers needed")
+
+
+def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -> None:
+    bench = PhaseBench(quorum=0.6)
+    bench.lead(SHARING)
+    bench.decline("dev-2", reason="policy.publish_images = false")
+    bench.finish_phase("dev-1", "dev-3")
+    bench.decline("dev-3", 2)  # without data, and that needs no reason
+    bench.finish_phase("dev-1", "dev-2")
+    write(tmp_path, bench)
+    share, train, distil = views.rounds(tmp_path)
+    assert [row.phase for row in (share, train, distil)] == ["share", "train", "distil"]
+    assert [row.follows for row in (share, train, distil)] == [None, None, 2]
+    assert distil.asked == 2
+    assert views.declined(tmp_path) == [
+        views.DeclinedRow(1, "dev-2", "policy.publish_images = false")
+    ]
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None

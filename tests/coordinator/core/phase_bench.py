@@ -47,6 +47,8 @@ class PhaseBench(RoundBench):
         opened = request.opened
         body = averaged(request).model_copy(
             update={
+                "phase": opened.phase,
+                "unchanged": True,
                 "weights": opened.weights,
                 "class_names": opened.weights_class_names,
                 "extras": {**opened.extras, "ensemble": offer(f"ensemble {opened.number}")},
