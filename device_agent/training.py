@@ -167,6 +167,7 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
     """
     to = load_half(request.assignment)
+    order = replace(order, gives_gradients=request.publishes)
     begun = to.half.begin(to.assignment, order, data, memory, to.pictures)
     return None if begun is None else Session(to.half, to.assignment, begun)
 

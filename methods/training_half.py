@@ -37,6 +37,8 @@ class Order:
     """The device's name, of which its chance depends."""
     class_stages: tuple[int, ...] = ()
     """The stage that brought each row of the head."""
+    gives_gradients: bool = True
+    """Whether the device's owner lets gradients go to the method's proxy."""
 
 
 Exemplars = Literal["images", "features"]

@@ -51,8 +51,10 @@ class _Kept:
     memory: Memory
     observation: Observation
     pictures: Pictures
+    due: tuple[ClassName, ...]
+    """Classes of which the proxy should have gradients."""
     new: dict[ClassName, npt.NDArray[np.uint8]]
-    """Images by class of which gradients are due."""
+    """Images of these by class; none where the owner keeps gradients here."""
 
 
 def observe(
@@ -91,8 +93,9 @@ def begin(
     rows = training_rows(data, found.current, found.memory)
     if len(rows) < 2:  # a batch of one cannot be normalised
         return None
-    new = _new_images(assignment, order, data, found)
-    kept = _Kept(order, found.memory, found.observation, pictures, new)
+    due = _due(order, found) if assignment.has_proxy else ()
+    new = _images_of(assignment, order, data, due) if order.gives_gradients else {}
+    kept = _Kept(order, found.memory, found.observation, pictures, due, new)
     work = _work(assignment, order, _data(order, data, rows), found, pictures)
     return Begun(work, dict(Counter(data.class_names[row] for row in rows)), kept=kept)
 
@@ -106,7 +109,12 @@ def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
         gradients = _gradients(assignment, kept, trained) if kept.new else None
     except (LearningError, SchemaError) as error:
         raise MethodError(f"training: {error}") from error
-    memory = replace(kept.memory, entered=False, sent=tuple(sorted({*kept.memory.sent, *kept.new})))
+    memory = replace(
+        kept.memory,
+        entered=False,
+        withheld=len(kept.new) < len(kept.due),
+        sent=tuple(sorted({*kept.memory.sent, *kept.new})),
+    )
     return Answer(
         payload=payload,
         samples=dict(begun.samples),
@@ -169,14 +177,22 @@ def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> byte
     return encode_gradients(gradient_sets(assignment.encoding, prototypes, pictures))
 
 
-def _new_images(
-    assignment: LgaAssignment, order: Order, data: LocalData, found: Looked
+def _due(order: Order, found: Looked) -> tuple[ClassName, ...]:
+    """Return the classes whose gradients are due: after a transition, or withheld since then.
+
+    What was withheld counts as long as its task does, for the proxy scores by the present one.
+    """
+    memory, current = found.memory, found.current
+    if not (memory.entered or (memory.withheld and current.stage == order.stage)):
+        return ()
+    done = {*memory.sent, *memory.exemplars}
+    return tuple(sorted(name for name in current.names if name not in done))
+
+
+def _images_of(
+    assignment: LgaAssignment, order: Order, data: LocalData, names: tuple[ClassName, ...]
 ) -> dict[ClassName, npt.NDArray[np.uint8]]:
-    """Return the images of the classes whose gradients are due, none without a transition."""
-    if not assignment.has_proxy or not found.memory.entered:
-        return {}
-    rows, done = rows_by_class(data), {*found.memory.sent, *found.memory.exemplars}
-    names = sorted(name for name in found.current.names if name not in done)
+    """Return the images of classes; raise `MethodError` for one beyond those reserved."""
     reserved, classes = assignment.settings.reserved, order.round.class_names
     late = [name for name in names if classes.index(name) >= reserved]
     if late:
@@ -184,6 +200,7 @@ def _new_images(
             f"reserved: {reserved} outputs of the encoding network, and {late[0]!r} is class "
             f"{classes.index(late[0]) + 1}; reserve more, and import the network again"
         )
+    rows = rows_by_class(data)
     return {name: np.asarray(data.inputs[rows[name]], np.uint8) for name in names}
 
 

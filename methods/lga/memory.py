@@ -45,6 +45,7 @@ class _Facts(Strict):
     rows: Names = Field(max_length=MAX_HEAD_CLASSES)
     history: tuple[float, ...] = Field(max_length=MOST_LOOKS)
     entered: bool
+    withheld: bool = False
     sent: Names = Field(max_length=MAX_HEAD_CLASSES)
     classes: tuple[_Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
 
@@ -60,6 +61,8 @@ class Memory:
     looks: Looks = field(default_factory=Looks)
     entered: bool = False
     """Whether the device noticed a task in which it has not trained yet."""
+    withheld: bool = False
+    """Whether gradients of the task are due that the owner did not let go."""
     sent: Names = ()
     """Classes whose gradients went to the proxy, sorted."""
     exemplars: Mapping[ClassName, tuple[Digest, ...]] = field(default_factory=dict)
@@ -106,6 +109,7 @@ class Memory:
             rows=looks.rows,
             history=looks.history,
             entered=self.entered,
+            withheld=self.withheld,
             sent=self.sent,
             classes=tuple(_Listed(name=name, count=len(digests)) for name, digests in lists),
         )
@@ -139,6 +143,7 @@ def read_memory(data: bytes | None) -> Memory:
         observation=facts.observation,
         looks=Looks(facts.tasks, facts.stage, facts.rows, facts.history),
         entered=facts.entered,
+        withheld=facts.withheld,
         sent=facts.sent,
         exemplars={
             listed.name: tuple(next(places) for _ in range(listed.count))

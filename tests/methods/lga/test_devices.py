@@ -28,6 +28,7 @@ from tests.methods.lga.making import (
     BEE,
     CAT,
     DOG,
+    EEL,
     EVERY,
     STAGES,
     asked,
@@ -167,6 +168,33 @@ def test_who_was_not_asked_when_a_task_began_sends_gradients_when_it_is():
     assert labels_of(fleet.of, answer.gradients) == [2, 3]
     assert not read_memory(answer.memory).entered
     assert learn(fleet.of, *later(fleet, answer.memory, 4)).gradients is None
+
+
+def test_gradients_that_the_owner_withheld_are_sent_once_they_may_go():
+    fleet = Taught(assignment())
+    asks = replace(fleet.order, gives_gradients=False)
+    kept = learn(fleet.of, asks, fleet.data, fleet.memory)
+    assert kept.gradients is None
+    assert kept.payload == fleet.learn().payload
+    assert read_memory(kept.memory).sent == (ANT, BEE)
+    asks, data, memory = later(fleet, kept.memory)
+    still = learn(fleet.of, replace(asks, gives_gradients=False), data, memory)
+    assert still.gradients is None
+    allowed = learn(fleet.of, *later(fleet, still.memory, 4))
+    assert labels_of(fleet.of, allowed.gradients) == [2, 3]
+    assert read_memory(allowed.memory).sent == EVERY
+    assert learn(fleet.of, *later(fleet, allowed.memory, 5)).gradients is None
+
+
+def test_what_was_withheld_of_a_task_that_is_over_is_not_sent():
+    fleet = Taught(assignment())
+    asks = replace(fleet.order, gives_gradients=False)
+    kept = learn(fleet.of, asks, fleet.data, fleet.memory)
+    question = asked(fleet.of, *EVERY, EEL, weights=file(fleet.of, *EVERY), rows=EVERY)
+    third = order(question, (*STAGES, 3), number=5)
+    answer = learn(fleet.of, third, fleet.data, kept.memory)
+    assert answer.gradients is None
+    assert not read_memory(answer.memory).withheld
 
 
 def test_a_round_is_looked_at_once():

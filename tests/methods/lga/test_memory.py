@@ -91,6 +91,7 @@ FULL = Memory(
     observation=Observation(entropy=0.25, images=9, transition=True),
     looks=Looks(3, 4, (ANT, BEE), (1.5, 0.25)),
     entered=True,
+    withheld=True,
     sent=(ANT, DOG),
     exemplars={ANT: digests("a", 3), BEE: digests("b", 2)},
 )
