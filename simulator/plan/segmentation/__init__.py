@@ -1,0 +1,10 @@
+"""Plans for segmentation, where a picture has several classes and so belongs to several tasks.
+
+`settings` knows the protocols by name, such as 15-1; `overlapped` says which pictures a task has,
+`dealing` which of them a device gets, and `making.make_segmentation_plan` puts it together.
+"""
+
+from simulator.plan.segmentation.making import make_segmentation_plan
+from simulator.plan.segmentation.settings import TaskSetting
+
+__all__ = ["TaskSetting", "make_segmentation_plan"]

@@ -1,0 +1,129 @@
+"""Classes of pictures, settings and a seed make the plan of a fleet that learns segmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.values import ClassName
+from simulator.datasets.segmentation.samples import SegmentedSamples
+from simulator.errors import PartitionError, PlanError
+from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from simulator.plan.groups import group_devices
+from simulator.plan.making import device_id
+from simulator.plan.presence import draw_presence
+from simulator.plan.remarks import describe_offline
+from simulator.plan.roster import Roster
+from simulator.plan.segmentation.dealing import deal_pictures
+from simulator.plan.segmentation.overlapped import (
+    Indices,
+    Presence,
+    count_unreached,
+    pictures_with,
+)
+from simulator.plan.stages import Stages, divide_classes
+from simulator.plan.streams import random_stream
+from simulator.scenario.model import DeviceSettings, StageSettings
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """What all stages of one plan share."""
+
+    settings: DeviceSettings
+    roster: Roster
+    presence: Presence
+    class_names: Sequence[ClassName]
+    seed: int
+
+
+def make_segmentation_plan(
+    train: SegmentedSamples, stages: StageSettings, devices: DeviceSettings, seed: int
+) -> FleetPlan:
+    """Return who gets which training picture when; a stage is a task.
+
+    The plan is that of `simulator.plan.making.make_plan`, but that a picture arrives with every
+    task of which it has a class. The same classes in the pictures, settings and seed give the same
+    plan, and a stage's draw depends on no other stage. Raises `PlanError` where settings and data
+    set do not fit each other, and `PartitionError` where a stage cannot be dealt.
+    """
+    if devices.partition.rule != "class-share":
+        raise PlanError(
+            f"devices.partition.rule: {devices.partition.rule!r}; pictures with several classes "
+            "are dealt by 'class-share'"
+        )
+    divided = divide_classes(stages, train.class_names, seed)
+    _check_pictures(divided, train)
+    planner = _Planner(devices, Roster.of(devices), train.presence, train.class_names, seed)
+    plans = [_plan_stage(planner, number, labels) for number, labels in enumerate(divided, start=1)]
+    _check_first_stage(plans[0], planner)
+    return FleetPlan(seed, train.class_names, tuple(plans))
+
+
+def _plan_stage(planner: _Planner, number: int, labels: tuple[int, ...]) -> StagePlan:
+    random = random_stream(planner.seed, "groups", number)
+    groups = group_devices(planner.settings.groups, planner.roster, number, random)
+    shares = _deal(planner, number, labels, [n for n, group in groups.items() if group != "old"])
+    presence = draw_presence(planner.settings, list(groups), planner.seed, number)
+    nothing = np.empty(0, np.int64)
+    devices = {
+        device_id(device): DeviceStage(
+            indices=shares.get(device, nothing),
+            group=group,
+            online=presence[device].online,
+            delay_seconds=presence[device].delay_seconds,
+        )
+        for device, group in groups.items()
+    }
+    notes = (_describe_unreached(planner, labels, shares), describe_offline(devices.values()))
+    return StagePlan(number, labels, devices, tuple(told for told in notes if told))
+
+
+def _deal(
+    planner: _Planner, number: int, labels: tuple[int, ...], receivers: list[int]
+) -> Mapping[int, Indices]:
+    if not receivers:
+        raise PartitionError(
+            f"stage {number}: no device gets its pictures; give a larger "
+            "devices.groups.new_share, or let devices join"
+        )
+    random = random_stream(planner.seed, "partition", number)
+    settings = planner.settings.partition
+    parts = deal_pictures(planner.presence, labels, len(receivers), settings, random)
+    return dict(zip(receivers, parts, strict=True))
+
+
+def _describe_unreached(
+    planner: _Planner, labels: tuple[int, ...], shares: Mapping[int, Indices]
+) -> str | None:
+    """Say how many pictures of a stage reach no device; None where every one has a device."""
+    lost, nowhere = count_unreached(planner.presence, labels, shares.values())
+    if not lost:
+        return None
+    names = ", ".join(planner.class_names[label] for label in nowhere)
+    nobody = f"; nobody has {names}" if nowhere else ""
+    whole = len(pictures_with(planner.presence, labels))
+    return f"{lost} of {whole} pictures of the stage reach no device{nobody}"
+
+
+def _check_pictures(stages: Stages, train: SegmentedSamples) -> None:
+    """Raise `PlanError` where a class of a stage is in no training picture."""
+    for number, labels in enumerate(stages, start=1):
+        for label in labels:
+            if not train.presence[:, label].any():
+                raise PlanError(
+                    f"stages: {train.class_names[label]!s} of stage {number} is in no training "
+                    "picture; add some, or name the classes of the stages with lists"
+                )
+
+
+def _check_first_stage(first: StagePlan, planner: _Planner) -> None:
+    """Raise `PlanError` where no device could give anything to the first model."""
+    if not any(device.online for device in first.devices.values()):
+        raise PlanError(
+            f"devices.dropout: with {planner.settings.dropout} and seed {planner.seed} every "
+            "device is offline in stage 1, so there can be no first model; give a smaller dropout "
+            "or another seed"
+        )
