@@ -77,7 +77,7 @@ class LogitFrame:
             exponent = smallest_exponent(largest, 8, FINEST, _COARSEST)
             steps = ScaledIntegers.rounded(logits.astype(np.float64), exponent, 8)
         except LearningError as error:
-            raise MethodError(f"logits: {error}") from error
+            raise MethodError(f"logits: lower the rate; {error}") from error
         return {
             LOGITS: steps.values.astype(np.int8),
             EXPONENT: np.array([exponent], np.int32),
@@ -107,7 +107,7 @@ def half_bits(numbers: npt.NDArray[np.floating]) -> npt.NDArray[np.int16]:
     if not np.isfinite(halves).all():
         raise MethodError(
             f"logits: up to {np.abs(numbers).max():.4g}, and half precision ends at 65504; lower "
-            "the rate, or set logits to 'int8'"
+            "the rate"
         )
     return halves.view(np.int16)
 
