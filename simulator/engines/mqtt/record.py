@@ -97,6 +97,7 @@ def _device(
         return DeviceRecord(group=planned.group, online=False, arrived_samples=arrived)
     words = [view.answered_ns[name, n] for n in stages if (name, n) in view.answered_ns]
     opened_ns = view.state.stages[stages[0]].opened_ns
+    carried = view.parcels.of(name, stages)
     return DeviceRecord(
         group=planned.group,
         online=True,
@@ -106,6 +107,9 @@ def _device(
         arrived_samples=arrived,
         counted_samples=_counted(view, stages, name),
         stored_samples=view.stored_samples.get(name, 0),
+        sent=dict(carried.sent),
+        received=dict(carried.received),
+        shared_images=carried.shared_images,
         answered_seconds=_seconds(opened_ns, max(words)) if words else None,
     )
 

@@ -10,6 +10,7 @@ from coordinator.core.state import State
 from coordinator.core.transitions import apply
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId
+from simulator.engines.parcels import ParcelCount
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,15 @@ class FleetView:
     """Exemplars that each device said it keeps, in its last answer to a round."""
     averaged: dict[int, int] = field(default_factory=dict)
     """Number of answers in a round's mean, by ledger index of the mean."""
+    parcels: ParcelCount = field(default_factory=ParcelCount)
+    """What devices sent and received of each kind."""
     reports: list[Report] = field(default_factory=list)
     """What devices reported as new."""
     problems: list[tuple[DeviceId | None, entries.DeviceProblem]] = field(default_factory=list)
 
     def take(self, body: entries.EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in the next entry."""
+        self.parcels.take(body, device)
         if device is not None:
             self._take_word(body, device, time_ns)
         if isinstance(body, entries.StageOpened):
@@ -81,10 +85,10 @@ class FleetView:
             self.stored_samples[device] = body.answer.stored_samples
 
     def contributions(self, model: Model) -> int:
-        """Count what is in a model; of a network, the answers of its last round."""
+        """Count what is in a model; of a network, the answers of its last round, if it had any."""
         if isinstance(model.lineage, entries.NetworkImported):
             (index,) = model.solved.inputs
-            return self.averaged[index]
+            return self.averaged.get(index, 0)
         return len(model.solved.inputs)
 
     @property
