@@ -31,28 +31,27 @@ class Traffic:
         self._down: dict[DeviceId, int] = {}
         self._sent: dict[DeviceId, int] = {}
         self._held: dict[DeviceId, frozenset[Offer]] = {}
-        """Files that a device fetched and keeps."""
+        """Files of the last order that a device got: it fetched them, and has no others."""
         self._asked = 0
+        self._files: frozenset[Offer] = frozenset()
         self._lasting: frozenset[Offer] = frozenset()
+        """Those that devices keep when no round is open."""
         self._answer: tuple[int, int] | None = None
         self._nothing: tuple[int, int] | None = None
 
     def begin(self, assignment: Assignment, device: DeviceId, sent_ms: int) -> None:
         """Begin a round; `device` is one of its cohort."""
         assert assignment.round is not None
-        weights = assignment.round.weights
-        self._asked = self._size(device, assignment, sent_ms) + weights.size
-        self._lasting = frozenset(
-            offer for offer in assignment.offers if offer.digest != weights.digest
-        )
+        self._asked = self._size(device, assignment, sent_ms)
+        self._files = frozenset(assignment.offers)
+        self._lasting = frozenset(assignment.model_copy(update={"round": None}).offers)
         self._answer = self._nothing = None
 
     def asked(self, device: DeviceId) -> None:
-        """Count an order and the files that it names."""
-        down, held = self._asked, self._held.get(device)
-        if held is not self._lasting:
-            down += sum(offer.size for offer in self._lasting - (held or frozenset()))
-            self._held[device] = self._lasting
+        """Count an order and the files that it names, but for those of the order before."""
+        new = self._files - self._held.get(device, frozenset())
+        self._held[device] = self._files
+        down = self._asked + sum(offer.size for offer in new)
         self._down[device] = self._down.get(device, 0) + down
 
     def answered(self, device: DeviceId, contribution: Contribution, sent_ms: int) -> None:
@@ -77,7 +76,8 @@ class Traffic:
         self._count(device, *self._nothing, 0)
 
     def fetched(self, device: DeviceId, files: frozenset[Offer]) -> None:
-        """Count files that a device fetches."""
+        """Count files that a device fetches when a stage is over; those of its rounds go."""
+        self._held[device] = self._held.get(device, frozenset()) & self._lasting
         self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files)
 
     def of(self, device: DeviceId) -> Counts:
