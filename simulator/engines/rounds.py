@@ -8,9 +8,9 @@ from typing import Any
 
 from coordinator.core.entries import NetworkImported
 from coordinator.core.rules import RoundRules
+from coordinator.first_files import FirstFiles
 from coordinator.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
-from schemas.models import AnyPreprocessing
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
@@ -65,18 +65,27 @@ def backbone_of(prepared: Prepared) -> Backbone | None:
     return Backbone(prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 
 
-def network_of(
-    home: Path, preprocessing: AnyPreprocessing, backbone: Backbone | None = None
-) -> NetworkImported:
+def network_of(home: Path, prepared: Prepared) -> NetworkImported:
     """Make the first weights and store them; the command that imports them is still to be given.
 
     Raises what `prepare_network` raises.
     """
+    backbone, shared = backbone_of(prepared), prepared.scenario.method.shared
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "network.json")
-        file.write_text(preprocessing.model_dump_json(), encoding="utf-8")
-        if backbone is None:
-            return prepare_network(home, file)
-        frozen = Path(scratch, f"{backbone.name}.onnx")
-        frozen.write_bytes(backbone.data)
-        return prepare_network(home, file, frozen)
+        file.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
+        first = FirstFiles(
+            weights=_written(Path(scratch, "base.safetensors"), prepared.base),
+            shared=None if shared is None else Path(shared),
+        )
+        frozen = None
+        if backbone is not None:
+            frozen = _written(Path(scratch, f"{backbone.name}.onnx"), backbone.data)
+        return prepare_network(home, file, frozen, first=first)
+
+
+def _written(path: Path, data: bytes | None) -> Path | None:
+    if data is None:
+        return None
+    path.write_bytes(data)
+    return path

@@ -23,7 +23,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PATHS = (("data", "root"), ("backbone", "file"), ("backbone", "weights"))
+PATHS = (
+    ("data", "root"),
+    ("backbone", "file"),
+    ("backbone", "weights"),
+    ("method", "shared"),
+)
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
 
 

@@ -242,6 +242,9 @@ class MethodSettings(Strict):
     instead of pictures; left out, as the method itself is made for."""
     first_stage: FirstStageSettings | None = None
     """For a method of statistics whose frozen network the fleet trains itself."""
+    shared: str | None = None
+    """Public images that all devices get, where a method distils on such: an `.npz` file with an
+    array `images`, as for `fleetledger model import-network --shared`."""
     base: BaseSession = BaseSession()
     """For a method that begins with a first stage that was trained in one place."""
 

@@ -29,7 +29,7 @@ from simulator.engines.mqtt.ledger_source import LedgerSource
 from simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
 from simulator.engines.mqtt.waiting import Follower
-from simulator.engines.rounds import backbone_of, network_of
+from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
 from simulator.scenario.trainer import trainer_of
 from transport.brokers import start_child_broker
@@ -111,7 +111,7 @@ class Programs:
         """Begin with the run's network, trained or frozen, before the coordinator serves."""
         prepared, home = self._prepared, self._folder.coordinator
         if trainer_of(prepared.scenario) is not None:
-            network = network_of(home, prepared.preprocessing, backbone_of(prepared))
+            network = network_of(home, prepared)
             carry_out(home, ImportNetwork(network=network))
         else:
             import_backbone(home, prepared.backbone_name, prepared.backbone, prepared.preprocessing)
