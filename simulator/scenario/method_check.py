@@ -13,6 +13,7 @@ from simulator.errors import ScenarioError
 from simulator.scenario.faults import tell
 from simulator.scenario.model import Scenario
 from simulator.scenario.proxy_check import check_proxy
+from simulator.scenario.sharing_check import check_sharing
 from simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 
 FIELD, FIRST = "method.settings", "method.first_stage.settings"
@@ -40,6 +41,7 @@ def check_method(source: str, scenario: Scenario) -> None:
             training = _training(trainer.method, shape)
             settings = _check_settings(source, FIELD, training, method.settings)
             check_proxy(source, scenario, trainer.method, settings)
+            check_sharing(source, scenario, trainer.method, training(method.settings))
         else:
             settings = _check_settings(source, FIELD, _statistics(method.name), method.settings)
             _check_policy(source, scenario)
