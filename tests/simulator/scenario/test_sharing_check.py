@@ -1,4 +1,4 @@
-"""Scenarios whose devices distil on images that all of them have: the owners' word, public files."""
+"""Scenarios that distil on images which all devices have: the word of owners, public files."""
 
 import pytest
 
