@@ -53,7 +53,7 @@ def training_due(state: State, now: float) -> Decision:
         return NOTHING_TO_DO
     images = _images(state, order)
     if not images and not _remembers(state, assignment, order):
-        return change(RoundDeclined(assignment.stage, order.number))
+        return change(RoundDeclined(assignment.stage, order.number, _lacking(order)))
     job = _job(assignment, order)
     publishes = publishes_gradients(state.rules, assignment.method)
     work = Train(job, assignment, images, _memory(state, assignment), publishes)
@@ -123,9 +123,18 @@ def nothing_to_train(state: State, event: inputs.NothingToTrain, _now: float) ->
     if event.job != state.training.job:
         return NOTHING_TO_DO
     decision = _job_ended(state, event.unusable)
-    if not _is_asked(state, event.job):
+    assignment = state.records.assignment
+    if not _is_asked(state, event.job) or assignment is None or assignment.round is None:
         return decision
-    return decision + change(RoundDeclined(event.job.key.stage, event.job.key.part))
+    declined = RoundDeclined(event.job.key.stage, event.job.key.part, _lacking(assignment.round))
+    return decision + change(declined)
+
+
+def _lacking(order: RoundOrder) -> str:
+    """Return why there is nothing for a later phase; empty where a device has no data."""
+    if order.follows is None:
+        return ""
+    return f"memory: nothing of round {order.follows} is left here to go on from"
 
 
 def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> Decision:

@@ -159,4 +159,16 @@ def test_without_memory_and_images_a_later_phase_has_nothing_to_go_on_from(agent
     begin(agent, number=2, phase="distil", follows=1)
     (nothing,) = agent.letters()
     assert isinstance(nothing, Nothing)
-    assert (nothing.round, nothing.reason) == (2, "")
+    assert nothing.reason == "memory: nothing of round 1 is left here to go on from"
+
+
+def test_a_method_that_finds_nothing_of_its_own_round_says_the_same(agent: Driven) -> None:
+    agent.put(one="cat/1")
+    agent.connect()
+    begin(agent, number=2, phase="distil", follows=1)
+    job = agent.state.training.job
+    assert job is not None
+    agent.give(inputs.NothingToTrain(job, ()))
+    (nothing,) = agent.letters()
+    assert isinstance(nothing, Nothing)
+    assert "nothing of round 1" in nothing.reason
