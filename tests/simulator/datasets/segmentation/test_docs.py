@@ -1,0 +1,46 @@
+"""What the page about data sets says of pictures with masks."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from device_agent.sources.mask_classes import load_mask_classes
+from simulator.datasets.segmentation import npz
+from simulator.datasets.segmentation.digit_scenes import SceneSettings
+from simulator.datasets.segmentation.loading import SegmentationSet
+from simulator.plan.segmentation import TaskSetting
+
+PAGE = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## Pictures with masks") : PAGE.index("## Texts")]
+
+
+def test_every_data_set_has_a_row():
+    assert [name for name in get_args(SegmentationSet) if f"| `{name}` |" not in SECTION] == []
+
+
+def test_every_field_of_digit_scenes_is_named():
+    assert [n for n in SceneSettings.model_fields if f"`scenes.{n}`" not in SECTION] == []
+
+
+def test_the_npz_table_is_that_of_the_module():
+    assert npz.__doc__ is not None
+    arrays = re.findall(r"^\| `\w+` \| .+ \|$", npz.__doc__, re.MULTILINE)
+    assert len(arrays) == 5
+    assert [row for row in arrays if row not in SECTION] == []
+
+
+def test_the_shares_are_those_of_the_settings():
+    rows = re.findall(r"^\| (\d.*|any other) \| (\S+?)(?: %)? \| (\S+?)(?: %)? \|$", SECTION, re.M)
+    assert len(rows) == 4
+    for settings, classes, pictures in rows:
+        for name in settings.replace("any other", "4-2").split(", "):
+            partition = TaskSetting.read(name).devices().partition
+            said = [1.0 if share == "all" else int(share) / 100 for share in (classes, pictures)]
+            assert [partition.class_share, partition.image_share] == said
+
+
+def test_the_example_of_a_device_is_read(tmp_path: Path):
+    (example,) = re.findall(r"```toml\n(.+?)```", SECTION, re.DOTALL)
+    (tmp_path / "classes.toml").write_text(example)
+    found = load_mask_classes(tmp_path / "classes.toml").names
+    assert found == {1: "cat", 2: "traffic light"}
