@@ -54,9 +54,7 @@ def distilled(
     if not asked.mean:
         raise MethodError("asked: has no mean and deviation of pictures, and DAD needs them")
     settings = assignment.settings
-    chance = Chance(
-        settings.seed, _COORDINATOR, len(asked.class_names), asked.round_of_stage, _PHASE
-    )
+    chance = Chance(asked.seed, _COORDINATOR, round=asked.round_of_stage, phase=_PHASE)
     pupil = Pupil(*to_tensors(mean), lesson.images, Pictures(asked.mean, asked.deviation))
     work = distilling_work(assignment, pupil, lesson.ensemble, lesson.old, settings.tau2, chance)
     try:

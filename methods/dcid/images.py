@@ -1,7 +1,7 @@
 """Unlabelled images as files: what a site shares, and the shared set S that all sites have.
 
 A file with one tensor, `images`, uint8 (n, c, h, w) at the network's size. S is every image that
-was shared, in an order that depends on the images and the fleet's seed alone: neither on which site
+was shared, in an order that depends on the images and the round's seed alone: neither on which site
 an image comes from, nor on whose answer came first.
 """
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from learning.networks.network import Network
 from methods.errors import MethodError
+from methods.exemplar_lists import renamed_lists
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.message import Strict, explain
@@ -83,15 +83,8 @@ class Memory:
         return sum(map(len, self.anchors.values()))
 
     def renamed(self, aliases: Mapping[ClassName, ClassName]) -> Memory:
-        """Return the memory under the names that classes have now.
-
-        Of merged classes the lists alternate, so that cutting leaves the best of both.
-        """
-        lists: dict[ClassName, tuple[Digest, ...]] = {}
-        for name, digests in self.anchors.items():
-            now = aliases.get(name, name)
-            lists[now] = _alternating(lists[now], digests) if now in lists else digests
-        return replace(self, anchors=lists)
+        """Return the memory under the names that classes have now."""
+        return replace(self, anchors=renamed_lists(self.anchors, aliases))
 
     def kept(self, is_there: Callable[[ClassName, Digest], bool]) -> Memory:
         """Return the memory without anchors whose image is gone or has another class now."""
@@ -167,8 +160,3 @@ def _expected(network: Network, metadata: Mapping[str, Any]) -> dict[str, Expect
         shapes = network.shapes(Mark.model_validate(mark).rows)
         expected |= {_TRAINED + name: Expected("float32", shape) for name, shape in shapes.items()}
     return expected
-
-
-def _alternating(one: tuple[Digest, ...], other: tuple[Digest, ...]) -> tuple[Digest, ...]:
-    both = chain.from_iterable(zip_longest(one, other))
-    return tuple(dict.fromkeys(digest for digest in both if digest is not None))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from learning.networks.network import Network
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
 from methods.answers import AnswerSum, Mean
@@ -33,7 +32,7 @@ from methods.dcid.messages import (
     received,
     shared_images,
 )
-from methods.dcid.sessions import Before, before_session, rows_asked
+from methods.dcid.sessions import Rows, before_session
 from methods.dcid.settings import Omega
 from methods.errors import MethodError
 from methods.network_weights import Arrays
@@ -48,9 +47,9 @@ class Told:
     def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
         self.assignment = assignment
         self.asked = asked
-        network: Network = assignment.network
-        rows = rows_asked(network, asked)
-        self.before: Before | None = before_session(network, asked.weights, asked.extras, rows)
+        rows = Rows(asked.weights_class_names, asked.class_names, asked.aliases)
+        network = assignment.network
+        self.before = before_session(network, asked.weights, asked.extras, rows)
 
     @property
     def old(self) -> int:
@@ -94,10 +93,10 @@ class Sharing:
     def combined(self, total: Summing) -> Combined:
         """Return the weights as they were, and the shared set."""
         assert isinstance(total, _Blocks)
-        asked, settings = self._told.asked, self._told.assignment.settings
+        asked = self._told.asked
         if not total.blocks:
             raise MethodError("answers: there is none; a shared set needs one at least")
-        images = shuffled(total.blocks, settings.seed)
+        images = shuffled(total.blocks, asked.seed)
         extras = {**asked.extras, SHARED: encode_images(images)}
         return Combined(asked.weights, extras, digest_of(images), len(images), 0.0)
 

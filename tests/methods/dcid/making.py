@@ -10,7 +10,7 @@ import numpy as np
 
 from methods.dcid import coordinator
 from methods.dcid.assignment import DcidAssignment
-from methods.training_half import Asked, Combined, Given, LocalData, Order
+from methods.training_half import Asked, Given, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
 from tests.schemas.examples import OFFER
@@ -94,7 +94,8 @@ class Fleet:
     number: int = 0
     sent_bytes: dict[str, int] = field(default_factory=dict)
     answers: dict[str, bytes] = field(default_factory=dict)
-    made: Combined | None = None
+    question: Any = None
+    made: Any = None
     absent: Callable[[str, str], bool] = lambda phase, site: False
 
     def __post_init__(self) -> None:
