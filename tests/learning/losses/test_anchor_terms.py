@@ -68,7 +68,7 @@ WANTED = {
     Relation("old", triples=30): relation(*BOTH, *drawn_triples(MOMENT.loss_words(30), ALL)),
     Relation("old", "anchor"): relation(*BOTH, *drawn_triples(MOMENT.loss_words(512), ANCHORS)),
     Topology("old"): topology(*BOTH, ALL),
-    Topology("old", "anchor"): topology(*BOTH, ANCHORS),
+    Topology("old", "anchor", fewest=6): topology(*BOTH, ANCHORS),
     EnsembleDistillation("ensemble"): ensemble_distillation(OUT.logits, LOGITS, ALL),
     EnsembleDistillation("ensemble", 2.0, "new", "sum"): ensemble_distillation(
         OUT.logits, LOGITS, ALL, 2.0, NEW, "sum"
@@ -91,15 +91,19 @@ def test_a_term_is_its_function_of_the_pass(term):
 
 
 def test_marking_anchors_leaves_the_others_out():
-    for term in (Relation("old"), Topology("old"), OldClassDistillation("old")):
+    for term in (Relation("old"), Topology("old", fewest=6), OldClassDistillation("old")):
         assert value_of(replace(term, rows="anchor")) != value_of(term)
 
 
-@pytest.mark.parametrize("term", [Relation("old", "anchor"), Topology("old", "anchor")], ids=repr)
-@pytest.mark.parametrize("anchors", [0, 1, 2])
-def test_too_few_anchors_have_no_loss(term, anchors):
-    few = {**BATCH.extras, "anchor": (torch.arange(12) < anchors).double()}
-    assert value_of(term, replace(BATCH, extras=few)) == 0
+@pytest.mark.parametrize(
+    ("term", "least"),
+    [(Relation("old", "anchor"), 3), (Topology("old", "anchor"), 8)],
+    ids=["relation", "topology"],
+)
+def test_too_few_anchors_have_no_loss(term, least):
+    for anchors in range(13):
+        some = {**BATCH.extras, "anchor": (torch.arange(12) < anchors).double()}
+        assert (value_of(term, replace(BATCH, extras=some)) != 0) == (anchors >= least)
 
 
 def test_triples_need_chance():
@@ -125,7 +129,7 @@ def learners():
         ),
     )
     yield "ERDIL", (Weighted(100.0, Relation("old", "anchor")),)
-    yield "TPCIL", (Weighted(15.0, Topology("old", "anchor")),)
+    yield "TPCIL", (Weighted(15.0, Topology("old", "anchor", fewest=3)),)
     yield "ensemble", (Weighted(1.0, EnsembleDistillation("ensemble", classes="new")),)
 
 

@@ -25,13 +25,13 @@ from schemas.values import ClassName  # noqa: E402
 from tests.learning.losses import slow_anchors  # noqa: E402
 from tests.methods.dcid import by_hand  # noqa: E402
 
-SHAPE, OLD, CLASSES, ROWS = (1, 3, 2), 3, 5, 11
+SHAPE, OLD, CLASSES, ROWS = (1, 3, 2), 3, 5, 14
 NAMES = tuple(ClassName(f"class {i}") for i in range(CLASSES))
 generator = np.random.default_rng(8)
 IMAGES = generator.integers(0, 256, (ROWS, *SHAPE), dtype=np.uint8)
 INPUTS = (IMAGES / 255 - 0.5) / 0.25
 ENSEMBLE = generator.normal(0, 4, (ROWS, CLASSES))
-TARGETS = np.array([0, 3, 1, 4, 2, 3, 0, 4, 1, 3, 2])
+TARGETS = np.array([0, 3, 1, 4, 2, 3, 0, 4, 1, 3, 2, 0, 2, 4])
 ANCHORS = TARGETS < OLD
 STEP = 1e-6
 
@@ -130,7 +130,7 @@ def test_dad_is_the_same_at_the_coordinator():
     trained = train_alone(work, EngineSettings())
     for name, wanted in to_arrays(trained.parameters, trained.buffers).items():
         np.testing.assert_allclose(made[name], wanted, rtol=1e-4, atol=1e-5)
-    assert "11 images" in remarks[0]
+    assert "14 images" in remarks[0]
 
 
 LEARNERS = {
