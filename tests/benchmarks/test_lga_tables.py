@@ -1,0 +1,130 @@
+"""LGA's tables: what is taken from a run, and how cases are laid out."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.lga_tables.ledger import choices
+from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, table
+from coordinator.core import entries
+from schemas.offers import Offer
+from schemas.proxy import ScoredModel
+from schemas.values import ClassName, DeviceId, Digest
+from simulator.metrics.seed_metrics import SeedMetrics
+from tests.schemas.examples import OFFER
+from tests.simulator.fake_run import Shape, fake_seed
+
+LOOKING = Shape(stages=3, rounds=4, looks=True)
+
+
+@pytest.fixture(scope="module")
+def metrics() -> SeedMetrics:
+    return fake_seed(LOOKING, seed=1).metrics
+
+
+def opened(number: int, stage: int, round_of_stage: int) -> entries.RoundOpened:
+    return entries.RoundOpened(
+        number=number,
+        stage=stage,
+        round_of_stage=round_of_stage,
+        rounds_of_stage=2,
+        cohort=(DeviceId("device-1"),),
+        weights=OFFER,
+        weights_class_names=(),
+        class_names=(ClassName("cat"),),
+        seed=1,
+        deadline_seconds=1.0,
+    )
+
+
+def scored(number: int, score: float, current: int) -> entries.OldModelChosen:
+    newest = ScoredModel(round=number, weights=Digest.of(b"%d" % number), score=score)
+    return entries.OldModelChosen(
+        number=number,
+        action=number,
+        newest=newest,
+        scored=(newest,),
+        winner=newest,
+        previous=None,
+        current=entries.OldModel(
+            round=current,
+            weights=Offer(digest=OFFER.digest, size=1, list_digest=OFFER.list_digest),
+        ),
+        gradients=1,
+        images=1,
+        shifted=False,
+        seconds=1.0,
+    )
+
+
+def test_a_case_has_the_runs_accuracies_in_percent(metrics: SeedMetrics) -> None:
+    case = case_of(metrics)
+    assert case["accuracy"] == [round(100 * stage.accuracy, 2) for stage in metrics.stages]
+    assert case["final"] == case["accuracy"][-1]
+    assert case["average"] == pytest.approx(sum(case["accuracy"]) / 3, abs=0.01)
+
+
+def test_what_devices_noticed_is_added_up(metrics: SeedMetrics) -> None:
+    seen = case_of(metrics)["noticed"]
+    # Five devices and two later stages; device 1 and 4 notice at once, 2 late, 3 and 5 never.
+    assert seen == {"began": 10, "at_once": 4, "late": 2, "missed": 4, "false_alarms": 2}
+
+
+def test_gradients_stand_beside_weights_of_all_stages(metrics: SeedMetrics) -> None:
+    found = proxy_bytes(metrics)
+    assert found == {
+        "model_bytes": 3_000_000,
+        "gradient_bytes": 18_000,
+        "gradient_percent": 0.6,
+    }
+
+
+def test_a_run_without_a_proxy_has_no_bytes_of_one() -> None:
+    metrics = fake_seed(Shape(stages=2, rounds=2), seed=1).metrics
+    assert proxy_bytes(metrics) == {}
+    name = "paper, without-psr"
+    assert (
+        table({name: {**case_of(metrics), "seconds": 1.0}}).splitlines()[2].endswith("| - | 1.0 |")
+    )
+
+
+def test_the_choice_of_a_stage_is_that_of_its_last_score() -> None:
+    told = choices(
+        [
+            opened(1, 1, 1),
+            scored(1, 0.5, current=1),
+            opened(2, 1, 2),
+            scored(2, 0.75, current=2),
+            opened(3, 2, 1),
+            scored(3, 0.25, current=2),
+        ]
+    )
+    assert told == ["1.2 (0.50 to 0.75)", "1.2 (0.25 to 0.25)"]
+
+
+def test_cases_stand_in_the_order_of_modes_and_presets(metrics: SeedMetrics) -> None:
+    case = {**case_of(metrics), "seconds": 2.5}
+    names = ["code, lga", "paper, fedavg", "paper, without-sdl", "paper, lga"]
+    rows = table(dict.fromkeys(names, case)).splitlines()[2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [
+        "paper, lga",
+        "paper, without-sdl",
+        "paper, fedavg",
+        "code, lga",
+    ]
+    cells = {row.count("|") for row in table(dict.fromkeys(names, case)).splitlines()}
+    assert len(cells) == 1
+
+
+def test_cases_without_choices_are_not_in_their_table() -> None:
+    cases = {
+        "paper, lga": {"choices": ["1.2 (0.50 to 0.75)", "2.1 (0.25 to 0.25)"]},
+        "paper, without-sbm": {"choices": ["1.4 (0.50 to 0.75)"]},
+        "paper, fedavg": {"choices": []},
+    }
+    rows = choice_table(cases).splitlines()
+    assert rows[0] == "| case | stage 1 | stage 2 |"
+    assert rows[2:] == [
+        "| paper, lga | 1.2 (0.50 to 0.75) | 2.1 (0.25 to 0.25) |",
+        "| paper, without-sbm | 1.4 (0.50 to 0.75) |  |",
+    ]
