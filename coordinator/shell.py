@@ -23,6 +23,7 @@ from coordinator.core.requests import (
     Request,
     SendToDevice,
     SolveHead,
+    TakeBack,
     TakePayload,
 )
 from coordinator.engine import Engine, answer_operator
@@ -216,6 +217,9 @@ class Shell:
         match request:
             case SendToDevice():
                 self._send(request)
+            case TakeBack(device, leaf):
+                topic = parts.topics.down(device, leaf)
+                self._publish(Outgoing(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
                 self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
             case SolveHead():

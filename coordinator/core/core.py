@@ -15,9 +15,11 @@ from coordinator.core.decision import Decision, ask, record
 from coordinator.core.devices import Devices
 from coordinator.core.entries import (
     OPERATOR,
+    BackboneImported,
     CommandDone,
     EntryBody,
     ModelFailed,
+    NetworkImported,
     NewEntry,
     WeightsAveraged,
 )
@@ -37,6 +39,9 @@ from coordinator.errors import CommandError
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
 from schemas.values import DeviceId
+
+_CHANGES_SCORING = frozenset((BackboneImported, NetworkImported, WeightsAveraged))
+"""Entries after which the proxy has another order, or none."""
 
 
 class Core:
@@ -113,9 +118,10 @@ class Core:
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""
         apply(self.state, entry.body, entry.device, now_ns)
-        if type(entry.body) is WeightsAveraged:
-            return self.rounds.proxy.order().requests
-        return self.devices.tell_about(entry.body).requests
+        told = self.devices.tell_about(entry.body).requests
+        if type(entry.body) in _CHANGES_SCORING:
+            told += self.rounds.proxy.order().requests
+        return told
 
     def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in one entry that was committed before this program started."""

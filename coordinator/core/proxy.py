@@ -20,7 +20,7 @@ from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record, record_for
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.records import Made
-from coordinator.core.requests import SendToDevice
+from coordinator.core.requests import SendToDevice, TakeBack
 from coordinator.core.rules import RoundRules
 from coordinator.core.state import State
 from schemas.contributions import PartKey
@@ -61,17 +61,19 @@ class Proxy:
                 )
 
     def order(self) -> Decision:
-        """Publish the order to score the fleet's newest weights, if a round gave them."""
+        """Publish the order to score the fleet's newest weights, if a round gave them.
+
+        Where none did, one of an earlier network is taken back.
+        """
         state, network = self._state, self._state.network
-        if network is None or not network.proxy or state.weights is None:
-            return Decision()
-        averaged = state.weights.averaged
-        if averaged is None:
-            return Decision()
+        weights = state.weights if network is not None and network.proxy else None
+        if network is None or weights is None or weights.averaged is None:
+            return ask(TakeBack(PROXY, "assignment")) if state.had_proxy else Decision()
+        averaged = weights.averaged
         opened = state.rounds[averaged.number].opened
         names = tuple(map(state.classes.resolve, averaged.class_names))
         order = ScoringOrder(
-            action=state.weights.index,
+            action=weights.index,
             stage=opened.stage,
             round=opened.number,
             round_of_stage=opened.round_of_stage,

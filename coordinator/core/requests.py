@@ -30,6 +30,14 @@ class SendToDevice:
 
 
 @dataclass(frozen=True)
+class TakeBack:
+    """Have the broker forget a retained message, so that nobody who comes later gets it."""
+
+    device: DeviceId
+    leaf: DownLeaf
+
+
+@dataclass(frozen=True)
 class AnnounceCoordinator:
     """Publish the coordinator's retained birth."""
 
@@ -128,6 +136,7 @@ class AnswerOperator:
 
 Request = (
     SendToDevice
+    | TakeBack
     | AnnounceCoordinator
     | TakePayload
     | SolveHead

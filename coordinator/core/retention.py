@@ -2,8 +2,8 @@
 
 - Answers go when their round is done, and late ones at once, unless they are to be kept.
 - What older rounds gave goes when the next one opens: all but that of the newest `keep_weights`
-  rounds. What a model is made of stays, and so do the old models that devices are given, and what
-  a round began with until its last phase is over.
+  rounds, whichever network they trained. What a model is made of stays, and so do the old models
+  that devices are given, and what a round began with until its last phase is over.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Retention:
         `begun` is what the round began with of which a later phase opens.
         """
         keep = self._rules.keep_weights
-        if keep == "all" or len(self._state.made) <= keep:
+        made = (*self._state.former_made.values(), *self._state.made.values())
+        if keep == "all" or len(made) <= keep:
             return Decision()
-        made = tuple(self._state.made.values())
         needed = {digest for item in made[-keep:] for digest in item.blobs}
         needed |= self._state.needed_blobs | self._state.pruned
         if begun is not None:

@@ -42,8 +42,12 @@ class State:
     made: dict[int, Made] = field(default_factory=dict)
     """What the rounds of the lineage gave, by number."""
     pruned: set[Digest] = field(default_factory=set)
-    """What of it is kept no longer."""
+    """What is kept no longer of what rounds gave."""
+    former_made: dict[int, Made] = field(default_factory=dict)
+    """What rounds of earlier lineages gave, until it is kept no longer."""
     old_models: OldModels = field(default_factory=OldModels)
+    had_proxy: bool = False
+    """Whether any lineage had a proxy, for which the broker may keep an order."""
     models: dict[int, Model] = field(default_factory=dict)
     failed: entries.ModelFailed | None = None
     """The last failure to make a model, until one is made."""

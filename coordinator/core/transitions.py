@@ -76,6 +76,7 @@ def _network_imported(
     state: State, body: entries.NetworkImported, _device: DeviceId | None, _time_ns: int
 ) -> None:
     _begin_lineage(state, body)
+    state.had_proxy |= body.proxy
     state.weights = Weights(body.weights, body.class_names, state.size, dict(body.extras))
 
 
@@ -85,8 +86,8 @@ def _begin_lineage(state: State, body: entries.Lineage) -> None:
     state.logit_scale = state.calibrated_version = None
     state.calibration.clear()
     state.rounds.clear()
+    state.former_made.update(state.made)
     state.made.clear()
-    state.pruned.clear()
     state.old_models = OldModels()
 
 
@@ -217,6 +218,8 @@ def _weights_pruned(
     state: State, body: entries.WeightsPruned, _device: DeviceId | None, _time_ns: int
 ) -> None:
     state.pruned.update(body.digests)
+    for number in body.numbers:
+        state.former_made.pop(number, None)
 
 
 def _round_failed(

@@ -20,7 +20,8 @@ from schemas.tensors import encode_tensors
 from schemas.values import DeviceId, Digest
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked, weights
-from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
+from tests.coordinator.shell_harness import TOPICS, MemoryCoordinator, ScriptedDevice, write_home
+from transport.interface import Connected
 from transport.memory import InMemoryBroker
 
 RULES = Rules(
@@ -103,6 +104,27 @@ def test_the_proxy_fetches_what_it_scores_and_the_next_round_carries_its_choice(
     assert Digest.of(old) == order.weights.digest
     for one in (device, proxy):
         one.close()
+
+
+def test_with_another_network_the_broker_forgets_the_order(
+    coordinator: MemoryCoordinator, broker: InMemoryBroker, tmp_path: Path
+) -> None:
+    device = begin(coordinator, broker)
+    train(device, 1, tmp_path)
+    proxy = ScriptedDevice("proxy", broker, coordinator)
+    proxy.wait_for(ScoringOrder)
+    proxy.close()
+    network = prepare_network(coordinator.home, coordinator.home / "pixels.json")
+    coordinator.command(ImportNetwork(network=network))
+    late = broker.connection("proxy.late")
+    late.subscribe(TOPICS.down(PROXY, "assignment"))
+    late.start()
+    coordinator.until(lambda: isinstance(late.next_event(0), Connected))
+    for _ in range(20):
+        coordinator.shell.step(0.02)
+    assert late.next_event(0) is None
+    late.stop()
+    device.close()
 
 
 def test_a_coordinator_that_dies_between_weights_and_score_asks_again(

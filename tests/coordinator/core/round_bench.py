@@ -63,6 +63,11 @@ class RoundBench(Bench):
         self.command(commands.OpenStage(class_names=names("cat", "dog")))
         return self.wait(0)
 
+    def imports(self, network: entries.NetworkImported) -> list[Request]:
+        """Let another network lead."""
+        command = commands.ImportNetwork(network=network)
+        return self.handle(inputs.OperatorCommand(f"ticket {self.core.state.size}", command))
+
     def orders(self, requests: list[Request]) -> dict[str, RoundOrder]:
         """What each device is asked to train, of the assignments among the requests."""
         found = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.core import commands, entries, inputs
 from coordinator.core.core import Core
 from coordinator.core.due import next_look
-from coordinator.core.requests import AverageRound, Request, SendToDevice
+from coordinator.core.requests import AverageRound, Request, SendToDevice, TakeBack
 from schemas.assignments import Assignment
 from schemas.contributions import PartKey
 from schemas.envelope import PROXY, Sender
@@ -294,8 +294,25 @@ def test_scores_for_a_network_without_a_proxy_change_nothing() -> None:
     bench = ProxyBench()
     order = bench.learn(1)
     bench.command(commands.ImportNetwork(network=NETWORK))
-    assert bench.say(score(order)) == []
+    assert not sent(bench.say(score(order)), Receipt)
     assert not bench.told(entries.OldModelChosen)
+
+
+def test_an_order_of_a_network_before_is_taken_back() -> None:
+    taken_back = TakeBack(PROXY, "assignment")
+    bench = ProxyBench()
+    bench.learn(1)
+    again = SCORED.model_copy(update={"name": "begun anew"})
+    for lineage in (NETWORK, again):
+        assert taken_back in bench.imports(lineage)
+        assert taken_back in bench.handle(inputs.Connected()), "the broker may keep it still"
+
+
+def test_fleets_that_never_had_a_proxy_take_nothing_back() -> None:
+    bench = RoundBench()
+    bench.lead()
+    for requests in (bench.imports(NETWORK), bench.handle(inputs.Connected())):
+        assert not [request for request in requests if isinstance(request, TakeBack)]
 
 
 def test_the_proxy_is_no_device() -> None:

@@ -8,7 +8,7 @@ from coordinator.core.requests import AverageRound, PruneBlobs, Request
 from schemas.receipts import Refused
 from schemas.values import Digest
 from tests.coordinator.core.harness import exported, names, offer, receipt
-from tests.coordinator.core.round_bench import RoundBench, averaged
+from tests.coordinator.core.round_bench import NETWORK, RoundBench, averaged
 from tests.coordinator.core.test_proxy import ProxyBench, score, weights
 
 
@@ -64,6 +64,50 @@ def test_what_a_model_is_made_of_is_kept() -> None:
     assert pruned(bench.wait(0)) == set()
     assert not bench.told(entries.WeightsPruned)
     assert len(bench.core.state.made) == 2
+
+
+def test_weights_of_a_network_before_count_and_go_in_their_turn() -> None:
+    bench = RoundBench(per_stage=9, keep_weights=2)
+    bench.lead()
+    assert [learn(bench, number) for number in (1, 2)] == [set(), set()]
+    other = NETWORK.model_copy(update={"name": "another"})
+    bench.imports(other)
+    bench.wait(0)
+    gone = [learn_with(bench, other, number) for number in (4, 5, 6)]
+    assert gone == [{weights(1)}, {weights(2)}, {weights(4)}]
+    assert not bench.core.state.former_made
+
+
+def test_what_models_of_a_network_before_are_made_of_is_kept() -> None:
+    bench = RoundBench(per_stage=1, keep_weights=1)
+    bench.lead()
+    learn(bench, 1)
+    bench.handle(inputs.HeadExported(exported(1)))
+    other = NETWORK.model_copy(update={"name": "another"})
+    bench.imports(other)
+    bench.command(commands.OpenStage(class_names=names("eel")))
+    bench.wait(0)
+    changes = {"lineage": other.digest, "key": {"stage": 2, "part": 2}}
+    for device in bench.devices:
+        bench.answer(device, 2, **changes)
+    bench.wait(0)
+    request = bench.asked_for(AverageRound)
+    assert isinstance(request, AverageRound)
+    bench.average(request)
+    bench.wait(0)
+    bench.handle(inputs.HeadExported(exported(2)))
+    bench.command(commands.OpenStage(class_names=names("fish")))
+    assert pruned(bench.wait(0)) == set()
+
+
+def learn_with(bench: RoundBench, network: entries.NetworkImported, number: int) -> set[Digest]:
+    """Let a round of another network give weights and the next one open; return what is deleted."""
+    for device in bench.devices:
+        bench.answer(device, number, lineage=network.digest)
+    bench.wait(0)
+    request = bench.asked_for(AverageRound)
+    assert isinstance(request, AverageRound)
+    return pruned(bench.average(request)) | pruned(bench.wait(0))
 
 
 def test_files_that_came_with_older_weights_go_too_but_not_those_in_use() -> None:
