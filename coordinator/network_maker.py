@@ -7,7 +7,7 @@ described for the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -106,8 +106,12 @@ class NetworkMaker:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         half = load_training_coordinator(lineage.method)
-        kept = [_given(item.payload, item.samples, blobs) for item in request.inputs]
-        asked, answers = _asked(lineage, opened, blobs), kept if summed is None else summed
+        asked = _asked(lineage, opened, blobs)
+        answers: Sequence[Given] | Summing = (
+            [_given(item.payload, item.samples, blobs) for item in request.inputs]
+            if summed is None
+            else summed
+        )
         made = half.combine(half.read_assignment(lineage.settings), asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,

@@ -22,8 +22,10 @@ class OncePerRound(Generic[Made]):
     def __call__(self, told: object, assignment: object, make: Callable[[], Made]) -> Made:
         """Return what `make` gives, or gave for this `told` (a `RoundOrder`, an `Asked`)."""
         kept = self._kept
-        if kept is not None and kept[0]() is told and kept[1] == assignment:
-            return kept[2]
+        if kept is not None and kept[0]() is told:
+            known = kept[1]
+            if known is assignment or known == assignment:  # to compare takes long
+                return kept[2]
         made = make()
         self._kept = (weakref.ref(told, self._forget), assignment, made)
         return made

@@ -65,14 +65,13 @@ class Holdings:
     def data(self, device: DeviceId, rows: Rows) -> LocalData | None:
         """Return the samples of a device that an order asks for; None where there are none."""
         held = self._held.get(device, _NOTHING)
-        found = [(row, rows.names[label]) for row, label in enumerate(held.labels)]
-        asked = [(row, name) for row, name in found if name is not None]
-        if not asked:
+        found = [rows.names[label] for label in held.labels]
+        names = tuple(name for name in found if name is not None)
+        if not names:
             return None
-        names = tuple(name for _, name in asked)
-        if len(asked) == len(found):
+        if len(names) == len(found):
             return LocalData(self._sight.train(held.indices), names, held.digests, self._exemplars)
-        chosen = [row for row, _ in asked]
+        chosen = [row for row, name in enumerate(found) if name is not None]
         digests = tuple(held.digests[row] for row in chosen)
         inputs = self._sight.train(held.indices[chosen])
         return LocalData(inputs, names, digests, self._exemplars)
