@@ -1,8 +1,9 @@
 """Scenes of several of scikit-learn's digits, made on the spot: no file, no download.
 
-Every scene is a shaded, noisy canvas with digits of two brightnesses' distance to it, each in a
-cell of its own, so that none covers another. A pixel with half the ink or more is of the digit's
-class, one with a quarter or less is background, what lies between is 255, as borders are in VOC.
+Every scene is a shaded, noisy canvas, dark with bright digits or bright with dark ones. Each digit
+lies in a cell of its own, so that none covers another. A pixel with half the ink or more is of the
+digit's class, one with a quarter or less is background; what lies between is 255, as borders are in
+VOC.
 Training scenes are drawn from other scans than test scenes.
 """
 
@@ -27,8 +28,8 @@ _DIGIT, _BACKGROUND = 0.5, 0.25
 """Least ink of a digit's pixel, most of a background's; 1 is all ink."""
 _DARK, _BRIGHT = (20.0, 90.0), (165.0, 235.0)
 """Ranges of the three channels; canvas and ink are never of the same."""
-_NOISE = 8.0
-"""Deviation of a pixel's noise, of 255."""
+_NOISE = 14
+"""Most that noise adds to a channel or takes away, of 255; anything between is as likely."""
 _TOGETHER = 512
 """Scenes that are coloured at a time, so that memory stays small."""
 
@@ -172,6 +173,6 @@ def colour(ink: Floats, random: np.random.Generator) -> NDArray[np.uint8]:
         part = slice(start, start + _TOGETHER)
         canvas = ends[part, :, :1] * (1 - shade) + ends[part, :, 1:] * shade
         canvas += ink[part, None] * (inks[part] - canvas)
-        canvas += _NOISE * random.standard_normal(canvas.shape, np.float32)
+        canvas += random.integers(-_NOISE, _NOISE, canvas.shape, np.int8, endpoint=True)
         pictures[part] = np.rint(np.clip(canvas, 0, 255))
     return pictures
