@@ -5,7 +5,7 @@ LGA calls the groups Z_o, Z_n and Z_a, FBL S_o, S_c and S_n.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -30,6 +30,15 @@ def group_devices(
     before = [device for device in present if device not in set(joined)]
     old = _draw_old(before, settings, random) if stage > 1 else set[int]()
     return {device: _group(device in old, device in set(joined)) for device in present}
+
+
+def forgotten_devices(
+    settings: GroupSettings, roster: Roster, devices: Iterable[int]
+) -> frozenset[int]:
+    """Return the devices that came after the first stage, where these are never asked."""
+    if settings.newcomers == "asked":
+        return frozenset()
+    return frozenset(device for device in devices if roster.arrival(device) > 1)
 
 
 def _draw_old(before: list[int], settings: GroupSettings, random: np.random.Generator) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from simulator.datasets.samples import Samples
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.dealing import Dealer
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.plan.groups import group_devices
+from simulator.plan.groups import forgotten_devices, group_devices
 from simulator.plan.presence import Presence, draw_presence
 from simulator.plan.remarks import describe_forgotten, describe_offline, describe_unreached
 from simulator.plan.roster import Roster
@@ -74,7 +74,7 @@ def _plan_stage(
     receivers = [device for device, group in groups.items() if group != "old"]
     shares = _deal(planner, number, classes, receivers)
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
-    forgotten = _forgotten(planner, groups)
+    forgotten = forgotten_devices(planner.settings.groups, planner.roster, groups)
     _check_first_stage(number, shares, presence, planner)
     nothing = np.empty(0, np.int64)
     devices = {
@@ -93,13 +93,6 @@ def _plan_stage(
         describe_forgotten(len(forgotten)),
     )
     return StagePlan(number, classes, devices, tuple(told for told in notes if told))
-
-
-def _forgotten(planner: _Planner, devices: Iterable[int]) -> frozenset[int]:
-    """Return the devices that came after the first stage, where these are never asked."""
-    if planner.settings.groups.newcomers == "asked":
-        return frozenset()
-    return frozenset(device for device in devices if planner.roster.arrival(device) > 1)
 
 
 def _deal(

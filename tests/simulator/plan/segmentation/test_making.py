@@ -101,6 +101,18 @@ def test_devices_drop_out_and_are_late_as_in_any_plan(train: SegmentedImages):
     assert any(device.delay_seconds for device in met)
 
 
+def test_devices_that_join_are_forgotten_where_the_scenario_says_so(train: SegmentedImages):
+    groups = {"rule": "redrawn", "joining": 4, "newcomers": "forgotten"}
+    made, usual = plan(train, groups=groups, stragglers=1.0), plan(train, stragglers=1.0)
+    first = set(made.stages[0].devices)
+    for stage, asked in zip(made.stages, usual.stages, strict=True):
+        for name, device in stage.devices.items():
+            assert device.online == (name in first)
+            assert (device.delay_seconds > 0) == (name in first)
+            assert np.array_equal(device.indices, asked.devices[name].indices)
+    assert "8 devices that joined are never asked" in made.stages[2].notes[-1]
+
+
 def test_another_rule_is_refused(train: SegmentedImages):
     devices = DeviceSettings(partition=PartitionSettings(rule="dirichlet"))
     with pytest.raises(PlanError, match="'dirichlet'; pictures with several classes"):
