@@ -1,0 +1,275 @@
+"""DCID with real programs: Mosquitto, a coordinator, three sites with torch, two stages.
+
+Sites share images of their own, all but one whose owner forbids it. In the second stage one site is
+killed when its logits have counted, and comes back into the phase that its round is in by then. At
+the end all sites run the general model, and what the coordinator trained can be made again from
+what its ledger names.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator import views
+from coordinator.core.entries import (
+    ContributionAccepted,
+    DeviceBorn,
+    DeviceEvaluated,
+    ModelExported,
+    NetworkImported,
+    NothingReported,
+    RoundClosed,
+    RoundOpened,
+    WeightsAveraged,
+)
+from coordinator.core.inputs import RoundAveraged
+from coordinator.core.requests import AverageInput, AverageRound
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.network_maker import NetworkMaker
+from coordinator.paths import blob_folder, ledger_path
+from device_agent.status import Status, read_status
+from schemas.values import ClassName
+from simulator.engines.mqtt.processes import Children
+from tests.end_to_end.process_fleet import ProcessFleet, put_digits
+from transport.brokers import MosquittoBroker
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn.datasets")
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+
+SHARING, KILLED, PRIVATE = DEVICES = ("dev-a", "dev-b", "dev-c")
+FIRST, SECOND = tuple("01234"), tuple("567")
+ROUNDS_PER_STAGE = 2
+PHASES = ("share", *("train", "distil") * ROUNDS_PER_STAGE)
+SHARED_PER_CLASS = 6
+DEADLINE_SECONDS = 90.0
+PREPROCESSING = """\
+mode = "L"
+size = [8, 8]
+mean = [0.5]
+deviation = [0.25]
+input_name = "image"
+"""
+SETTINGS = f"""\
+[method]
+name = "dcid"
+
+[method.settings]
+preset = "dcid-icarl"
+network = "resnet8"
+epochs = 8
+batch = 32
+rate = 0.05
+shared_set = "devices"
+shared_per_class = {SHARED_PER_CLASS}
+distil_epochs = 2
+distil_rate = 0.001
+
+[rounds]
+per_stage = {ROUNDS_PER_STAGE}
+deadline_seconds = {DEADLINE_SECONDS}
+retention = "all"
+keep_weights = "all"
+"""
+FORBIDDEN = "policy.publish_images = false: this device shares no images; "
+ALLOWED = "policy.publish_images = true: in phase 'share' of method 'dcid' images of this device's "
+
+
+class DcidFleet(ProcessFleet):
+    """Three sites with digits; the owner of one does not share images."""
+
+    name = "dcid"
+
+    def begin(self) -> None:
+        """Set everything up, start all programs, and import the network."""
+        self.set_up_coordinator(SETTINGS)
+        for device in DEVICES:
+            self.set_up_agent(device)
+        for device in (SHARING, KILLED):
+            path = self.folder / device / "agent.toml"
+            text = path.read_text(encoding="utf-8")
+            path.write_text(
+                text.replace("publish_images = false", "publish_images = true"), encoding="utf-8"
+            )
+        put_digits(self.folder, DEVICES)
+        self.start_coordinator()
+        for device in DEVICES:
+            self.start_agent(device)
+        self.until(lambda: len(self.entries(DeviceBorn)) == len(DEVICES))
+        described = self.folder / "digits.toml"
+        described.write_text(PREPROCESSING, encoding="utf-8")
+        self.operator("model", "import-network", "--preprocessing", str(described))
+
+    def learn_the_first_stage(self) -> None:
+        self.operator("coordinator", "open-stage", *FIRST)
+        self.until(lambda: len(self.evaluations(1)) == len(DEVICES))
+
+    def learn_the_second_stage(self) -> None:
+        """Kill a site between DID and DCD, while another one holds its round up."""
+        number = len(PHASES) + 2  # after `share` of this stage
+        self.operator("coordinator", "open-stage", *SECOND)
+        self.until(lambda: self.opened(number), pause=0.01)
+        self.signal(PRIVATE, signal.SIGSTOP)
+        self.until(lambda: KILLED in self.answers(number), pause=0.05)
+        self.kill(KILLED)
+        self.signal(PRIVATE, signal.SIGCONT)
+        self.until(lambda: set(self.answers(number + 1)) == {SHARING, PRIVATE})
+        self.start_agent(KILLED)
+        self.until(lambda: len(self.evaluations(2)) == len(DEVICES))
+        self.until(lambda: all(self.status(name).active_version == 2 for name in DEVICES))
+
+    def evaluations(self, version: int) -> list[DeviceEvaluated]:
+        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
+
+    def opened(self, number: int) -> RoundOpened | None:
+        found = (body for _, body in self.entries(RoundOpened) if body.number == number)
+        return next(found, None)
+
+    def closed(self, number: int) -> RoundClosed:
+        (body,) = [body for _, body in self.entries(RoundClosed) if body.number == number]
+        return body
+
+    def answers(self, number: int) -> dict[str | None, ContributionAccepted]:
+        """What devices answered to a round."""
+        every = self.entries(ContributionAccepted)
+        return {device: body for device, body in every if body.round == number}
+
+    def status(self, device: str) -> Status:
+        status = read_status(self.folder / device / "status.json")
+        assert status is not None
+        return status
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[object]:
+    """A fleet that has learned two stages, and whose second site died in between."""
+    folder = tmp_path_factory.mktemp("dcid")
+    (folder / "logs").mkdir()
+    with Children(folder / "logs") as children:
+        made = DcidFleet(folder, mosquitto, children)
+        made.begin()
+        made.learn_the_first_stage()
+        made.learn_the_second_stage()
+        yield made
+
+
+def test_every_phase_is_a_round_in_the_ledger(fleet: DcidFleet) -> None:
+    rounds = [body for _, body in fleet.entries(RoundOpened)]
+    assert [body.phase for body in rounds] == list(PHASES) * 2
+    for body in rounds:
+        assert body.follows == (body.number - 1 if body.phase == "distil" else None)
+        assert set(body.cohort) == set(DEVICES)
+    rows = views.rounds(fleet.home)
+    assert [row.state for row in rows] == ["averaged"] * len(rounds)
+    assert fleet.operator("coordinator", "rounds").count("averaged") == len(rounds)
+
+
+def test_answers_are_images_then_logits_then_weights(fleet: DcidFleet) -> None:
+    kinds = {"share": "images", "train": "logits", "distil": "weights"}
+    for _, body in fleet.entries(RoundOpened):
+        found = {answer.payload_kind for answer in fleet.answers(body.number).values()}
+        assert found == {kinds[body.phase]}
+
+
+def test_the_site_whose_owner_forbids_it_shares_nothing_and_trains(fleet: DcidFleet) -> None:
+    for number in (1, len(PHASES) + 1):
+        assert set(fleet.answers(number)) == {SHARING, KILLED}
+        assert fleet.closed(number).failed == (PRIVATE,)
+    declined = [(name, body) for name, body in fleet.entries(NothingReported)]
+    assert [name for name, _ in declined] == [PRIVATE, PRIVATE]
+    assert all(body.reason.startswith(FORBIDDEN) for _, body in declined)
+    assert FORBIDDEN[:40] in fleet.operator("coordinator", "rounds")
+    assert FORBIDDEN in fleet.agent("status", PRIVATE)
+    assert fleet.said(PRIVATE).index(FORBIDDEN) >= 0
+    for device in (SHARING, KILLED):
+        assert ALLOWED in fleet.agent("status", device)
+        assert ALLOWED in fleet.said(device)
+    trained = [body.number for _, body in fleet.entries(RoundOpened) if body.phase != "share"]
+    assert all(PRIVATE in fleet.answers(number) for number in trained)
+
+
+def test_the_shared_set_is_what_two_sites_gave_of_the_new_classes(fleet: DcidFleet) -> None:
+    for number, classes in ((1, FIRST), (len(PHASES) + 1, SECOND)):
+        for answer in fleet.answers(number).values():
+            assert answer.samples == {ClassName(name): SHARED_PER_CLASS for name in classes}
+        (made,) = [b for _, b in fleet.entries(WeightsAveraged) if b.number == number]
+        assert (made.phase, made.unchanged) == ("share", True)
+        assert "shared" in made.extras
+        opened = fleet.opened(number + 1)
+        assert opened is not None
+        assert opened.extras["shared"] == made.extras["shared"]
+
+
+def test_the_site_that_was_killed_between_phases_comes_back_into_the_right_one(
+    fleet: DcidFleet,
+) -> None:
+    train, distil = len(PHASES) + 2, len(PHASES) + 3
+    assert set(fleet.answers(train)) == set(fleet.answers(distil)) == set(DEVICES)
+    (births,) = [
+        [body for name, body in fleet.entries(DeviceBorn) if name == device] for device in [KILLED]
+    ]
+    assert len(births) == 2
+    assert f"round {train}: work 1 is done" in fleet.said(KILLED)
+    assert fleet.said(KILLED).count(f"round {train}: work 1 begins") == 1, "it trained once"
+    assert fleet.said(KILLED).count(f"round {distil}: work 1 is done") == 1
+    closed = fleet.closed(distil)
+    assert (closed.reason, closed.missing, closed.failed) == ("everybody answered", (), ())
+    assert not any(answer.late for answer in fleet.answers(distil).values())
+
+
+def test_every_site_runs_the_general_model_and_knows_both_stages(fleet: DcidFleet) -> None:
+    (_, exported) = fleet.entries(ModelExported)[-1]
+    for device in DEVICES:
+        status = fleet.status(device)
+        assert (status.active_version, status.active_manifest) == (2, exported.manifest.digest)
+    assert all(share(body, FIRST) > 0.7 for body in fleet.evaluations(1))
+    for body in fleet.evaluations(2):
+        assert share(body, (*FIRST, *SECOND)) > 0.5, body.results
+
+
+def share(results: DeviceEvaluated, names: tuple[str, ...]) -> float:
+    found = [results.results[ClassName(name)] for name in names]
+    return sum(one.correct for one in found) / sum(one.total for one in found)
+
+
+def test_the_ledger_says_what_a_phase_was_and_verifies(fleet: DcidFleet) -> None:
+    number = len(PHASES) + 1
+    told = fleet.shown(NothingReported, PRIVATE)
+    assert f"Device {PRIVATE} declines round {number}: {FORBIDDEN}" in told
+    assert "A round has the phases train, then distil." in fleet.shown(NetworkImported)
+    last = fleet.shown(RoundOpened)
+    assert "for phase 'distil' from weights" in last
+    assert f"going on from what they did in round {2 * len(PHASES) - 1}." in last
+    assert "blobs fit" in fleet.operator("ledger", "verify")
+
+
+def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFleet) -> None:
+    """DAD is training: on the same machine it gives the same weights, to the last bit."""
+    (network,) = (body for _, body in fleet.entries(NetworkImported))
+    store = BlobStore(blob_folder(fleet.home))
+    maker = NetworkMaker(fleet.home, store)
+    made = [body for _, body in fleet.entries(WeightsAveraged)]
+    assert [body.phase for body in made] == list(PHASES) * 2
+    for body in made:
+        opened = fleet.opened(body.number)
+        assert opened is not None
+        inputs = tuple(recorded(fleet, index) for index in body.inputs)
+        happened = maker.average(AverageRound(network, opened, inputs)).happening
+        assert isinstance(happened, RoundAveraged), happened
+        assert happened.averaged.model_copy(update={"seconds": body.seconds}) == body
+    distilled = [body for body in made if body.phase == "distil"]
+    assert all("DAD on" in " ".join(body.remarks) for body in distilled)
+    assert len({body.weights.digest for body in distilled}) == len(distilled)
+
+
+def recorded(fleet: DcidFleet, index: int) -> AverageInput:
+    """Return an answer as its entry names it; its payload is still there."""
+    with LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger:
+        (entry,) = ledger.entries(index, index + 1)
+        body = ContributionAccepted.model_validate(entry.body)
+        assert Blobs(ledger, BlobStore(blob_folder(fleet.home))).get(body.payload)
+    return AverageInput(index, body.payload, sum(body.samples.values()))
