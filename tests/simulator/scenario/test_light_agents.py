@@ -49,5 +49,12 @@ def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.Mon
         parse_scenario("s", HEAD, Path())
 
 
+@pytest.mark.parametrize("preset", ["without-psr", "fedavg", "fedavg-exemplars"])
+def test_lga_is_refused_by_name_also_where_it_needs_no_proxy(preset: str) -> None:
+    method = f'[method]\nname = "lga"\n[method.settings]\npreset = "{preset}"\n'
+    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' .* 'lga' has devices that"):
+        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+
+
 def test_a_usual_scenario_may_have_light_agents() -> None:
     assert parse_scenario("s", HEAD, Path()).engine.agents == "light"
