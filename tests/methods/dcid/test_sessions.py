@@ -41,7 +41,7 @@ from tests.methods.dcid.making import (
 PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")
 DIGITS = tuple(ClassName(f"digit-{number}") for number in range(10))
-FEW = {"rate": 0.02, "epochs": 3, "batch": 32, "shared_per_class": 10, "anchors_per_class": 10}
+FEW = {"rate": 0.02, "epochs": 4, "batch": 16, "shared_per_class": 10, "anchors_per_class": 10}
 
 
 def digits():
@@ -55,7 +55,7 @@ def digits():
 
 def three_sites() -> dict[str, LocalData]:
     images, labels = digits()
-    dealt = {f"dev-{number}": range(600 + number, len(images), 3) for number in range(3)}
+    dealt = {f"dev-{number}": range(600 + number, 1200, 3) for number in range(3)}
     return {
         site: LocalData(
             images[list(rows)],
@@ -79,9 +79,9 @@ def accuracy(fleet: Fleet) -> float:
 
 def learned(**settings) -> Fleet:
     fleet = Fleet(assignment(**{**FEW, **settings}), three_sites())
-    fleet.session(*DIGITS[:5], rounds=2)
-    fleet.session(*DIGITS[5:8], rounds=2)
-    fleet.session(*DIGITS[8:], rounds=2)
+    fleet.session(*DIGITS[:5])
+    fleet.session(*DIGITS[5:8])
+    fleet.session(*DIGITS[8:])
     return fleet
 
 
