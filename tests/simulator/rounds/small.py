@@ -86,6 +86,31 @@ def with_proxy(**sections: Any) -> Scenario:
     return small(**made, **sections)
 
 
+def distilling(**sections: Any) -> Scenario:
+    """Return `small` with DCID, whose first stage is trained in one place; owners share images."""
+    settings = {
+        "preset": "dcid-icarl",
+        "base": "central",
+        "anchors_per_class": 2,
+        "shared_per_class": 2,
+        "distil_epochs": 1,
+        "synthetic_images": 8,
+    }
+    method = sections.pop("method", {})
+    made: dict[str, Any] = {
+        "devices": {"policy": {"publish_images": True}},
+        "rounds": {"per_stage": 2},
+        "method": {
+            "name": "dcid",
+            "base": {"epochs": 6, "batch": 8, "rate": 0.1},
+            **method,
+            "settings": settings | method.get("settings", {}),
+        },
+    }
+    made |= {name: made.get(name, {}) | section for name, section in sections.items()}
+    return small(**made)
+
+
 def prepared(scenario: Scenario, plan: FleetPlan | None = None) -> Prepared:
     made = Seed.load(scenario, 1).prepare(Quiet())
     return made if plan is None else replace(made, plan=plan)

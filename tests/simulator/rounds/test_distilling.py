@@ -1,0 +1,93 @@
+"""A fleet that begins with a central first stage, shares images and trains in phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from coordinator.core import entries
+from schemas.values import DeviceId
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.inprocess.light.engine import LightEngine
+from tests.simulator.engines.inprocess.light.both import Learned, learn, said
+from tests.simulator.rounds.small import distilling, prepared
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    return learn(InProcessEngine, prepared(distilling()), tmp_path_factory.mktemp("full"))
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    return learn(LightEngine, prepared(distilling()), tmp_path_factory.mktemp("light"))
+
+
+def test_the_first_stage_is_a_model_without_a_round(full: Learned) -> None:
+    first = full.records[0]
+    assert (first.rounds, first.contributions) == ((), 0)
+    assert {round_.stage for round_ in full.bodies(entries.RoundOpened)} == {2}
+    (imported,) = full.bodies(entries.NetworkImported)
+    assert first.model_classes == imported.class_names == first.class_names
+
+
+def test_light_agents_come_to_the_same_entries_and_models(full: Learned, light: Learned) -> None:
+    assert said(light.ledger) == said(full.ledger)
+    assert light.models == full.models
+
+
+def test_a_round_is_one_record_with_the_accuracy_after_its_last_phase(full: Learned) -> None:
+    phases = [round_.phase for round_ in full.bodies(entries.RoundOpened)]
+    assert phases == ["share", "train", "distil", "train", "distil"]
+    averaged = full.bodies(entries.WeightsAveraged)
+    rounds = full.records[1].rounds
+    assert [item.number for item in rounds] == [1, 2]
+    assert [item.client_drift for item in rounds] == [averaged[n].client_drift for n in (2, 4)]
+    accepted = full.bodies(entries.ContributionAccepted)
+    trained = [body.answer for body in accepted if body.round == 2]
+    samples = sum(answer.samples for answer in trained)
+    loss = sum(answer.loss * answer.samples for answer in trained) / samples
+    assert rounds[0].loss == pytest.approx(loss)
+    assert rounds[-1].accuracy is not None
+    assert rounds[-1].accuracy > 0.5
+
+
+def test_the_record_says_what_each_device_shared_and_sent_by_kind(full: Learned) -> None:
+    for name, device in full.records[1].devices.items():
+        own = [
+            body
+            for entry, body in full.ledger
+            if isinstance(body, entries.ContributionAccepted) and entry.device == name
+        ]
+        assert device.shared_images == 2 * 2  # of two new classes
+        for kind in ("images", "logits", "weights"):
+            sent = [body.payload_bytes for body in own if body.payload_kind == kind]
+            assert device.sent[kind] == sum(sent) > 0
+        assert sum(device.sent.values()) < device.bytes_up
+        assert sum(device.received.values()) < device.bytes_down
+    assert full.records[0].devices[DeviceId("device-1")].sent == {}
+
+
+def test_bytes_of_light_agents_are_nearly_those_of_whole_ones(
+    full: Learned, light: Learned
+) -> None:
+    for one, two in zip(full.records, light.records, strict=True):
+        for name, device in one.devices.items():
+            assert two.devices[name].sent == device.sent
+            assert two.devices[name].received == device.received
+    last, of_light = full.records[1].devices, light.records[1].devices
+    for name, device in last.items():
+        assert of_light[name].bytes_up == pytest.approx(device.bytes_up, rel=0.1)
+        assert of_light[name].bytes_down == pytest.approx(device.bytes_down, rel=0.1)
+
+
+def test_nothing_is_shared_where_the_images_are_made_by_both_sides(tmp_path: Path) -> None:
+    settings = {"shared_set": "synthetic"}
+    what = prepared(distilling(devices={"policy": {}}, method={"settings": settings}))
+    learned = learn(InProcessEngine, what, tmp_path)
+    assert learned.records[1].devices[DeviceId("device-1")].shared_images == 0
+    kinds = {body.payload_kind for body in learned.bodies(entries.ContributionAccepted)}
+    assert kinds == {"logits", "weights"}
