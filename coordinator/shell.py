@@ -33,13 +33,15 @@ from coordinator.intake_desk import IntakeDesk
 from coordinator.ledger.blobs import BlobStore, prune_held
 from coordinator.model_maker import ModelMaker
 from coordinator.operator import Answered, Waiting
+from coordinator.receipting import told_otherwise, with_proof
 from coordinator.workshop import Workplace
 from schemas.envelope import Sender, decode, encode
 from schemas.errors import SchemaError
 from schemas.message import Message
-from schemas.presence import CoordinatorBirth, CoordinatorDeath
+from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, SeenCheckpoint
+from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
-from schemas.values import Digest
+from schemas.values import DeviceId, Digest
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import TransportError
 from transport.interface import Connected, Connection, Disconnected, Outgoing, Problem, Received
@@ -95,6 +97,8 @@ class Shell:
         self.next_tick = 0.0
         """When the rules are told at the earliest that time has passed, by the clock."""
         self._next_operator = 0.0
+        self._compared: dict[DeviceId, SeenCheckpoint] = {}
+        """What devices have said of the ledger that they have seen."""
 
     def start(self) -> None:
         """Subscribe and begin to connect."""
@@ -176,6 +180,8 @@ class Shell:
                 happening = self._read(event)
                 if happening is not None:
                     group.happenings.append(happening)
+                if isinstance(happening, inputs.DeviceMessage):
+                    group.happenings.extend(self._doubts(happening))
 
     def _read(self, message: Received) -> inputs.Input | None:
         try:
@@ -194,6 +200,22 @@ class Shell:
             reason = f"fleet: {str(envelope.header.fleet)!r} is not this fleet"
             return inputs.UnreadableMessage(device, reason)
         return inputs.DeviceMessage(device, envelope)
+
+    def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
+        """Compare the ledger with what a device says that it has seen of it, once for each."""
+        if message.envelope.header.kind != Birth.kind:
+            return
+        try:
+            seen = message.envelope.read(Birth).seen_checkpoint
+        except SchemaError:
+            return  # the core says what is wrong with it
+        if seen is None or self._compared.get(message.device) == seen:
+            return
+        self._compared[message.device] = seen
+        text = told_otherwise(self._parts.engine.ledger, seen)
+        if text:
+            log.error("%s: %s", message.device, text)
+            yield inputs.HistoryDoubted(message.device, text)
 
     def _commands(self) -> Iterable[inputs.Input]:
         now = self._parts.clock.seconds()
@@ -242,10 +264,14 @@ class Shell:
             log.warning("bytes that nothing needs were not deleted: %s", error)
 
     def _send(self, request: SendToDevice) -> None:
-        self._parts.files.offer_files_of(request.body)
+        body = request.body
+        if isinstance(body, Receipt):
+            live = self._parts.engine.core.live.device(request.device)
+            body = with_proof(body, self._parts.engine.ledger, live.seen_size)
+        self._parts.files.offer_files_of(body)
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
-            request.body, sent_ms=self._parts.clock.time_ms(), refers_to=request.refers_to
+            body, sent_ms=self._parts.clock.time_ms(), refers_to=request.refers_to
         )
         self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
 

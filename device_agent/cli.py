@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from device_agent.home import NewHome, write_home
+from schemas.keys import read_verify_key
 from schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
@@ -37,6 +38,9 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     data: Annotated[
         str, typer.Option(help="Folder of class-named folders; relative to --home or absolute.")
     ] = "data",
+    coordinator_key: Annotated[
+        str | None, typer.Option(help="The coordinator's public key; receipts must prove then.")
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
@@ -47,6 +51,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         port=broker_port,
         data_folder=data,
         password_file=password_file,
+        coordinator_key=None if coordinator_key is None else read_verify_key(coordinator_key),
     )
     path = write_home(home, new)
     typer.echo(f"wrote {path}; next: fleetledger agent doctor --home {home}")
@@ -94,11 +99,17 @@ def status(
 def forget(
     home: Home = HOME,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    checkpoint: Annotated[
+        bool, typer.Option("--checkpoint", help="Believe another ledger from the next receipt on.")
+    ] = False,
 ) -> None:
     """Delete what training keeps here beside the images; the agent must be stopped."""
-    from device_agent.forgetting import training_memory  # noqa: PLC0415 - with what needs it
+    from device_agent.forgetting import forget_checkpoint, training_memory  # noqa: PLC0415
     from device_agent.home import AgentHome  # noqa: PLC0415
 
+    if checkpoint:
+        typer.echo(forget_checkpoint(AgentHome.open(home)))
+        return
     with training_memory(AgentHome.open(home)) as memory:
         lines = memory.describe() if memory is not None else ()
         if memory is None or not lines:

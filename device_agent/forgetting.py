@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from device_agent.core.changes import MemoryForgotten
+from device_agent.core.changes import CheckpointForgotten, MemoryForgotten
 from device_agent.core.models import files_to_keep
 from device_agent.core.state import Records
 from device_agent.errors import HomeError
@@ -74,6 +74,26 @@ def training_memory(home: AgentHome) -> Iterator[TrainingMemory | None]:
 
     Raises `HomeError` while an agent runs, `StoreError` where its database cannot be read.
     """
+    with _store_of(home) as store:
+        yield None if store is None else TrainingMemory(home, store)
+
+
+def forget_checkpoint(home: AgentHome) -> str:
+    """Let the next receipt name a ledger that does not follow from the known one; say what was.
+
+    Raises as `training_memory` does.
+    """
+    with _store_of(home) as store:
+        seen = None if store is None else store.load().seen
+        if store is None or seen is None:
+            return "no state of a ledger is known here"
+        store.commit((CheckpointForgotten(),))
+        return f"forgotten: a ledger of {seen.size} entries with the root {seen.root}"
+
+
+@contextmanager
+def _store_of(home: AgentHome) -> Iterator[Store | None]:
+    """Keep agents out and give the store; None where no agent has run yet."""
     lock = lock_home(home.folder)
     try:
         database = home.state_folder / "agent.db"
@@ -82,7 +102,7 @@ def training_memory(home: AgentHome) -> Iterator[TrainingMemory | None]:
             return
         store = Store(database)
         try:
-            yield TrainingMemory(home, store)
+            yield store
         finally:
             store.close()
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from device_agent.errors import HomeError
 from device_agent.settings import AgentSettings
+from schemas.keys import VerifyKey
 from schemas.settings_file import SettingsError, load_settings
 from schemas.values import DeviceId, FleetId
 
@@ -90,6 +91,9 @@ fleet = "{fleet}"
 # What this device sends, of the forms that the fleet allows. "estimated" is the smallest for few
 # images per class, and tells the least of single images. Left out, the operator decides.
 # contribution_form = "estimated"
+# The coordinator's public key (keys/coordinator.pub in its home). With it, a receipt must prove
+# that the ledger has what this device gave, and that the ledger only grew since.
+{coordinator_key}
 
 [broker]
 host = {host}
@@ -152,6 +156,7 @@ class NewHome:
     port: int = 1883
     data_folder: str = "data"
     password_file: str | None = None
+    coordinator_key: VerifyKey | None = None
 
 
 def write_home(folder: Path, new: NewHome) -> Path:
@@ -168,6 +173,11 @@ def write_home(folder: Path, new: NewHome) -> Path:
         port=new.port,
         folder=_quoted(new.data_folder),
         password_file=line or '# password_file = "password"',
+        coordinator_key=(
+            f"coordinator_key = {_quoted(new.coordinator_key)}"
+            if new.coordinator_key
+            else '# coordinator_key = "FLEET/coordinator+HASH+KEY"'
+        ),
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)

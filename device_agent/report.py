@@ -23,6 +23,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"images       {status.images_on_disk} on disk, {status.counted_images} counted"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
+    if status.ledger_seen is not None:
+        yield f"ledger       proven to this device up to {status.ledger_seen} entries"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from device_agent.bench import Bench
-from device_agent.core.state import Identity, Rules, State
+from device_agent.core.state import Identity, Rules, State, Trust
 from device_agent.home import AgentHome, lock_home
 from device_agent.mail import Mail, make_will
 from device_agent.memory import frugal_allocation
@@ -125,7 +125,15 @@ def rules_of(home: AgentHome) -> Rules:
         publish_features=home.settings.policy.publish_features,
         publish_gradients=home.settings.policy.publish_gradients,
         publish_images=home.settings.policy.publish_images,
+        trust=trust_of(home.settings),
     )
+
+
+def trust_of(settings: AgentSettings) -> Trust | None:
+    """Return whom this device believes about the ledger; None where it asks for no proof."""
+    if settings.coordinator_key is None:
+        return None
+    return Trust(settings.fleet, settings.device, settings.coordinator_key)
 
 
 def detection_of(settings: DetectionSettings) -> DetectionRules | None:

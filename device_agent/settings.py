@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.values import DeviceId, FleetId
 
@@ -97,6 +98,9 @@ class AgentSettings(Strict):
     fleet: FleetId
     contribution_form: str | None = Field(default=None, min_length=1, max_length=40)
     """One of the forms that the fleet's method allows; left out, the fleet's own."""
+    coordinator_key: VerifyKey | None = None
+    """The coordinator's public key; with it, a receipt must prove that the ledger has what this
+    device gave."""
     broker: BrokerSettings = BrokerSettings()
     data: DataSettings
     model: ModelSettings = ModelSettings()

@@ -54,6 +54,8 @@ class Status(Strict):
     """Whether nothing is left to count, to measure or to send for the stage."""
     outbox: int
     dead_letters: int
+    ledger_seen: int | None = None
+    """Entries up to which the ledger's history was proven to this device."""
     refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
     waiting_classes: dict[ClassName, int]
     training: str = ""

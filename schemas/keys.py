@@ -18,14 +18,15 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from typing_extensions import Self
 
 from schemas.errors import InvalidValueError, SignatureError, shorten
 from schemas.values import ValidatedText
+
+if TYPE_CHECKING:  # an agent that checks no proof starts without it
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SIGNATURE_BYTES = 64
 _ED25519 = b"\x01"
@@ -80,6 +81,11 @@ class VerifyKey(ValidatedText):
 
     def check(self, signature: bytes, domain: str, message: bytes) -> None:
         """Raise `SignatureError` unless this key signed `message` for that purpose."""
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - see the top
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+            Ed25519PublicKey,
+        )
+
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(
                 signature, signed_bytes(domain, message)
@@ -101,11 +107,20 @@ class SigningKey:
     @classmethod
     def fresh(cls, name: KeyName) -> Self:
         """Return a new random key."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+            Ed25519PrivateKey,
+        )
+
         return cls(name, Ed25519PrivateKey.generate())
 
     @classmethod
     def from_pem(cls, name: KeyName, data: bytes) -> Self:
         """Read a key as `pem` wrote it; raise `SignatureError` for anything else."""
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+            Ed25519PrivateKey,
+        )
+
         try:
             private = serialization.load_pem_private_key(data, password=None)
         except (ValueError, TypeError) as error:
@@ -117,6 +132,8 @@ class SigningKey:
     @property
     def pem(self) -> bytes:
         """The key as unencrypted PKCS 8 in PEM: a file that its owner alone may read."""
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+
         return self.private.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

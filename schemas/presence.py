@@ -34,7 +34,7 @@ class Capabilities(Strict):
 
 
 class SeenCheckpoint(Strict):
-    """The newest state of the ledger that a device has seen (a place for fork detection)."""
+    """The newest state of the ledger that a device has seen ; a fork shows where two differ."""
 
     size: int = Field(ge=0)
     root: Digest
@@ -77,6 +77,8 @@ class Heartbeat(Message):
     """`held_digest` of the parts that the device believes to be held; left out before a welcome."""
     outbox_length: int = Field(ge=0)
     waiting_images: int = Field(ge=0)
+    seen_size: int | None = Field(default=None, ge=0)
+    """Entries of the ledger that this device has seen last, where it checks proofs."""
     resident_bytes: int = Field(ge=0)
     bytes_up: int = Field(ge=0)
     bytes_down: int = Field(ge=0)

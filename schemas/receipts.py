@@ -12,6 +12,8 @@ from pydantic import Field
 
 from schemas.contributions import PartKey
 from schemas.message import Message, Strict
+from schemas.proofs.consistency import ConsistencyProof
+from schemas.proofs.entry import EntryProof
 from schemas.values import Digest
 
 
@@ -20,8 +22,10 @@ class Accepted(Strict):
 
     answer: Literal["accepted"] = "accepted"
     ledger_index: int = Field(ge=0)
-    leaf_hash: Digest | None = None
-    """Place for the inclusion proof's leaf."""
+    proof: EntryProof | None = None
+    """That the entry is in the ledger, as the coordinator's key signed it."""
+    grown: ConsistencyProof | None = None
+    """That the ledger which the device has seen last is the beginning of this one."""
 
 
 class Refused(Strict):

@@ -71,6 +71,8 @@ class Core:
                 return self.devices.message(device, envelope, now_ns)
             case inputs.UnreadableMessage(device, reason):
                 return self.devices.complain(device, reason, now_ns)
+            case inputs.HistoryDoubted(device, text):
+                return self.devices.doubts(device, text)
             case inputs.PayloadStored():
                 return self._stored(happening, now_ns)
             case inputs.PayloadUnusable(device, contribution, reason):

@@ -122,6 +122,12 @@ class Devices:
             return Decision()
         return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
+    def doubts(self, device: DeviceId, text: str) -> Decision:
+        """Record that an admitted device has seen another history of the ledger."""
+        if device not in self._state.devices:
+            return Decision()
+        return record_for(device, entries.DeviceProblem(about="ledger", text=text))
+
     def remind_all(self) -> Decision:
         """Publish every device's assignment and desired model again, as a broker may forget."""
         return together(
@@ -158,6 +164,8 @@ class Devices:
         live = self._live.device(device)
         live.boot = boot
         live.born.add(boot)
+        seen = birth.seen_checkpoint
+        live.seen_size = None if seen is None else seen.size
         live.pending.clear()
         if self._state.devices[device].boot == boot:
             # Known already, and perhaps retained by the broker since the device had another model.
@@ -189,6 +197,7 @@ class Devices:
         """Repeat what the device should have heard by now and has not."""
         live = self._live.device(device)
         live.heartbeat = heartbeat
+        live.seen_size = heartbeat.seen_size
         if heartbeat.welcomed and boot in live.born:
             # Whatever came in between was late: the death that the broker told of a connection
             # before this one, or the birth of an earlier run.

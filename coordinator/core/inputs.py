@@ -38,6 +38,14 @@ class UnreadableMessage:
 
 
 @dataclass(frozen=True)
+class HistoryDoubted:
+    """A device has seen another ledger than this one, or a longer one; the text says how."""
+
+    device: DeviceId
+    text: str
+
+
+@dataclass(frozen=True)
 class PayloadStored:
     """A payload arrived whole, was checked by the method, and is in the blob store."""
 
@@ -132,6 +140,7 @@ Input = (
     Connected
     | DeviceMessage
     | UnreadableMessage
+    | HistoryDoubted
     | PayloadStored
     | PayloadUnusable
     | PayloadMissing

@@ -21,6 +21,8 @@ class LiveDevice:
     born: set[BootId] = field(default_factory=set)
     """Boots whose births were answered since the coordinator started."""
     heartbeat: Heartbeat | None = None
+    seen_size: int | None = None
+    """Entries of the ledger up to which its history was proven to this device."""
     waiting_classes: dict[ClassName, int] = field(default_factory=dict)
     pending: set[Pending] = field(default_factory=set)
     """Parts whose payload is on its way into the store."""

@@ -109,7 +109,7 @@ def prove(
 ) -> None:
     """Print the proof that an entry is in the ledger, as JSON that `audit` checks anywhere."""
     with _opened(home) as ledger:
-        proof = proving.prove(ledger, index, load(home).fleet)
+        proof = proving.prove(ledger, index)
     typer.echo(proof.model_dump_json(indent=2))
 
 

@@ -133,6 +133,14 @@ def _letter_accepted(state: Records, change: changes.LetterAccepted) -> None:
     _mark_part(state, change.letter, "accepted")
 
 
+def _checkpoint_seen(state: Records, change: changes.CheckpointSeen) -> None:
+    state.seen = change.seen
+
+
+def _checkpoint_forgotten(state: Records, _change: changes.CheckpointForgotten) -> None:
+    state.seen = None
+
+
 def _letter_refused(state: Records, change: changes.LetterRefused) -> None:
     del state.outbox[change.letter]
     state.dead_letters += 1
@@ -205,6 +213,8 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.ObservationWritten: _observation_written,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,
+    changes.CheckpointSeen: _checkpoint_seen,
+    changes.CheckpointForgotten: _checkpoint_forgotten,
     changes.LetterRefused: _letter_refused,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,

@@ -26,6 +26,7 @@ from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.models import DesiredModel, ModelStatus
+from schemas.presence import SeenCheckpoint
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Evaluation, Transition
 from schemas.rounds import Observation
@@ -164,6 +165,18 @@ class LetterAccepted:
 
 
 @dataclass(frozen=True)
+class CheckpointSeen:
+    """A newer state of the ledger was proven to follow from the one that was known."""
+
+    seen: SeenCheckpoint
+
+
+@dataclass(frozen=True)
+class CheckpointForgotten:
+    """The owner lets the next receipt name a state of the ledger that follows from none."""
+
+
+@dataclass(frozen=True)
 class LetterRefused:
     """Refused for good: the letter goes to the dead letters, with the reason."""
 
@@ -225,6 +238,8 @@ Durable: TypeAlias = (
     | ObservationWritten
     | AnswerLost
     | LetterAccepted
+    | CheckpointSeen
+    | CheckpointForgotten
     | LetterRefused
     | ImagesUnusable
     | ActionEnded

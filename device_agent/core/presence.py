@@ -127,6 +127,7 @@ def make_birth(state: State) -> Birth:
         active_version=active.version if active else None,
         active_manifest=active.manifest if active else None,
         outbox_length=len(state.records.outbox),
+        seen_checkpoint=state.records.seen,
     )
 
 
@@ -145,5 +146,6 @@ def heartbeat_due(state: State, now: float) -> Decision:
         assignment_action=records.assignment.action if records.assignment else None,
         desired_action=records.desired.action if records.desired else None,
         held=held_digest(presence.held.values()) if presence.welcomed else None,
+        seen_size=None if records.seen is None else records.seen.size,
     )
     return change(later) + ask(heartbeat)

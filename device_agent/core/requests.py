@@ -42,6 +42,7 @@ class SendHeartbeat:
     assignment_action: int | None
     desired_action: int | None
     held: Digest | None
+    seen_size: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,17 @@ from dataclasses import replace
 from itertools import islice
 
 from device_agent.core import inputs
-from device_agent.core.changes import LetterAccepted, LetterRefused
+from device_agent.core.changes import CheckpointSeen, LetterAccepted, LetterRefused
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, change, tried
 from device_agent.core.policy import may_send
 from device_agent.core.presence import merge_held
+from device_agent.core.proofs import doubt, seen_after
 from device_agent.core.records import Letter, LetterKey, Presence, Sending, Try
 from device_agent.core.requests import SendLetter
 from device_agent.core.state import State
 from device_agent.core.telling import problem, tell
 from schemas.contributions import Contribution, HeldPart
+from schemas.errors import SchemaError
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Later, Receipt, Refused
 
@@ -35,13 +37,26 @@ def receipt_arrived(state: State, event: inputs.ReceiptArrived, now: float) -> D
     ):
         return NOTHING_TO_DO  # of an earlier installation, whose letter arrived late
     match receipt.answer:
-        case Accepted():
-            return _accepted(state, key, letter)
+        case Accepted() as answer:
+            return _proven(state, key, letter, answer)
         case Refused(reason=reason):
             return _refused(state, receipt, key, reason)
         case Later(after_seconds=seconds):
             before = state.sending.tries.get(key, Try(0, now))
             return change(_with_try(state.sending, key, Try(before.count, now + seconds)))
+
+
+def _proven(state: State, key: LetterKey, letter: Letter, answer: Accepted) -> Decision:
+    """Take a receipt as final if it proves what it says, where this device asks for that."""
+    if state.rules.trust is None or key.about == "gradients":  # the proxy keeps no ledger
+        return _accepted(state, key, letter)
+    try:
+        seen = seen_after(state, key, letter, answer)
+    except SchemaError as error:
+        text = doubt(key, error)
+        return change(tell(state.told, [problem("ledger", text)], state.rules))
+    news = NOTHING_TO_DO if seen == state.records.seen else change(CheckpointSeen(seen))
+    return news + _accepted(state, key, letter)
 
 
 def _accepted(state: State, key: LetterKey, letter: Letter) -> Decision:

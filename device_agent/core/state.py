@@ -23,10 +23,20 @@ from device_agent.core.records import (
 from learning.numerics.detection import DetectionRules, Detector
 from schemas.assignments import Assignment
 from schemas.contributions import PartKey
+from schemas.keys import VerifyKey
 from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Capabilities
+from schemas.presence import Capabilities, SeenCheckpoint
 from schemas.reports import Evaluation
-from schemas.values import BootId, ClassName, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+
+
+@dataclass(frozen=True)
+class Trust:
+    """By whose key this device believes what is said of the ledger, and who it is itself."""
+
+    fleet: FleetId
+    device: DeviceId
+    coordinator_key: VerifyKey
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class Rules:
     """Whether gradients of single images may, to the fleet's proxy."""
     publish_images: bool = False
     """Whether images themselves may, unlabelled, to the whole fleet."""
+    trust: Trust | None = None
+    """None where receipts are believed without a proof."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,8 @@ class Records:
     """Class names that a transition has told the coordinator."""
     transitions: int = 0
     """The number of the next transition."""
+    seen: SeenCheckpoint | None = None
+    """The newest state of the ledger that was proven to this device."""
 
     @property
     def last_action(self) -> int:

@@ -16,6 +16,7 @@ from schemas.canonical import parse_json
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
+from schemas.presence import SeenCheckpoint
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Evaluation, Transition
 from schemas.rounds import Observation
@@ -69,7 +70,13 @@ def load_records(db: Database) -> Records:
         measured={Digest(digest) for (digest,) in db.execute("SELECT digest FROM measured")},
         reported={ClassName(name) for (name,) in db.execute("SELECT name FROM reported_class")},
         transitions=_plain(facts, "transitions") or 0,
+        seen=_seen(facts),
     )
+
+
+def _seen(facts: Mapping[str, str]) -> SeenCheckpoint | None:
+    seen = _plain(facts, "seen")
+    return None if seen is None else SeenCheckpoint.model_validate(seen)
 
 
 def _look(facts: Mapping[str, str]) -> Look | None:

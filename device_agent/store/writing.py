@@ -166,6 +166,14 @@ def _letter_accepted(db: Database, change: changes.LetterAccepted) -> None:
     _mark_part(db, change.letter, "accepted")
 
 
+def _checkpoint_seen(db: Database, change: changes.CheckpointSeen) -> None:
+    write_fact(db, "seen", change.seen)
+
+
+def _checkpoint_forgotten(db: Database, _change: changes.CheckpointForgotten) -> None:
+    write_fact(db, "seen", None)
+
+
 def _letter_refused(db: Database, change: changes.LetterRefused) -> None:
     letter = change.letter
     db.execute(
@@ -257,6 +265,8 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.ObservationWritten: _observation_written,
     changes.AnswerLost: _answer_lost,
     changes.LetterAccepted: _letter_accepted,
+    changes.CheckpointSeen: _checkpoint_seen,
+    changes.CheckpointForgotten: _checkpoint_forgotten,
     changes.LetterRefused: _letter_refused,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,

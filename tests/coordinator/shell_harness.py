@@ -19,6 +19,7 @@ from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
 from coordinator.intake_desk import IntakeDesk
+from coordinator.keys import note_signer
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.offering import offer_of
@@ -68,7 +69,7 @@ class MemoryCoordinator:
 
     def __init__(self, home: Path, broker: InMemoryBroker, rules: Rules = RULES) -> None:
         self.home = home
-        self.engine = Engine.open(home, rules)
+        self.engine = Engine.open(home, rules, sign_note=note_signer(home, FLEET))
         self._inbox = OperatorInbox(home)
         self._broker = broker
         control = broker.connection("coordinator.control")

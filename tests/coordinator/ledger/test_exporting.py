@@ -159,13 +159,13 @@ def test_a_ledger_that_is_not_signed_cannot_be_exported_or_proven(tmp_path: Path
         with pytest.raises(AuditError, match="signed"):
             export(ledger, tmp_path / "out")
         with pytest.raises(AuditError, match="not signed"):
-            prove(ledger, 0, FLEET)
+            prove(ledger, 0)
 
 
 def test_the_proof_of_an_entry_convinces_whoever_has_the_key(home: Path) -> None:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         for index in (0, 255, 256, SIZE - 1):
-            proven = check(prove(ledger, index, FLEET), FLEET, (key_of(home).verify_key,))
+            proven = check(prove(ledger, index), FLEET, (key_of(home).verify_key,))
             assert proven.entry == ledger.entry(index)
             assert proven.checkpoint.root == ledger.root
 
@@ -173,7 +173,7 @@ def test_the_proof_of_an_entry_convinces_whoever_has_the_key(home: Path) -> None
 def test_a_proof_of_another_entry_size_or_log_is_refused(home: Path) -> None:
     keys = (key_of(home).verify_key,)
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        first, second = (prove(ledger, index, FLEET) for index in (3, 4))
+        first, second = (prove(ledger, index) for index in (3, 4))
         older = ledger.inclusion_proof(3, 100)
     for altered, named in (
         (first.model_copy(update={"entry": second.entry}), "leads from entry 3"),

@@ -1,0 +1,41 @@
+"""Puts the proof into a receipt: that the ledger holds the entry which the receipt names.
+
+It is made when the receipt is sent, under the newest checkpoint, so a receipt that is sent again
+proves more. Where the device has said which checkpoint it knows, the way from there comes with it.
+"""
+
+from __future__ import annotations
+
+from coordinator.ledger.proving import prove
+from coordinator.ledger.reader import LedgerReader
+from schemas.presence import SeenCheckpoint
+from schemas.receipts import Accepted, Receipt
+
+
+def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) -> Receipt:
+    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs."""
+    answer, newest = receipt.answer, ledger.checkpoint
+    if not isinstance(answer, Accepted) or newest is None or newest.note is None:
+        return receipt
+    grown = None
+    if seen_size is not None and seen_size <= newest.size:
+        grown = ledger.consistency_proof(seen_size, newest.size)
+    proven = Accepted(
+        ledger_index=answer.ledger_index, proof=prove(ledger, answer.ledger_index), grown=grown
+    )
+    return receipt.model_copy(update={"answer": proven})
+
+
+def told_otherwise(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
+    """Return in words how the ledger differs from what a device has seen; empty where it agrees."""
+    if seen.size > ledger.size:
+        return (
+            f"ledger: this device has seen {seen.size} entries, and there are {ledger.size}; it "
+            f"was cut short, or restored from a backup that ends before entry {ledger.size}"
+        )
+    if ledger.root_at(seen.size) != seen.root:
+        return (
+            f"ledger: this device has seen the root {seen.root.short} over {seen.size} entries, "
+            f"and here it is {ledger.root_at(seen.size).short}: there are two histories"
+        )
+    return ""

@@ -1,0 +1,94 @@
+"""Rules of proofs: a receipt counts once the coordinator's key vouches for the entry that it names.
+
+Where the owner has written the coordinator's public key into `agent.toml`, a receipt must prove
+that the ledger holds this device's letter: by the entry itself, the way to the root, and a signed
+checkpoint. The newest checkpoint is remembered as long as each follows from the one before, so a
+ledger that was cut short, or that tells this device another history than others, is noticed. A
+receipt that proves nothing changes nothing: the letter stays in the outbox, and the owner is told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from device_agent.core.records import Letter, LetterKey
+from device_agent.core.state import State
+from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.errors import ProofError, SchemaError
+from schemas.presence import SeenCheckpoint
+from schemas.proofs.entry import ProvenEntry, check_entry
+from schemas.receipts import Accepted
+from schemas.reports import Transition
+from schemas.values import DeviceId
+
+
+def seen_after(state: State, key: LetterKey, letter: Letter, answer: Accepted) -> SeenCheckpoint:
+    """Return the newest checkpoint known after a receipt; raise `SchemaError` where it is none.
+
+    Only a device that has the coordinator's key asks.
+    """
+    trust, seen = state.rules.trust, state.records.seen
+    assert trust is not None
+    if answer.proof is None:
+        raise ProofError("no proof came with it; the coordinator signs from its next start on")
+    proven = check_entry(answer.proof, trust.fleet, [trust.coordinator_key])
+    _check_is_about(proven, trust.device, key, letter)
+    newest = SeenCheckpoint(size=proven.checkpoint.size, root=proven.checkpoint.root)
+    return newest if seen is None else _grown(seen, newest, answer)
+
+
+def _check_is_about(proven: ProvenEntry, device: DeviceId, key: LetterKey, letter: Letter) -> None:
+    """Raise `ProofError` unless an entry says that this device's letter was taken."""
+    kinds, expected = _entry_of(key, letter)
+    said = {name: proven.body.get(name) for name in expected}
+    if proven.device != device or proven.kind not in kinds or said != expected:
+        raise ProofError(
+            f"it proves entry {proven.index}, {proven.kind!r} of {proven.device!r}, which does not "
+            "say that this was taken"
+        )
+
+
+def _entry_of(key: LetterKey, letter: Letter) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the kinds of entry that a letter may become, and what must stand in them."""
+    body = letter.body
+    part = key.key.model_dump(mode="json")
+    if isinstance(body, Contribution):
+        wanted = {"key": part, "revision": body.revision, "payload": body.payload}
+        return ("contribution.accepted",), wanted
+    if isinstance(body, Withdrawal):
+        return ("contribution.withdrawn",), {"key": part, "revision": body.revision}
+    if isinstance(body, Nothing):
+        # A round that this device had answered before needs no second entry.
+        kinds = ("nothing.reported", "contribution.accepted")
+        return kinds, {"round": body.round}
+    assert isinstance(body, Transition)
+    return ("transition.reported",), {"stage": body.stage, "number": body.number}
+
+
+def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> SeenCheckpoint:
+    """Return the newer of two checkpoints of one history.
+
+    Where nothing came that leads from one to the other, the older one stands until it does.
+    """
+    if newest.size < seen.size:
+        raise ProofError(
+            f"the ledger has {newest.size} entries, and had {seen.size}; it was cut short or "
+            "restored from a backup. If that is meant, `fleetledger agent forget --checkpoint`"
+        )
+    if newest.size == seen.size:
+        if newest.root != seen.root:
+            raise ProofError(f"the ledger has two roots at {seen.size} entries: two histories")
+        return seen
+    grown = answer.grown
+    if grown is None or (grown.first, grown.second) != (seen.size, newest.size):
+        return seen
+    grown.check(seen.root, newest.root)
+    return newest
+
+
+def doubt(key: LetterKey, error: SchemaError) -> str:
+    """Return what the owner is told of a receipt that proves nothing."""
+    return (
+        f"receipt for {key.about} of stage {key.key.stage}, part {key.key.part}: not believed: "
+        f"{error}"
+    )
