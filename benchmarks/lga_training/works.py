@@ -1,0 +1,79 @@
+"""What a device is asked to train with LGA: a first task, and a later one with an old model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from learning.networks.pictures import Pictures
+from learning.training.work import Work
+from methods.lga import coordinator, device
+from methods.lga.assignment import OLD_MODEL, LgaAssignment
+from methods.lga.messages import received
+from methods.network_weights import encode_weights
+from methods.training_half import LocalData, Order
+from schemas.offers import Offer
+from schemas.rounds import RoundOrder
+from schemas.values import ClassName, Digest
+
+CLASSES = 20
+"""Of a task; the later one has as many old ones."""
+PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
+NAMES = tuple(ClassName(f"class {number:02d}") for number in range(2 * CLASSES))
+_NOWHERE = Offer(digest=Digest.of(b"weights"), size=1, list_digest=Digest.of(b"list"))
+
+
+def assignment(network: str, side: int, batch: int, epochs: int) -> LgaAssignment:
+    """Return LGA with that network and the settings of its paper."""
+    settings: dict[str, Any] = {"network": network, "batch": batch, "epochs": epochs}
+    return coordinator.assign(settings | {"detection": "stage"}, (3, side, side))
+
+
+def works(of: LgaAssignment, images: int) -> dict[str, Work]:
+    """Return what LGA makes of a first and of a later task, on as many drawn images each."""
+    old, new = NAMES[:CLASSES], NAMES[CLASSES:]
+    first = coordinator.first_weights(of)
+    known = encode_weights(received(of, first, (), old), old)
+    asked = _order(1, old, (), first, {})
+    later = _order(2, NAMES, old, known, {OLD_MODEL: known})
+    return {
+        "first task": _work(of, asked, _data(of, old, images)),
+        "later task": _work(of, later, _data(of, new, images)),
+    }
+
+
+def _order(
+    stage: int,
+    names: tuple[ClassName, ...],
+    rows: tuple[ClassName, ...],
+    weights: bytes,
+    extras: dict[str, bytes],
+) -> Order:
+    told = RoundOrder(
+        number=stage,
+        round_of_stage=2,
+        rounds_of_stage=10,
+        weights=_NOWHERE,
+        weights_class_names=rows,
+        class_names=names,
+        seed=1,
+        deadline_seconds=60.0,
+    )
+    stages = tuple(1 + place // CLASSES for place in range(len(names)))
+    return Order(stage, names[len(rows) :], told, weights, extras, "device-1", stages)
+
+
+def _data(of: LgaAssignment, names: tuple[ClassName, ...], images: int) -> LocalData:
+    chance = np.random.default_rng(1)
+    pictures = chance.integers(0, 256, (images, *of.input_shape)).astype(np.uint8)
+    labels = tuple(names[number % CLASSES] for number in range(images))
+    digests = tuple(Digest.of(f"{names[0]} {number}".encode()) for number in range(images))
+    return LocalData(pictures, labels, digests)
+
+
+def _work(of: LgaAssignment, order: Order, data: LocalData) -> Work:
+    begun = device.begin(of, order, data, None, PICTURES)
+    assert begun is not None
+    work: Work = begun.work
+    return work
