@@ -58,14 +58,18 @@ class Clock:
         """Say how many agents have answered."""
 
     def round(self, done: int, total: int) -> None:
-        """Note the end of a round; seconds of programs beside this one count too."""
+        """Note the end of a round."""
         del done, total
         if not self.ends:
             self._beside = psutil.Process().children()
+        self.ends.append(self.now())
+
+    def now(self) -> Mark:
+        """Return now; seconds of programs that work beside this one count too."""
         spent = [program.cpu_times() for program in self._beside]
-        now = mark()
+        here = mark()
         beside = sum(times.user + times.system for times in spent)
-        self.ends.append(Mark(now.wall, now.process + beside))
+        return Mark(here.wall, here.process + beside)
 
 
 def scenario_of(agents: int, floats: int, rounds: int, kind: str) -> Scenario:
@@ -110,7 +114,7 @@ def run(scenario: Scenario, folder: Path) -> None:
     prepared = seed_of(scenario).prepare(clock)
     engine = make_engine(prepared, folder, clock)
     record = engine.learn(prepared.plan.stages[0])
-    learned = mark()
+    learned = clock.now()
     engine.close()
     opened = clock.phases["stage 1: devices compute, the coordinator solves"]
     check(scenario, record)

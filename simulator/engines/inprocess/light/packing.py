@@ -1,8 +1,8 @@
 """Answers are packed as they would travel, hashed, and not kept; on other cores where there are.
 
 Programs of their own do that, since threads would wait for the interpreter after every answer. Lots
-of answers reach them through files that are in memory, and what is said of each comes back as a
-line. A lot that is small, or a machine with one core, needs none.
+of answers reach them through files that are in memory, and what is said of each comes back through
+a pipe. Small lots, and those for which no program has time, are packed here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from multiprocessing import Pipe
 from typing import IO, NamedTuple, cast
 
 from schemas.envelope import INLINE_LIMIT
@@ -24,8 +25,8 @@ from schemas.values import Digest
 from simulator.errors import EngineError
 from transport.block_source import BlockSource
 
-AHEAD = 2
-"""Lots of each program that wait while others are trained."""
+LOTS_AT_ONCE = 2
+"""That a program has: it packs one, and need not wait for the next."""
 _SMALL_BYTES = 1 << 18
 """Up to here a lot is packed before a program has heard of it."""
 _MOST_PROGRAMS = 4
@@ -48,24 +49,21 @@ class Packer:
         self._wanted = min(_MOST_PROGRAMS, len(os.sched_getaffinity(0)) - 1)
         self._programs: list[_Program] = []
         self._lots: deque[list[Packed] | _Program] = deque()
-        self._sent = 0
 
     @property
-    def ahead(self) -> int:
-        """How many lots may wait."""
-        return AHEAD * max(1, self._wanted)
+    def is_ready(self) -> bool:
+        """Whether `take` need not wait."""
+        lot = self._lots[0]
+        return not isinstance(lot, _Program) or lot.is_ready
 
     def pack(self, bodies: Sequence[bytes]) -> None:
-        """Begin to pack a lot; no more than one above `ahead` may wait."""
-        if not self._wanted or sum(map(len, bodies)) <= _SMALL_BYTES:
+        """Pack a lot, or have it packed."""
+        program = self._free() if sum(map(len, bodies)) > _SMALL_BYTES else None
+        if program is None:
             self._lots.append([packed(body) for body in bodies])
-            return
-        if not self._programs:
-            self._programs = [_Program() for _ in range(self._wanted)]
-        program = self._programs[self._sent % self._wanted]
-        self._sent += 1
-        program.send(bodies)
-        self._lots.append(program)
+        else:
+            program.send(bodies)
+            self._lots.append(program)
 
     def take(self) -> list[Packed]:
         """Return what came of the oldest lot; raise `EngineError` where its program has ended."""
@@ -78,63 +76,82 @@ class Packer:
             program.close()
         self._programs = []
 
+    def _free(self) -> _Program | None:
+        if not self._programs:
+            self._programs = [_Program() for _ in range(self._wanted)]
+        return next((program for program in self._programs if program.has_time), None)
+
 
 class _Program:
     """A program that packs, and the files through which it gets its lots, in turns."""
 
     def __init__(self) -> None:
-        # The one that is sent, those that wait.
-        self._files = [_file_in_memory() for _ in range(AHEAD + 1)]
-        self._lots = 0
-        numbers = [file.fileno() for file in self._files]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "simulator.engines.inprocess.light.packing_program"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=numbers,
+        self._files = [_file_in_memory() for _ in range(LOTS_AT_ONCE)]
+        self._sent = 0
+        self._packs = 0
+        self._done: deque[bytes] = deque()
+        self._pipe, other = Pipe()
+        self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+            [
+                *(sys.executable, "-m", "simulator.engines.inprocess.light.packing_program"),
+                str(other.fileno()),
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[other.fileno(), *(file.fileno() for file in self._files)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # our own modules
-            start_new_session=True,  # Ctrl-C reaches us alone; it ends when its input does
         )
+        other.close()
+
+    @property
+    def has_time(self) -> bool:
+        """Whether it can be sent a lot."""
+        self._look()
+        return self._packs < LOTS_AT_ONCE
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its oldest lot is packed."""
+        self._look()
+        return bool(self._done)
 
     def send(self, bodies: Sequence[bytes]) -> None:
         """Hand a lot over."""
-        file = self._files[self._lots % len(self._files)]
-        self._lots += 1
+        file = self._files[self._sent % LOTS_AT_ONCE]
         file.seek(0)
         for body in bodies:
             file.write(body)
-        file.flush()
-        line = json.dumps([file.fileno(), [len(body) for body in bodies]])
+        self._sent += 1
+        self._packs += 1
         with suppress(BrokenPipeError):  # told when the lot is taken
-            self._stdin.write(line.encode() + b"\n")
-            self._stdin.flush()
+            lot = json.dumps([file.fileno(), [len(body) for body in bodies]])
+            self._pipe.send_bytes(lot.encode())
 
     def receive(self) -> list[Packed]:
-        """Wait for what came of the oldest lot."""
-        line = self._stdout.readline()
-        if not line:
-            raise EngineError(
-                f"packing: a program of this run has ended with status {self._process.wait()}; "
-                "begin the run again, it goes on where it was"
-            )
-        return [read_packed(item) for item in json.loads(line)]
+        """Wait for what came of the oldest lot that was not received."""
+        if not self._done:
+            self._hear()
+        return [read_packed(item) for item in json.loads(self._done.popleft())]
 
     def close(self) -> None:
         """End the program."""
-        with suppress(BrokenPipeError):
-            self._stdin.close()
-        self._stdout.close()
+        self._pipe.close()
         self._process.wait()
         for file in self._files:
             file.close()
 
-    @property
-    def _stdin(self) -> IO[bytes]:
-        return cast(IO[bytes], self._process.stdin)
+    def _look(self) -> None:
+        while self._packs and self._pipe.poll():
+            self._hear()
 
-    @property
-    def _stdout(self) -> IO[bytes]:
-        return cast(IO[bytes], self._process.stdout)
+    def _hear(self) -> None:
+        try:
+            self._done.append(self._pipe.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            raise EngineError(
+                f"packing: a program of this run has ended with status {self._process.wait()}; "
+                "begin the run again, it goes on where it was"
+            ) from None
+        self._packs -= 1
 
 
 def packed(body: bytes) -> Packed:

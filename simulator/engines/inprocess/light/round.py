@@ -115,9 +115,9 @@ class LightRound:
                 yield from self._decline(device, outcome.reason)
             elif self._take(device, outcome):
                 self._pack()
-                yield from self._collect(self._ground.packer.ahead)
+                yield from self._collect()
         self._pack()
-        yield from self._collect(0)
+        yield from self._collect(wait=True)
 
     def _take(self, device: DeviceId, answer: Answer) -> bool:
         """Put an answer into the lot; return whether that is full."""
@@ -140,11 +140,12 @@ class LightRound:
         self._packing.append(self._lot_told)
         self._lot, self._lot_told, self._lot_bytes = [], [], 0
 
-    def _collect(self, ahead: int) -> Iterator[inputs.Input]:
-        """Yield the answers of lots that are packed, until so many lots are left."""
-        while len(self._packing) > ahead:
+    def _collect(self, *, wait: bool = False) -> Iterator[inputs.Input]:
+        """Yield the answers of lots that are packed; of all lots, if it waits."""
+        packer = self._ground.packer
+        while self._packing and (wait or packer.is_ready):
             told = self._packing.popleft()
-            yield from self._words(told, self._ground.packer.take())
+            yield from self._words(told, packer.take())
             self._done += len(told)
             self._ground.progress(self._done)
 

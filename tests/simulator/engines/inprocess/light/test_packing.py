@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from schemas.envelope import INLINE_LIMIT
 from schemas.tensors import compressed
 from schemas.values import Digest
-from simulator.engines.inprocess.light.packing import Packed, Packer
+from simulator.engines.inprocess.light.packing import LOTS_AT_ONCE, Packed, Packer
 from simulator.errors import EngineError
 from transport.block_source import BlockSource
 
@@ -42,18 +43,31 @@ def packer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Packer]:
     made.close()
 
 
-def test_lots_of_several_programs_come_back_in_order(packer: Packer) -> None:
+def test_lots_of_several_programs_and_of_this_one_come_back_in_order(packer: Packer) -> None:
     lots = [bodies(number, 9, 40_000 + number) for number in range(12)]
     lots += [bodies(20, 2, 400_000), bodies(21, 3, 10), bodies(22, 1, 1_000_000)]
-    found = []
-    for number, lot in enumerate(lots):
+    for lot in lots:
         packer.pack(lot)
-        if number >= packer.ahead:
-            found.append(packer.take())
-    found += [packer.take() for _ in range(packer.ahead)]
+    found = [packer.take() for _ in lots]
     assert found == [expected(lot) for lot in lots]
     assert any(item.offer for lot in found for item in lot)
-    assert len(packer._programs) == 2
+
+
+def test_programs_have_few_lots_at_a_time_and_get_more_when_they_are_done(packer: Packer) -> None:
+    lot = bodies(1, 9, 40_000)
+    programs = []
+    for _ in range(8):
+        packer.pack(lot)
+        programs = [item for item in packer._lots if not isinstance(item, list)]
+        assert len(programs) <= 2 * LOTS_AT_ONCE or any(item.is_ready for item in programs)
+    assert len(set(programs)) == 2
+    while packer._lots:
+        packer.take()
+    packer.pack(lot)
+    assert not isinstance(packer._lots[0], list)
+    while not packer.is_ready:
+        time.sleep(0.001)
+    assert packer.take() == expected(lot)
 
 
 def test_few_small_answers_start_no_program(packer: Packer) -> None:
@@ -74,8 +88,9 @@ def test_one_core_packs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_that_has_ended_is_told_of(packer: Packer) -> None:
     packer.pack(bodies(1, 9, 40_000))
     packer.take()
-    packer._programs[1]._process.kill()
-    packer._programs[1]._process.wait()
+    for program in packer._programs:
+        program._process.kill()
+        program._process.wait()
     packer.pack(bodies(2, 9, 40_000))
     with pytest.raises(EngineError, match="packing: a program of this run has ended with status"):
         packer.take()
