@@ -83,6 +83,9 @@ class NetworkMaker:
                 return self._average(request, summed, blobs)
         except (FleetledgerError, LearningError) as error:
             return Finished(RoundNotAveraged(request.opened.number, str(error)))
+        except ImportError as error:  # torch went since the network was imported
+            reason = f"{error}, and the method needs it here; pip install 'fleetledger[train]'"
+            return Finished(RoundNotAveraged(request.opened.number, reason))
 
     def export(self, request: ExportHead, lineage: NetworkImported) -> Finished:
         """Return the network as ONNX, or why it is none."""

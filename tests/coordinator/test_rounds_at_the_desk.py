@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coordinator.core.commands import AdmitDevice, ImportNetwork
-from coordinator.core.entries import ContributionAccepted, WeightsAveraged
+from coordinator.core.entries import ContributionAccepted, RoundFailed, WeightsAveraged
 from coordinator.networks import prepare_network
 from learning.numerics.weights import WeightGrid
 from methods.registry import load_training_coordinator
@@ -122,3 +122,22 @@ def test_the_mean_of_one_answer_is_that_answer(
     assert names == CLASSES
     for name, array in grid.decode(grid.encode(moved)).items():
         np.testing.assert_array_equal(averaged[name], array)
+
+
+def test_a_method_that_lacks_something_here_gives_the_reason(
+    coordinator: MemoryCoordinator,
+    device: ScriptedDevice,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def combine(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'torch'")
+
+    monkeypatch.setattr(load_training_coordinator("rounds"), "combine", combine)
+    assignment = asked(device)
+    sent = weights(device, assignment, tmp_path)
+    payload = encode_tensors(WeightGrid.around(sent).encode(sent))
+    device.send(answer(assignment, payload), payload)
+    coordinator.until(lambda: RoundFailed.kind in coordinator.kinds())
+    (failed,) = coordinator.engine.ledger.entries(kind=RoundFailed.kind)
+    assert failed.body["reason"].startswith("No module named 'torch', and the method needs it here")
