@@ -36,13 +36,13 @@ def weights_averaged(body: entries.WeightsAveraged, _: Entry) -> str:
     if body.unchanged:
         return (
             f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
-            f"of {len(body.inputs)} answers about {body.samples} images, whose exact sum has the "
+            f"of {len(body.inputs)} answers about {body.samples} samples, whose exact sum has the "
             f"digest {body.aggregate.short}, goes with them: {files(body.extras)}."
             + "".join(f" Note: {remark}." for remark in body.remarks)
         )
     return (
         f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
-        f"{len(body.inputs)} answers learned from {body.samples} images, whose exact sum has the "
+        f"{len(body.inputs)} answers learned from {body.samples} samples, whose exact sum has the "
         f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 

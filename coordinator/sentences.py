@@ -94,7 +94,7 @@ def _class_renamed(body: entries.ClassRenamed, _: Entry) -> str:
 
 
 def _class_merged(body: entries.ClassMerged, _: Entry) -> str:
-    return f"{body.source} is another name of class {body.target}; their images count together."
+    return f"{body.source} is another name of class {body.target}; their samples count together."
 
 
 def _stage_opened(body: entries.StageOpened, _: Entry) -> str:
@@ -111,16 +111,16 @@ def _stage_closed(body: entries.StageClosed, _: Entry) -> str:
 
 
 def _contribution_accepted(body: entries.ContributionAccepted, entry: Entry) -> str:
-    images = sum(body.samples.values())
+    samples = sum(body.samples.values())
     if body.round is not None:
         late = " It came late and is left out." if body.late else ""
         return (
             f"Device {entry.device} answered round {body.round} with {body.payload_kind} learned "
-            f"from {images} images ({body.payload_bytes} bytes).{late}{_saw_before(body.answer)}"
+            f"from {samples} samples ({body.payload_bytes} bytes).{late}{_saw_before(body.answer)}"
         )
     instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
     return (
-        f"Device {entry.device} gave {body.payload_kind} of {images} images "
+        f"Device {entry.device} gave {body.payload_kind} of {samples} samples "
         f"({body.payload_bytes} bytes) as part {body.key.part} of stage {body.key.stage}, "
         f"revision {body.revision}.{instead}"
     )
@@ -161,13 +161,13 @@ def _saw(seen: Observation) -> str:
 
 def _transition_reported(body: entries.TransitionReported, entry: Entry) -> str:
     if body.why == "class name":
-        return f"Device {entry.device} has images of new classes: {names_of(tuple(body.classes))}."
+        return f"Device {entry.device} has samples of new classes: {names_of(tuple(body.classes))}."
     seen = body.uncertainty
     assert seen is not None
     classes = f" It also has folders for {names_of(tuple(body.classes))}." if body.classes else ""
     return (
-        f"Device {entry.device} is less sure of new images than before: {seen.value:.3f} over "
-        f"{seen.images} images under model {seen.model_version}, {seen.baseline:.3f} so far."
+        f"Device {entry.device} is less sure of new samples than before: {seen.value:.3f} over "
+        f"{seen.images} of them under model {seen.model_version}, {seen.baseline:.3f} so far."
         f"{classes}"
     )
 
@@ -175,7 +175,7 @@ def _transition_reported(body: entries.TransitionReported, entry: Entry) -> str:
 def _temperature_fitted(body: entries.TemperatureFitted, _: Entry) -> str:
     return (
         f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
-        f"for {body.images} held-out images of {body.devices} devices under model {body.version}."
+        f"for {body.images} held-out samples of {body.devices} devices under model {body.version}."
     )
 
 
@@ -221,7 +221,7 @@ def _device_evaluated(body: entries.DeviceEvaluated, entry: Entry) -> str:
     asked = sum(result.total for result in body.results.values())
     return (
         f"On device {entry.device} model {body.version} was right for {right} of {asked} held-out "
-        f"images ({body.provider})."
+        f"samples ({body.provider})."
     )
 
 

@@ -12,6 +12,7 @@ from device_agent.core.state import State
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars
 from methods.registry import can_learn
+from schemas.assignments import Assignment
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest, FleetId
 from transport.meter import Counts
@@ -101,11 +102,21 @@ def write_status(path: Path, status: Status) -> None:
 
 
 def is_settled(state: State) -> bool:
-    """Whether all images there are were looked at for the assignment, and all letters answered."""
+    """Whether all images there are were looked at for the assignment, and all letters answered.
+
+    Where a network is trained, an order that came is carried out then; another one may follow.
+    """
     assignment, scanning = state.records.assignment, state.scanning
     if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
         return False
-    return state.work.settled and not state.detecting.running and not state.records.outbox
+    done = state.work.settled if assignment.frozen is not None else _has_trained(state, assignment)
+    return done and not state.detecting.running and not state.records.outbox
+
+
+def _has_trained(state: State, assignment: Assignment) -> bool:
+    """Whether no order is left to carry out."""
+    order = assignment.round
+    return state.training.job is None and (order is None or order.number in state.records.answered)
 
 
 def part_states(state: State) -> dict[str, int]:

@@ -286,7 +286,7 @@ def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decisi
 def _image_problems(state: State, unusable: tuple[tuple[Digest, str], ...]) -> list[Problem]:
     paths = {image.digest: image.path for image in state.work.images}
     return [
-        problem("image", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
+        problem("sample", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
         for digest, reason in unusable
     ]
 

@@ -104,10 +104,10 @@ def sight(
 
 def _two_classes(first: Sighting, second: inputs.Image, kept: Sighting) -> Problem:
     text = (
-        f"{first.path} and {second.path} are the same image under two classes; it counts as "
+        f"{first.path} and {second.path} hold the same bytes under two classes, which count as "
         f"{str(kept.class_name)!r}: delete the wrong one"
     )
-    return problem("image", text)
+    return problem("sample", text)
 
 
 def waiting_classes(records: Records, images: Mapping[Digest, Sighting]) -> Mapping[ClassName, int]:

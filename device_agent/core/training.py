@@ -208,7 +208,7 @@ def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decisi
         return change(Training())
     paths = {digest: sighting.path for digest, sighting in state.scanning.images.items()}
     problems = [
-        problem("image", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
+        problem("sample", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
         for digest, reason in unusable
     ]
     told = tell(state.told, problems, state.rules)

@@ -89,7 +89,7 @@ class FolderSource:
             self._look_at(path, class_name, found)
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
-                f"{name}: this class folder has no images; put some in "
+                f"{name}: this class folder has no files to learn from; put some in "
                 f"({', '.join(sorted(self._suffixes))}), or remove it"
             )
             found.problems.append(problem("class folder", text))
@@ -101,7 +101,7 @@ class FolderSource:
             return  # removed between listing and looking; the next scan is right again
         except OSError as error:
             text = f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
-            found.problems.append(problem("image", text))
+            found.problems.append(problem("sample", text))
             return
         if seen is None:
             found.unsettled += 1
@@ -154,7 +154,7 @@ def sample_files(
             try:
                 yield _as_text(path)
             except InvalidValueError as error:
-                problems.append(problem("image", f"{shorten(path)}: {error.way_out}"))
+                problems.append(problem("sample", f"{shorten(path)}: {error.way_out}"))
 
 
 def _as_text(name: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.core.entries import (
     ENTRY_KINDS,
     ContributionAccepted,
+    DeviceBorn,
     EntryBody,
     FrozenBackbone,
     NothingReported,
@@ -16,8 +19,8 @@ from coordinator.ledger.entries import Entry
 from coordinator.sentences import SENTENCES
 from schemas.proxy import Scored
 from schemas.rounds import Observation, RoundAnswer
-from schemas.values import DeviceId
-from tests.coordinator.core.harness import names, offer
+from schemas.values import BootId, DeviceId
+from tests.coordinator.core.harness import CAPABLE, names, offer
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
@@ -44,16 +47,16 @@ def test_a_story_can_be_read() -> None:
     assert "Device dev-1 may take part from here on." in told
     assert "Stage 1 asks the fleet to learn cat, Cat, dog." in told
     assert (
-        "Device dev-1 gave statistics of 4 images (1 bytes) as part 0 of stage 1, revision 1. "
+        "Device dev-1 gave statistics of 4 samples (1 bytes) as part 0 of stage 1, revision 1. "
         "It replaces entry 11." in told
     )
-    assert "Device dev-2 has images of new classes: eel." in told
+    assert "Device dev-2 has samples of new classes: eel." in told
     assert (
-        "Device dev-1 is less sure of new images than before: 0.500 over 50 images under model 1, "
-        "0.250 so far." in told
+        "Device dev-1 is less sure of new samples than before: 0.500 over 50 of them under model "
+        "1, 0.250 so far." in told
     )
     assert (
-        "On device dev-1 model 1 was right for 3 of 4 held-out images (CPUExecutionProvider)."
+        "On device dev-1 model 1 was right for 3 of 4 held-out samples (CPUExecutionProvider)."
         in told
     )
 
@@ -75,7 +78,7 @@ def test_what_devices_saw_that_looked_is_said() -> None:
     bench.answer(opened.cohort[0], round=told)
     (answer,) = bench.told(ContributionAccepted)
     assert said(answer, device="dev-1").endswith(
-        "learned from 3 images (5 bytes). Before it trained it looked at its images: mean entropy "
+        "learned from 3 samples (5 bytes). Before it trained it looked at its images: mean entropy "
         "0.500 nats over 30 images, and sees no new task."
     )
 
@@ -161,7 +164,7 @@ def test_what_a_phase_was_is_said() -> None:
         for text in told
     )
     (passed,) = (text for text in told if text.startswith("Round 2 (phase 'train') left"))
-    assert "What came of 3 answers about 9 images" in passed
+    assert "What came of 3 answers about 9 samples" in passed
     assert passed.endswith(f"goes with them: ensemble {ensemble}.")
     assert any("Gave no answer and said why: dev-3." in text for text in told)
 
@@ -173,3 +176,19 @@ def test_weights_that_were_trained_elsewhere_and_shared_images_are_named() -> No
     assert said(known).endswith("Its first weights know cat, dog.")
     enough = known.model_copy(update={"first_weights_suffice": True})
     assert said(enough).endswith("Its first weights know cat, dog, which need no rounds.")
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (("numpy", "torch"), "CPUExecutionProvider, torch."),
+        (("numpy",), "CPUExecutionProvider, no torch, so that it trains no network."),
+    ],
+)
+def test_who_cannot_train_is_known_from_the_birth(features: tuple[str, ...], words: str) -> None:
+    able = CAPABLE.model_copy(
+        update={"features": frozenset(features), "provider": "CPUExecutionProvider"}
+    )
+    boot = BootId("0123456789abcdef")
+    born = DeviceBorn(boot=boot, installation=boot, capabilities=able)
+    assert said(born, "dev-1").endswith(words)

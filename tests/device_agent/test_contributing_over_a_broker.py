@@ -148,7 +148,7 @@ def test_a_picture_that_does_not_decode_is_reported_and_the_others_count(
     greet(coordinator)
     coordinator.assign(stsa_assignment()[0])
     told, _ = coordinator.wait_for(Problem)
-    assert told.about == "image"
+    assert told.about == "sample"
     assert "dark/2.png" in told.text
     assert "damaged" in told.text
     body, envelope = coordinator.wait_for(Contribution)
@@ -164,7 +164,7 @@ def test_a_class_folder_without_images_is_reported(
     running = RunningAgent(broker, home)
     greet(coordinator)
     told, _ = coordinator.wait_for(Problem)
-    assert told.text.startswith("empty: this class folder has no images")
+    assert told.text.startswith("empty: this class folder has no files to learn from")
     running.stop()
 
 

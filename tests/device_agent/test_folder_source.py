@@ -97,7 +97,7 @@ def test_a_class_folder_without_images_is_a_problem(watched: Watched) -> None:
     (watched.folder / "dog").mkdir()
     texts = [told.text for told in watched.scan().problems]
     assert len(texts) == 2
-    assert texts[0].startswith("cat: this class folder has no images")
+    assert texts[0].startswith("cat: this class folder has no files to learn from")
     assert ".png" in texts[0]
     assert texts[1].startswith("dog: ")
 

@@ -53,3 +53,34 @@ def test_after_a_restart_it_looks_before_it_is_settled(ready: Driven) -> None:
     ready.give(inputs.FetchFinished(making.assignment("cat", "dog").frozen.digest))
     ready.scan()
     assert is_settled(ready.state)
+
+
+def test_where_a_network_is_trained_it_is_settled_between_rounds(agent: Driven) -> None:
+    agent.connect()
+    agent.put(one="cat/1", two="dog/2")
+    agent.order()
+    assert not is_settled(agent.state)
+    agent.train()
+    assert not is_settled(agent.state), "its answer has no receipt yet"
+    agent.receipt(making.accepted("contribution", making.part_key(1, 1)))
+    assert is_settled(agent.state)
+    agent.order(2, action=2)
+    assert not is_settled(agent.state)
+
+
+def test_a_training_that_failed_and_will_be_tried_again_unsettles_it(agent: Driven) -> None:
+    agent.connect()
+    agent.put(one="cat/1", two="dog/2")
+    agent.order()
+    job = agent.state.training.job
+    assert job is not None
+    agent.give(inputs.TrainingFailed(job, "no memory"))
+    assert not is_settled(agent.state)
+
+
+def test_who_is_not_asked_to_train_is_settled_when_it_has_looked(agent: Driven) -> None:
+    agent.connect()
+    idle = making.training(making.round_order(1)).model_copy(update={"round": None})
+    agent.give(inputs.Assigned(making.COORDINATOR, idle))
+    agent.scan()
+    assert is_settled(agent.state)

@@ -9,7 +9,7 @@ from device_agent.core.policy import may_send, refusal
 from device_agent.core.state import Rules
 from device_agent.status import describe_policy, is_settled
 from methods.registry import card
-from schemas.contributions import Contribution, Nothing
+from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
@@ -145,3 +145,18 @@ def test_only_features_are_held_back() -> None:
     assert not may_send(FORBIDDEN, body)
     assert may_send(ALLOWED, body)
     assert may_send(FORBIDDEN, body.model_copy(update={"payload_kind": "statistics"}))
+
+
+def test_a_new_installation_withdraws_what_was_given_and_gives_nothing_anew(agent: Driven) -> None:
+    """The way to take back what was given: docs/agent.md sends owners here."""
+    agent.put(one="cat/1", two="dog/2")
+    given = HeldPart(key=making.part_key(), revision=3, payload=making.digest("given before"))
+    agent.connect(given)
+    assign(agent, "cat", "dog")
+    (withdrawn,) = agent.sent(Withdrawal)
+    assert isinstance(withdrawn, Withdrawal)
+    assert (withdrawn.key, withdrawn.revision) == (given.key, 4)
+    agent.receipt(making.accepted("withdrawal", given.key, revision=4))
+    (said,) = agent.letters()
+    assert isinstance(said, Nothing)
+    assert agent.take(requests.ComputePart) == []
