@@ -49,7 +49,8 @@ def _weights_averaged(db: Database, entry: Entry) -> None:
         "result": body["weights"]["digest"],
         "aggregate": body["aggregate"],
         "samples": body["samples"],
-        "client_drift": body["client_drift"],
+        # A phase that passes the weights on has logits or images for answers, and no drift.
+        "client_drift": None if body.get("unchanged") else body["client_drift"],
     }
     db.table("round").update(body["number"], change)
 
@@ -90,6 +91,7 @@ ROUND = Projection(
         "weights.averaged": _weights_averaged,
         "round.failed": _round_failed,
     },
+    version=2,
 )
 
 

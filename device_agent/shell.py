@@ -207,7 +207,7 @@ class Agent:
             case CleanFiles(keep):
                 self._clean(keep)
             case Say(text):
-                log.warning("%s", text)
+                log.info("%s", text)
             case _ if isinstance(request, WORK):
                 self._worker.submit(request)
             case _:

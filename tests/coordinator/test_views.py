@@ -212,6 +212,7 @@ def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -
     assert [row.phase for row in (share, train, distil)] == ["share", "train", "distil"]
     assert [row.follows for row in (share, train, distil)] == [None, None, 2]
     assert distil.asked == 2
+    assert train.drift is None, "its answers are no weights"
     assert views.declined(tmp_path) == [
         views.DeclinedRow(1, "dev-2", "policy.publish_images = false")
     ]
