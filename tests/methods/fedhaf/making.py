@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy.typing as npt
 from methods.fedhaf import coordinator
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.fedhaf.messages import frame_of, received
-from methods.training_half import Asked, Given, LocalData, Order
+from methods.training_half import Asked, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
+from tests.methods.making import asked_of, shaken
 from tests.schemas.examples import OFFER
 
 WIDTH = 6
@@ -40,25 +40,6 @@ def samples(count: int, *names: ClassName, seed: int = 0, **changes: Any) -> Loc
     return LocalData(features, labels, digests, **changes)
 
 
-def joined(*parts: LocalData) -> LocalData:
-    return LocalData(
-        np.concatenate([part.inputs for part in parts]),
-        tuple(name for part in parts for name in part.class_names),
-        tuple(digest for part in parts for digest in part.digests),
-        parts[0].exemplars_as,
-    )
-
-
-def only(data: LocalData, rows: Sequence[int]) -> LocalData:
-    """The data without the images of other rows."""
-    return LocalData(
-        data.inputs[list(rows)],
-        tuple(data.class_names[row] for row in rows),
-        tuple(data.digests[row] for row in rows),
-        data.exemplars_as,
-    )
-
-
 def asked(
     of: FedHafAssignment,
     *names: ClassName,
@@ -66,15 +47,8 @@ def asked(
     rows: tuple[ClassName, ...] = (),
     **changes: Any,
 ) -> Asked:
-    values: dict[str, Any] = {
-        "phase": "train",
-        "round_of_stage": 1,
-        "rounds_of_stage": 2,
-        "weights": weights or coordinator.first_weights(of),
-        "weights_class_names": rows,
-        "class_names": names or (ANT, BEE),
-    }
-    return Asked(**(values | changes))
+    first = weights or coordinator.first_weights(of)
+    return asked_of(first, names or (ANT, BEE), rows, **changes)
 
 
 def order(
@@ -108,16 +82,8 @@ def sent(of: FedHafAssignment, question: Asked) -> Arrays:
 
 def moved(of: FedHafAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
     """Weights as a device might have trained them."""
-    random = np.random.default_rng(seed)
-    return {
-        name: np.abs(array + far * random.normal(size=array.shape)).astype(np.float32)
-        for name, array in sent(of, question).items()
-    }
+    return shaken(sent(of, question), seed, far)
 
 
 def answer(of: FedHafAssignment, question: Asked, arrays: Arrays) -> bytes:
     return frame_of(sent(of, question)).encode(arrays)
-
-
-def given(payload: bytes, count: int = 1) -> Given:
-    return Given(count, lambda: payload)

@@ -14,18 +14,8 @@ from methods.fedhaf import coordinator
 from methods.fedhaf.assignment import OLD_MODEL
 from methods.network_weights import decode_weights, encode_weights
 from schemas.tensors import encode_tensors
-from tests.methods.fedhaf.making import (
-    ANT,
-    BEE,
-    CAT,
-    DOG,
-    answer,
-    asked,
-    assignment,
-    given,
-    moved,
-    sent,
-)
+from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, answer, asked, assignment, moved, sent
+from tests.methods.making import given
 
 
 def test_the_mean_is_weighted_by_samples_parameters_and_buffers_alike():

@@ -24,15 +24,13 @@ from tests.methods.fedhaf.making import (
     answer,
     asked,
     assignment,
-    given,
-    joined,
     moved,
-    only,
     order,
     samples,
     sent,
 )
 from tests.methods.fedhaf.training import Taught, begun, carried_out, learn
+from tests.methods.making import given, joined, only
 
 
 def tensors(fleet, payload):

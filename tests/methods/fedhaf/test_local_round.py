@@ -34,13 +34,13 @@ from tests.methods.fedhaf.making import (
     EVERY,
     asked,
     assignment,
-    given,
     order,
     samples,
     sent,
 )
 from tests.methods.fedhaf.slow import Round
 from tests.methods.fedhaf.training import Taught, begun, carried_out, learn
+from tests.methods.making import given
 
 
 def works(first: Begun) -> list[tuple[Begun, Any]]:

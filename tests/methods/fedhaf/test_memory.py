@@ -23,11 +23,10 @@ from tests.methods.fedhaf.making import (
     WIDTH,
     asked,
     assignment,
-    joined,
-    only,
     order,
     samples,
 )
+from tests.methods.making import joined, only
 
 OF = assignment()
 FIRST = order(asked(OF))

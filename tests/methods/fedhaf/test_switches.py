@@ -17,8 +17,9 @@ from learning.training.loop import train_alone
 from learning.training.settings import EngineSettings
 from learning.training.work import Work
 from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TEACHER
-from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment, only
+from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
 from tests.methods.fedhaf.training import Taught
+from tests.methods.making import only
 
 CE = Weighted(1.0, CrossEntropy(TASK, NEW))
 KD = Weighted(1.0, Divergence(TEACHER, 1.0, KNOWN, OLD, "student_first"))

@@ -10,18 +10,8 @@ from learning.training.settings import EngineName, EngineSettings
 from methods.fedhaf import coordinator, device
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.training_half import Answer, Begun, Combined, LocalData, Order
-from tests.methods.fedhaf.making import (
-    ANT,
-    BEE,
-    CAT,
-    DOG,
-    EVERY,
-    asked,
-    given,
-    joined,
-    order,
-    samples,
-)
+from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, EVERY, asked, order, samples
+from tests.methods.making import given, joined
 
 
 def begun(of: FedHafAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:

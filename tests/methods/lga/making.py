@@ -11,9 +11,10 @@ import numpy.typing as npt
 from methods.lga import coordinator
 from methods.lga.assignment import LgaAssignment
 from methods.lga.messages import frame_of, received
-from methods.training_half import Asked, Given, LocalData, Order
+from methods.training_half import Asked, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
+from tests.methods.making import asked_of, shaken
 from tests.schemas.examples import OFFER
 
 SHAPE = (1, 8, 8)
@@ -48,28 +49,6 @@ def samples(count: int, *names: ClassName, seed: int = 0) -> LocalData:
     return LocalData(pictures, labels, digests)
 
 
-def joined(*parts: LocalData) -> LocalData:
-    return LocalData(
-        np.concatenate([part.inputs for part in parts]),
-        tuple(name for part in parts for name in part.class_names),
-        tuple(digest for part in parts for digest in part.digests),
-    )
-
-
-def only(data: LocalData, rows: Sequence[int]) -> LocalData:
-    """The data without the images of other rows."""
-    return LocalData(
-        data.inputs[list(rows)],
-        tuple(data.class_names[row] for row in rows),
-        tuple(data.digests[row] for row in rows),
-    )
-
-
-def relabelled(data: LocalData, names: dict[ClassName, ClassName]) -> LocalData:
-    labels = tuple(names.get(name, name) for name in data.class_names)
-    return LocalData(data.inputs, labels, data.digests)
-
-
 def asked(
     of: LgaAssignment,
     *names: ClassName,
@@ -77,15 +56,8 @@ def asked(
     rows: tuple[ClassName, ...] = (),
     **changes: Any,
 ) -> Asked:
-    values: dict[str, Any] = {
-        "phase": "train",
-        "round_of_stage": 1,
-        "rounds_of_stage": 2,
-        "weights": weights or coordinator.first_weights(of),
-        "weights_class_names": rows,
-        "class_names": names or (ANT, BEE),
-    }
-    return Asked(**(values | changes))
+    first = weights or coordinator.first_weights(of)
+    return asked_of(first, names or (ANT, BEE), rows, **changes)
 
 
 def order(
@@ -121,16 +93,8 @@ def sent(of: LgaAssignment, question: Asked) -> Arrays:
 
 def moved(of: LgaAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
     """Weights as a device might have trained them."""
-    random = np.random.default_rng(seed)
-    return {
-        name: np.abs(array + far * random.normal(size=array.shape)).astype(np.float32)
-        for name, array in sent(of, question).items()
-    }
+    return shaken(sent(of, question), seed, far)
 
 
 def answer(of: LgaAssignment, question: Asked, arrays: Arrays) -> bytes:
     return frame_of(of, sent(of, question)).encode(arrays)
-
-
-def given(payload: bytes, count: int = 1) -> Given:
-    return Given(count, lambda: payload)

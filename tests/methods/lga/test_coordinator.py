@@ -13,17 +13,8 @@ from methods.lga import coordinator
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
 from methods.network_weights import decode_weights, encode_weights
 from schemas.tensors import encode_tensors
-from tests.methods.lga.making import (
-    ANT,
-    BEE,
-    CAT,
-    answer,
-    asked,
-    assignment,
-    given,
-    moved,
-    sent,
-)
+from tests.methods.lga.making import ANT, BEE, CAT, answer, asked, assignment, moved, sent
+from tests.methods.making import given
 
 
 def answers(of, question, *counts):

@@ -33,14 +33,12 @@ from tests.methods.lga.making import (
     STAGES,
     asked,
     assignment,
-    joined,
     moved,
-    only,
     order,
-    relabelled,
     samples,
 )
 from tests.methods.lga.training import PICTURES, Taught, begun, learn, seen
+from tests.methods.making import joined, only, relabelled
 
 
 def labels_of(of, gradients):

@@ -23,12 +23,12 @@ from tests.methods.lga.making import (
     STAGES,
     asked,
     assignment,
-    given,
     order,
     samples,
     sent,
 )
 from tests.methods.lga.training import PICTURES, Taught, begun, learn
+from tests.methods.making import given
 
 
 def tensors(of, question, payload):

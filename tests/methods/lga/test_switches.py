@@ -22,8 +22,9 @@ from learning.networks.pictures import Pictures
 from learning.training.work import Work
 from methods.lga.memory import read_memory
 from methods.lga.terms import EXPONENT, GROUPS, SLICES, TEACHER, groups_of
-from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment, only
+from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment
 from tests.methods.lga.training import Taught
+from tests.methods.making import only
 
 PAPER = GradientBalance(GROUPS, EXPONENT, "softmax", None)
 CODE = GradientBalance(GROUPS, EXPONENT, "sigmoid", (0.5, 5.0))

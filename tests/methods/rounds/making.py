@@ -11,8 +11,9 @@ from methods.network_weights import decode_weights, grown
 from methods.rounds import coordinator
 from methods.rounds.assignment import RoundsAssignment
 from methods.rounds.messages import frame_of
-from methods.training_half import Asked, Given
+from methods.training_half import Asked
 from schemas.values import ClassName
+from tests.methods.making import asked_of, shaken
 
 SHAPE = (1, 4, 4)
 CAT, DOG, OWL = (ClassName(name) for name in ("cat", "dog", "owl"))
@@ -29,15 +30,8 @@ def asked(
     rows: tuple[ClassName, ...] = (),
     **changes: Any,
 ) -> Asked:
-    values: dict[str, Any] = {
-        "phase": "train",
-        "round_of_stage": 1,
-        "rounds_of_stage": 2,
-        "weights": weights or coordinator.first_weights(of),
-        "weights_class_names": rows,
-        "class_names": names or (CAT, DOG),
-    }
-    return Asked(**(values | changes))
+    first = weights or coordinator.first_weights(of)
+    return asked_of(first, names or (CAT, DOG), rows, **changes)
 
 
 def sent(of: RoundsAssignment, question: Asked) -> dict[str, npt.NDArray[Any]]:
@@ -50,16 +44,8 @@ def moved(
     of: RoundsAssignment, question: Asked, seed: int, far: float = 0.1
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Weights as a device might have trained them."""
-    random = np.random.default_rng(seed)
-    return {
-        name: np.abs(array + far * random.normal(size=array.shape)).astype(np.float32)
-        for name, array in sent(of, question).items()
-    }
+    return shaken(sent(of, question), seed, far)
 
 
 def answer(of: RoundsAssignment, question: Asked, arrays: dict[str, Any]) -> bytes:
     return frame_of(of, sent(of, question), question.phase).encode(arrays)
-
-
-def given(payload: bytes, samples: int = 1) -> Given:
-    return Given(samples, lambda: payload)

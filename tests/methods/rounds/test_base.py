@@ -22,7 +22,8 @@ from methods.training_half import BASE, Answer, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
-from tests.methods.rounds.making import CAT, DOG, OWL, asked, given
+from tests.methods.making import given
+from tests.methods.rounds.making import CAT, DOG, OWL, asked
 from tests.methods.rounds.test_device import OFFER
 
 TINY = VisionTransformer(8, 4, width=12, blocks=1, heads=3, hidden=20, adapter=5)

@@ -17,17 +17,8 @@ from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER, OLD_MODEL
 from methods.rounds.fisher import decode_fisher, unit_zeros
 from schemas.tensors import encode_tensors
-from tests.methods.rounds.making import (
-    CAT,
-    DOG,
-    OWL,
-    answer,
-    asked,
-    assignment,
-    given,
-    moved,
-    sent,
-)
+from tests.methods.making import given
+from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
 
 
 def test_the_coordinators_half_needs_no_torch() -> None:

@@ -20,7 +20,8 @@ from methods.rounds.memory import read_memory
 from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
-from tests.methods.rounds.making import CAT, DOG, OWL, SHAPE, asked, assignment, given
+from tests.methods.making import given
+from tests.methods.rounds.making import CAT, DOG, OWL, SHAPE, asked, assignment
 from tests.schemas.examples import OFFER
 
 PICTURES = Pictures((0.5,), (0.5,))

@@ -15,20 +15,15 @@ from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.fisher import decode_fisher, encode_fisher, unit_zeros
 from methods.rounds.memory import Memory, read_memory
 from methods.rounds.messages import frame_of, received
-from methods.training_half import Asked, LocalData, Order
+from methods.training_half import Asked, Order
 from schemas.values import ClassName, Digest
-from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, given, moved, sent
+from tests.methods.making import given, relabelled
+from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
 from tests.methods.rounds.test_device import begun, images, learn, order
 
 PUSS = ClassName("puss")
 PRESETS = ("fedavg-exemplars", "fed-lwf", "flwf-2t", "fed-ewc", "icarl")
 Names = Mapping[ClassName, ClassName]
-
-
-def called(data: LocalData, names: Names) -> LocalData:
-    """The same images under other names."""
-    labels = tuple(names.get(name, name) for name in data.class_names)
-    return LocalData(data.inputs, labels, data.digests)
 
 
 def fleet_after_cat_and_dog(of: RoundsAssignment) -> tuple[bytes, dict[str, bytes], bytes | None]:
@@ -70,7 +65,7 @@ def test_a_device_learns_the_same_under_another_name(preset: str) -> None:
     weights, extras, memory = fleet_after_cat_and_dog(of)
     data = images(24, CAT, DOG, OWL)
     answers = [
-        learn(of, next_stage(weights, extras, of, names), called(data, names), memory)
+        learn(of, next_stage(weights, extras, of, names), relabelled(data, names), memory)
         for names in ({}, {CAT: PUSS})
     ]
     assert answers[0].payload == answers[1].payload
@@ -94,7 +89,7 @@ def test_a_teacher_has_one_row_of_merged_classes(part: str) -> None:
         extras=extras,
         aliases={DOG: CAT},
     )
-    work = begun(of, asks, called(images(24, CAT, DOG, OWL), {DOG: CAT}), memory).work
+    work = begun(of, asks, relabelled(images(24, CAT, DOG, OWL), {DOG: CAT}), memory).work
     rows = work.frozen[part]["parameters"]["head.weight"].numpy()
     arrays, _ = decode_weights(weights, of.network)
     assert rows.shape[0] == 1

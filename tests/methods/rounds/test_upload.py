@@ -12,7 +12,8 @@ from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_weights
 from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER
-from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, given, moved, sent
+from tests.methods.making import given
+from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, moved, sent
 
 SHORT = assignment(upload="int16")
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 pytest.importorskip("torch")
 
-from rich.console import Console
-
 from coordinator.core import entries
-from learning.numerics.preprocessing import preprocess
 from methods.errors import MethodError
 from methods.fedhaf.memory import read_memory
 from schemas.models import Manifest
-from simulator.datasets.loading import load_split
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.network_meter import NetworkMeter
 from simulator.engines.sight import sight_of
 from simulator.errors import RunError
 from simulator.features.extraction import Extractor
-from simulator.metrics.answers import Answers
 from simulator.run.budget import Budget
 from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
@@ -36,15 +29,9 @@ from tests.simulator.rounds.small import (
     prepared,
     rounds_by_hand,
 )
+from tests.simulator.rounds.whole_runs import check_answers, quiet
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
-
-
-def quiet() -> Console:
-    return Console(file=StringIO(), width=100)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_every_round_comes_to_the_digests_of_both_halves_on_features(tmp_path: Path) -> None:
@@ -73,20 +60,7 @@ def test_the_answers_are_those_of_the_exported_pair_run_image_by_image(
 ) -> None:
     scenario = on_features(method, rounds={"per_stage": 2})
     results = run_scenario(scenario, tmp_path / "run", quiet())
-    model = tmp_path / "run" / "seed-1" / "model"
-    manifest = Manifest.read((model / "manifest.json").read_bytes())
-    frozen = onnxruntime.InferenceSession(model / "frozen.onnx")
-    head = onnxruntime.InferenceSession(model / "head.onnx")
-    test = load_split(scenario.data, 1).test
-    answers = Answers.load(tmp_path / "run" / "seed-1" / "predictions.npz")
-    asked = np.flatnonzero(answers.asked(2))
-    assert len(asked) == 40
-    for index in asked:
-        pixels = preprocess(test.picture(int(index)), manifest.preprocessing)[np.newaxis]
-        (features,) = frozen.run(None, {frozen.get_inputs()[0].name: pixels})
-        scores = head.run(None, {head.get_inputs()[0].name: features})[0]
-        name = manifest.class_names[int(scores.argmax())]
-        assert test.class_names[answers.predictions[1, index]] == name
+    check_answers(scenario, tmp_path / "run" / "seed-1")
     stage = results.seeds[1].stages[-1]
     assert stage.accuracy == pytest.approx(stage.rounds[-1].accuracy)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
-
-from rich.console import Console
 
 from coordinator.core import entries
 from simulator.errors import RunError
@@ -17,6 +14,7 @@ from simulator.run.budget import Budget
 from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
+from tests.simulator.rounds.whole_runs import quiet
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +70,13 @@ def test_the_same_seed_gives_the_same_weights_scores_and_old_models(
     assert outcome(again) == outcome(ledger)
 
 
-def test_a_run_that_stops_and_goes_on_comes_to_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
-    quiet, whole, pieces = Console(file=StringIO()), tmp_path / "whole", tmp_path / "pieces"
-    run_scenario(with_proxy(), whole, quiet)
+@pytest.mark.usefixtures("own_cache")
+def test_a_run_that_stops_and_goes_on_comes_to_the_same_weights(tmp_path: Path) -> None:
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    run_scenario(with_proxy(), whole, quiet())
     with pytest.raises(RunError, match="budget: 0 s are spent"):
-        run_scenario(with_proxy(), pieces, quiet, budget=Budget(0))
-    resume_run(pieces, quiet)
+        run_scenario(with_proxy(), pieces, quiet(), budget=Budget(0))
+    resume_run(pieces, quiet())
     one, other = (RunFolder(folder).seed(1).records() for folder in (whole, pieces))
     assert [(record.aggregate, record.head) for record in one] == [
         (record.aggregate, record.head) for record in other

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
-
-from rich.console import Console
 
 from simulator.errors import RunError
 from simulator.run.budget import Budget
@@ -17,15 +14,9 @@ from simulator.run.facts import RunFacts
 from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import small
+from tests.simulator.rounds.whole_runs import quiet
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
-
-
-def quiet() -> Console:
-    return Console(file=StringIO(), width=100)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.mark.parametrize("method", ["rounds", "joint"])
