@@ -79,6 +79,7 @@ def store(path: Path, case: str, measured: dict[str, Any]) -> None:
         "claim": "fleet_overhead",
         "machine": describe_machine("numpy"),
         "cases": {**result["cases"], case: {**shape, "sides": {**kept, **new}}},
+        "notes": result.get("notes", []),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

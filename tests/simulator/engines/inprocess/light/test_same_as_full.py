@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ pytest.importorskip("torch")
 from coordinator.core import entries
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.inprocess.light import packing
+from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
@@ -48,6 +52,25 @@ def assert_same(full: Learned, light: Learned) -> None:
 
 def test_everybody_takes_part(tmp_path: Path) -> None:
     assert_same(*both(prepared(small()), tmp_path))
+
+
+def test_answers_are_packed_by_programs_beside_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    send = packing._Program.send
+
+    def noted(self: Any, bodies: Sequence[bytes]) -> None:
+        sent.append(len(bodies))
+        send(self, bodies)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr(packing, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(light_round, "_PACKED_ANSWERS", 2)
+    monkeypatch.setattr(packing._Program, "send", noted)
+    assert_same(*both(prepared(small()), tmp_path))
+    assert len(sent) > 1
+    assert set(sent) <= {1, 2}
 
 
 @pytest.mark.parametrize(
