@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from export.builder import GraphBuilder
+from learning.networks.body import EPSILON, MOMENTUM
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_VARIANCE_EPSILON = 1e-5
-"""Added to variances, as `learning.networks.torch_layers` does; its import would need torch."""
 _TOKEN_EPSILON = 1e-6
 """Added to variances of tokens, as `learning.networks.torch_tokens` does."""
 
@@ -59,22 +58,32 @@ class OnnxLayers:
         fixed = self._constant("projection", matrix, np.float32)
         return Value(self._graph.add("Gemm", values.name, fixed, transB=1), 2)
 
-    def convolution(self, name: str, values: Value, stride: int = 1) -> Value:
-        """Return the convolution, padded by half the kernel's side."""
-        padding = self._arrays[f"{name}.weight"].shape[-1] // 2
-        kernel = self._tensor(f"{name}.weight")
-        return Value(
-            self._graph.add("Conv", values.name, kernel, strides=[stride] * 2, pads=[padding] * 4),
-            4,
+    def convolution(
+        self, name: str, values: Value, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> Value:
+        """Return the convolution, padded by half the kernel's span."""
+        padding = self._arrays[f"{name}.weight"].shape[-1] // 2 * dilation
+        inputs = [values.name, self._tensor(f"{name}.weight")]
+        if f"{name}.bias" in self._arrays:
+            inputs.append(self._tensor(f"{name}.bias"))
+        convolved = self._graph.add(
+            "Conv",
+            *inputs,
+            strides=[stride] * 2,
+            pads=[padding] * 4,
+            dilations=[dilation] * 2,
+            group=groups,
         )
+        return Value(convolved, 4)
 
-    def batch_norm(self, name: str, values: Value) -> Value:
+    def batch_norm(
+        self, name: str, values: Value, epsilon: float = EPSILON, momentum: float = MOMENTUM
+    ) -> Value:
         """Return the normalisation by the running statistics."""
+        del momentum
         parts = ("weight", "bias", "running_mean", "running_var")
         tensors = [self._tensor(f"{name}.{part}") for part in parts]
-        normal = self._graph.add(
-            "BatchNormalization", values.name, *tensors, epsilon=_VARIANCE_EPSILON
-        )
+        normal = self._graph.add("BatchNormalization", values.name, *tensors, epsilon=epsilon)
         return Value(normal, values.axes)
 
     def dropout(self, values: Value, rate: float, layer: int) -> Value:
@@ -90,9 +99,15 @@ class OnnxLayers:
         """Return the sum of two maps of one shape."""
         return Value(self._graph.add("Add", one.name, two.name), one.axes)
 
-    def max_pool(self, values: Value) -> Value:
-        """Return the largest of every 2 x 2 pixels."""
-        pooled = self._graph.add("MaxPool", values.name, kernel_shape=[2, 2], strides=[2, 2])
+    def max_pool(self, values: Value, side: int = 2) -> Value:
+        """Return the largest of `side` x `side` pixels around every second pixel."""
+        pooled = self._graph.add(
+            "MaxPool",
+            values.name,
+            kernel_shape=[side] * 2,
+            strides=[2, 2],
+            pads=[(side - 1) // 2] * 4,
+        )
         return Value(pooled, 4)
 
     def mean_pool(self, values: Value) -> Value:

@@ -14,6 +14,11 @@ import numpy.typing as npt
 
 from learning.networks.plan import TensorPlan
 
+EPSILON = 1e-5
+"""Added to variances that batch normalisation divides by."""
+MOMENTUM = 0.1
+"""Share of a batch in the running statistics of batch normalisation."""
+
 V = TypeVar("V")
 """What flows through the layers: a torch tensor where torch computes."""
 
@@ -33,11 +38,18 @@ class Layers(Protocol[V]):
         """Return M x of values (..., n, in) by a matrix (out, in) that nobody trains."""
         ...
 
-    def convolution(self, name: str, values: V, stride: int = 1) -> V:
-        """Return the convolution of values (n, c, h, w), padded by half the kernel's side."""
+    def convolution(
+        self, name: str, values: V, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> V:
+        """Return the convolution of values (n, c, h, w), with a bias where a tensor is named so.
+
+        Padded by half the side that the dilated kernel spans: stride 1 keeps the size.
+        """
         ...
 
-    def batch_norm(self, name: str, values: V) -> V:
+    def batch_norm(
+        self, name: str, values: V, epsilon: float = EPSILON, momentum: float = MOMENTUM
+    ) -> V:
         """Return the batch normalisation of values (..., n, d) or (n, c, h, w)."""
         ...
 
@@ -53,8 +65,8 @@ class Layers(Protocol[V]):
         """Return the sum of two maps of one shape."""
         ...
 
-    def max_pool(self, values: V) -> V:
-        """Return the largest of every 2 x 2 pixels."""
+    def max_pool(self, values: V, side: int = 2) -> V:
+        """Return the largest of `side` x `side` pixels around every second pixel."""
         ...
 
     def mean_pool(self, values: V) -> V:

@@ -54,13 +54,17 @@ class Network:
 
     def check(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
         """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""
-        expected = self.shapes(classes)
-        _check_names(arrays, expected)
-        for name, shape in expected.items():
-            if np.shape(arrays[name]) != shape:
-                raise NetworkError(
-                    f"tensors: {name!r} has shape {np.shape(arrays[name])}; give {shape}"
-                )
+        check_tensors(arrays, self.shapes(classes))
+
+
+def check_tensors(arrays: Mapping[str, npt.NDArray[Any]], expected: Mapping[str, Shape]) -> None:
+    """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""
+    _check_names(arrays, expected)
+    for name, shape in expected.items():
+        if np.shape(arrays[name]) != shape:
+            raise NetworkError(
+                f"tensors: {name!r} has shape {np.shape(arrays[name])}; give {shape}"
+            )
 
 
 def _check_names(given: Iterable[str], expected: Iterable[str]) -> None:

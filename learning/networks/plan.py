@@ -70,10 +70,12 @@ def linear_plan(name: str, inputs: int, outputs: int) -> list[TensorPlan]:
     ]
 
 
-def convolution_plan(name: str, inputs: int, outputs: int, side: int) -> list[TensorPlan]:
+def convolution_plan(
+    name: str, inputs: int, outputs: int, side: int, groups: int = 1
+) -> list[TensorPlan]:
     """Return the kernel of a convolution without bias: He et al. 2015, by its outputs."""
-    bound = sqrt(6 / (outputs * side * side))
-    return [TensorPlan(f"{name}.weight", (outputs, inputs, side, side), bound)]
+    bound = sqrt(6 / (outputs // groups * side * side))
+    return [TensorPlan(f"{name}.weight", (outputs, inputs // groups, side, side), bound)]
 
 
 def normalisation_plan(name: str, width: int) -> list[TensorPlan]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from learning.errors import TrainingError
+from learning.networks.body import EPSILON, MOMENTUM
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
 from learning.networks.torch_tokens import (
@@ -32,11 +33,6 @@ Tensors = Mapping[str, Tensor]
 Dropout = Callable[[Tensor, float, int], Tensor]
 """From values, rate and number of the layer to the values that are left."""
 
-EPSILON = 1e-5
-"""Added to variances."""
-MOMENTUM = 0.1
-"""Share of a batch in the running statistics."""
-
 
 @dataclass(frozen=True, eq=False)
 class Mode:
@@ -46,6 +42,13 @@ class Mode:
     weight: Tensor | None = None
     """In a stack (A, n): 1 for a sample, 0 for a row that pads. None means one agent, all valid."""
     dropout: Dropout | None = None
+    frozen_norm: bool = False
+    """Whether batch normalisation follows the running statistics, which stay, while training."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether batch normalisation measures the batch."""
+        return self.training and not self.frozen_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,22 +128,26 @@ class TorchLayers:
         fixed = torch.as_tensor(matrix, dtype=values.dtype, device=values.device)
         return functional.linear(values, fixed)
 
-    def convolution(self, name: str, values: Tensor, stride: int = 1) -> Tensor:
-        """Return the convolution of values (n, c, h, w), padded by half the kernel's side."""
-        kernel = self.parameters[f"{name}.weight"]
-        padding = kernel.shape[-1] // 2
-        return functional.conv2d(values, kernel, stride=stride, padding=padding)
+    def convolution(
+        self, name: str, values: Tensor, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> Tensor:
+        """Return the convolution of values (n, c, h, w), padded by half the kernel's span."""
+        kernel, bias = self.parameters[f"{name}.weight"], self.parameters.get(f"{name}.bias")
+        padding = kernel.shape[-1] // 2 * dilation
+        return functional.conv2d(values, kernel, bias, stride, padding, dilation, groups)
 
-    def batch_norm(self, name: str, values: Tensor) -> Tensor:
+    def batch_norm(
+        self, name: str, values: Tensor, epsilon: float = EPSILON, momentum: float = MOMENTUM
+    ) -> Tensor:
         """Return the batch normalisation of values (..., n, d) or (n, c, h, w)."""
         if self.mode.weight is not None:
             return self._stacked_norm(name, values, self.mode.weight)
-        if self.mode.training and len(values) < 2:
+        if self.mode.measured and len(values) < 2:
             raise TrainingError(
                 "batch: one sample cannot be normalised by its batch; set smallest to 2"
             )
         mean, variance = self._statistics(name)
-        if self.mode.training:
+        if self.mode.measured:
             mean, variance = mean.clone(), variance.clone()
             self._change(name, mean, variance)
         return functional.batch_norm(
@@ -149,9 +156,9 @@ class TorchLayers:
             variance,
             self.parameters[f"{name}.weight"],
             self.parameters[f"{name}.bias"],
-            training=self.mode.training,
-            momentum=MOMENTUM,
-            eps=EPSILON,
+            training=self.mode.measured,
+            momentum=momentum,
+            eps=epsilon,
         )
 
     def dropout(self, values: Tensor, rate: float, layer: int) -> Tensor:
@@ -170,9 +177,9 @@ class TorchLayers:
         """Return the sum of two maps of one shape."""
         return one + two
 
-    def max_pool(self, values: Tensor) -> Tensor:
-        """Return the largest of every 2 x 2 pixels."""
-        return functional.max_pool2d(values, 2)
+    def max_pool(self, values: Tensor, side: int = 2) -> Tensor:
+        """Return the largest of `side` x `side` pixels around every second pixel."""
+        return functional.max_pool2d(values, side, stride=2, padding=(side - 1) // 2)
 
     def mean_pool(self, values: Tensor) -> Tensor:
         """Return the mean over all pixels, (n, c)."""
@@ -223,7 +230,7 @@ class TorchLayers:
         """Return the normalisation of values (A, n, d) by the rows of weight 1 of each agent."""
         gain = self.parameters[f"{name}.weight"].unsqueeze(-2)
         shift = self.parameters[f"{name}.bias"].unsqueeze(-2)
-        if not self.mode.training:
+        if not self.mode.measured:
             mean, variance = self._statistics(name)
             factor = gain * torch.rsqrt(variance + EPSILON).unsqueeze(-2)
             return torch.addcmul(shift, values - mean.unsqueeze(-2), factor)
