@@ -1,0 +1,52 @@
+"""A whole dense network: a body that makes features of pixels, and a head with a background row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from learning.networks.head import row_shapes
+from learning.networks.network import Shape, check_tensors
+from learning.networks.plan import Arrays, initial_arrays
+from learning.networks.segmentation.head import initial_pixel_head
+from learning.networks.segmentation.layers import DenseBody
+
+
+@dataclass(frozen=True)
+class SegmentationNetwork:
+    """A body that makes features of pixels, and a row of the head for background and each class."""
+
+    body: DenseBody
+    frozen_norm: bool = False
+    """Whether batch normalisation follows the running statistics while training too, and leaves
+    them: for small batches behind weights that were trained before."""
+
+    @property
+    def width(self) -> int:
+        """Number of features d of a pixel, the length of the head's rows."""
+        return self.body.width
+
+    @property
+    def stackable(self) -> bool:
+        """Agents train one after another: grouped convolutions are slow."""
+        return False
+
+    def initial(self, seed: int, class_names: Sequence[str]) -> Arrays:
+        """Return the first tensors from `seed`, equal on every machine, buffers among them.
+
+        The head has 1 + `class_names` rows; the first is the background's.
+        """
+        body = initial_arrays(self.body.plan(), seed)
+        return body | initial_pixel_head(self.width, class_names, seed)
+
+    def shapes(self, rows: int) -> dict[str, Shape]:
+        """Return the shape of every tensor with that many rows, the background's among them."""
+        shapes = {plan.name: plan.shape for plan in self.body.plan()}
+        return shapes | row_shapes("linear", self.width, rows)
+
+    def check(self, arrays: Mapping[str, npt.NDArray[Any]], rows: int) -> None:
+        """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""
+        check_tensors(arrays, self.shapes(rows))

@@ -1,0 +1,77 @@
+"""Dense networks by name, as settings and scenarios give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from learning.errors import NetworkError
+from learning.networks.network import Shape
+from learning.networks.segmentation.aspp import Aspp
+from learning.networks.segmentation.layers import DenseBody
+from learning.networks.segmentation.lraspp import LiteAspp
+from learning.networks.segmentation.mobilenets import mobilenet_v2, mobilenet_v3_large
+from learning.networks.segmentation.network import SegmentationNetwork
+from learning.networks.segmentation.residual import ResidualTrunk
+from learning.networks.segmentation.small import Merge, SmallTrunk
+
+_LEAST_SIDE = 8
+"""Pixels of a picture's side; smaller ones leave nothing to tell apart."""
+
+
+def _small(channels: int) -> DenseBody:
+    trunk = SmallTrunk(channels)
+    return DenseBody(trunk, Merge(trunk.low_width, trunk.high_width))
+
+
+def _mobilenet_v2(channels: int) -> DenseBody:
+    _require_colour("lraspp_mobilenet_v2", channels)
+    trunk = mobilenet_v2()
+    return DenseBody(trunk, LiteAspp(trunk.low_width, trunk.high_width))
+
+
+def _mobilenet_v3(channels: int) -> DenseBody:
+    _require_colour("lraspp_mobilenet_v3_large", channels)
+    trunk = mobilenet_v3_large()
+    return DenseBody(trunk, LiteAspp(trunk.low_width, trunk.high_width))
+
+
+def _deeplab_mobilenet_v3(channels: int) -> DenseBody:
+    _require_colour("deeplabv3_mobilenet_v3_large", channels)
+    trunk = mobilenet_v3_large()
+    return DenseBody(trunk, Aspp(trunk.high_width))
+
+
+def _deeplab_resnet101(channels: int) -> DenseBody:
+    trunk = ResidualTrunk((3, 4, 23, 3), (False, True, True), channels=channels)
+    return DenseBody(trunk, Aspp(trunk.high_width))
+
+
+DENSE_BODIES: Mapping[str, Callable[[int], DenseBody]] = {
+    "small_dense": _small,
+    "lraspp_mobilenet_v2": _mobilenet_v2,
+    "lraspp_mobilenet_v3_large": _mobilenet_v3,
+    "deeplabv3_mobilenet_v3_large": _deeplab_mobilenet_v3,
+    "deeplabv3_resnet101": _deeplab_resnet101,
+}
+"""Bodies by name; each is made for pictures of so many channels, of any size."""
+
+
+def build_segmentation(name: str, shape: Shape, frozen_norm: bool = False) -> SegmentationNetwork:
+    """Return the network of that name for pictures of `shape` (channels, height, width).
+
+    Raises `NetworkError` for a name that is none, and for pictures that it cannot take.
+    """
+    if name not in DENSE_BODIES:
+        known = ", ".join(DENSE_BODIES)
+        raise NetworkError(f"network: {name!r} gives pixels no class; give one of {known}")
+    if len(shape) != 3 or min(shape[1:]) < _LEAST_SIDE:
+        raise NetworkError(
+            f"inputs: {shape} does not suit {name}; give (channels, height, width) with sides of "
+            f"{_LEAST_SIDE} or more"
+        )
+    return SegmentationNetwork(DENSE_BODIES[name](shape[0]), frozen_norm)
+
+
+def _require_colour(name: str, channels: int) -> None:
+    if channels != 3:
+        raise NetworkError(f"inputs: {channels} channels do not suit {name}; give 3")
