@@ -344,6 +344,7 @@ class Agent:
             parts=part_states(state),
             counted_images=sum(len(images) for images in records.counted.values()),
             images_on_disk=len(state.scanning.images),
+            samples=settings.data.samples,
             settled=is_settled(state),
             outbox=len(records.outbox),
             dead_letters=records.dead_letters,

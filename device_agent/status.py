@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.state import State
 from device_agent.round_traffic import RoundTraffic
-from device_agent.settings import Exemplars
+from device_agent.settings import Exemplars, Samples
 from methods.registry import can_learn
 from schemas.assignments import Assignment
 from schemas.message import Strict
@@ -51,6 +51,8 @@ class Status(Strict):
     """Number of parts by state."""
     counted_images: int
     images_on_disk: int
+    samples: Samples = "pictures"
+    """What lies there: pictures, or texts."""
     settled: bool = False
     """Whether nothing is left to count, to measure or to send for the stage."""
     outbox: int

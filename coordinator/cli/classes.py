@@ -22,7 +22,7 @@ def list_classes(home: Home = HOME) -> None:
     rows = [
         (row.index, row.name, ", ".join(row.aliases), row.samples) for row in views.classes(home)
     ]
-    print_table("Classes", ("index", "name", "other names", "images"), rows)
+    print_table("Classes", ("index", "name", "other names", "samples"), rows)
 
 
 @app.command()

@@ -145,7 +145,7 @@ def rounds(home: Home = HOME) -> None:
         )
         for row in found
     ]
-    columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "images")
+    columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "samples")
     print_table("Rounds", (*columns, "drift", "kB down/up", "state"), rows)
     looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
     if looked:
@@ -195,7 +195,7 @@ def status(home: Home = HOME) -> None:
         )
         for row in views.devices(home)
     ]
-    columns = ("device", "contributions", "images", "runs model", "last report", "accuracy there")
+    columns = ("device", "contributions", "samples", "runs model", "last report", "accuracy there")
     print_table("Devices", columns, rows)
     newest = views.models(home)[-1:]
     for model in newest:

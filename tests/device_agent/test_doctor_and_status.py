@@ -199,6 +199,15 @@ def test_status_is_told_in_lines(home: AgentHome) -> None:
         assert words in text
 
 
+def test_texts_are_called_texts(home: AgentHome) -> None:
+    for samples, line in (
+        ("pictures", "images       10 on disk, 9 counted"),
+        ("text", "texts        10 on disk, 9 counted"),
+    ):
+        status = status_of(home, samples=samples)
+        assert line in status_lines(status, age=1.0, running=True)
+
+
 def test_what_is_written_can_be_read_and_half_a_file_is_none(home: AgentHome) -> None:
     status = status_of(home)
     write_status(home.status_file, status)
