@@ -120,11 +120,14 @@ def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors)
     site, shared = kept.site, kept.shared
     settings, classes = site.assignment.settings, len(site.names)
     logits = None if shared is None else site.infer(parameters, buffers, shared)[1]
+    images = 0 if shared is None else len(shared)
+    frame = model_frame(site.assignment, site.sent, images, classes)
     if settings.collaborates:
         assert logits is not None
-        return encode_logits(LogitFrame(len(logits), classes, settings.logits), logits)
-    images = 0 if shared is None else len(shared)
-    return model_frame(site.assignment, site.sent, images, classes).encode(arrays, logits)
+        # A model that could not be sent after DCD has no part in the ensemble either.
+        frame.weights.encode(arrays)
+        return encode_logits(LogitFrame(images, classes, settings.logits), logits)
+    return frame.encode(arrays, logits)
 
 
 def _with_anchors(site: Site, begun: Begun, arrays: Arrays) -> Site:

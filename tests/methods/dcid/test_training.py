@@ -281,3 +281,12 @@ def test_sites_of_a_round_can_share_a_stack(learner):
     for found, same in zip(alone, stacked, strict=True):
         for name, value in found.parameters.items():
             assert torch.allclose(value, same.parameters[name], atol=1e-4), name
+
+
+def test_a_model_that_could_not_be_sent_has_no_part_in_the_ensemble():
+    fleet = taught(shared_set="synthetic", synthetic_images=4)
+    found = begun(fleet)
+    trained = train_alone(found.work, EngineSettings())
+    far = {name: value * 1e6 + 1e6 for name, value in trained.buffers.items()}
+    with pytest.raises(MethodError, match="running_"):
+        device.finish(fleet.of, found, replace(trained, buffers=far))
