@@ -9,20 +9,29 @@ from dataclasses import dataclass
 from coordinator.core import entries
 from coordinator.core.records import Model
 from coordinator.core.state import State
+from coordinator.ledger.entries import Entry
 from coordinator.ledger.store import Ledger
 from schemas.values import DeviceId
-from simulator.engines.inprocess.looks import Found, looks_of, proxy_record
 from simulator.engines.inprocess.presence import delivered
+from simulator.engines.inprocess.proxy_bytes import proxy_record
 from simulator.engines.inprocess.stages import closed_index, ledger_stages, model_of
+from simulator.engines.looks import LookLog
 from simulator.engines.parcels import ParcelCount
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.records import DeviceRecord, RoundRecord, StageRecord, TransitionRecord
+from simulator.records import (
+    DeviceRecord,
+    ProxyRecord,
+    RoundRecord,
+    StageRecord,
+    TransitionRecord,
+)
 from simulator.virtual.proxy import ProxyTraffic
 from transport.meter import Counts
 
 NANOSECONDS = 1_000_000_000
 MIB = 1024
+Found = tuple[Entry, entries.EntryBody]
 
 
 @dataclass(frozen=True)
@@ -57,9 +66,10 @@ class Recorder:
             raise EngineError(f"stage {self._stage.number}: the ledger has no model of it")
         found = self._entries()
         own: dict[DeviceId, list[Found]] = {}
-        parcels = ParcelCount(self._state.network)
+        parcels, looks = ParcelCount(self._state.network), LookLog()
         for entry, body in found:
             parcels.take(body, entry.device)
+            looks.take(body, entry.device)
             if entry.device is not None:
                 own.setdefault(entry.device, []).append((entry, body))
         return StageRecord(
@@ -80,11 +90,16 @@ class Recorder:
             },
             transitions=tuple(self._transitions(found, measured)),
             rounds=measured.rounds,
-            looks=looks_of(found),
-            proxy=None if measured.proxy is None else proxy_record(found, measured.proxy),
+            looks=looks.of(self._numbers),
+            proxy=self._proxy(found, measured),
             contributions=self._contributions(model),
             notes=(*self._stage.notes, *measured.notes),
         )
+
+    def _proxy(self, found: list[Found], measured: Measured) -> ProxyRecord | None:
+        if measured.proxy is None:
+            return None
+        return proxy_record((body for _, body in found), measured.proxy)
 
     def _contributions(self, model: Model) -> int:
         """Count what is in the model; of a network, the answers of its last round.

@@ -10,6 +10,7 @@ from coordinator.core.state import State
 from coordinator.core.transitions import apply
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId
+from simulator.engines.looks import LookLog
 from simulator.engines.parcels import ParcelCount
 
 
@@ -45,6 +46,8 @@ class FleetView:
     """Number of answers in a round's mean, by ledger index of the mean."""
     parcels: ParcelCount = field(default_factory=ParcelCount)
     """What devices sent and received of each kind."""
+    looks: LookLog = field(default_factory=LookLog)
+    """What devices saw that look for new tasks by themselves."""
     reports: list[Report] = field(default_factory=list)
     """What devices reported as new."""
     problems: list[tuple[DeviceId | None, entries.DeviceProblem]] = field(default_factory=list)
@@ -52,6 +55,7 @@ class FleetView:
     def take(self, body: entries.EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in the next entry."""
         self.parcels.take(body, device)
+        self.looks.take(body, device)
         if device is not None:
             self._take_word(body, device, time_ns)
         if isinstance(body, entries.StageOpened):

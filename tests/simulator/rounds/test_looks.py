@@ -10,8 +10,7 @@ pytest.importorskip("torch")
 
 from coordinator.core import entries
 from simulator.records import StageRecord
-from tests.simulator.rounds.small import learn, prepared, small
-from tests.simulator.rounds.test_proxy import with_proxy
+from tests.simulator.rounds.small import learn, prepared, small, with_proxy
 
 Ran = tuple[list[StageRecord], list[entries.EntryBody]]
 

@@ -46,6 +46,14 @@ def test_rounds_are_scored_and_the_second_task_has_an_old_model(ledger: list[Ent
     assert last.extras["old-model"] == chosen[3].previous.weights
 
 
+def test_looks_are_in_the_records(records: list[StageRecord]) -> None:
+    for record in records:
+        assert {look.device for look in record.looks} == set(record.devices)
+        first = {look.device for look in record.looks if look.round == 1 and look.transition}
+        assert first <= set(record.devices)
+        assert first
+
+
 def test_the_proxy_has_a_home_and_ends_with_the_fleet(
     records: list[StageRecord], folder: Path
 ) -> None:

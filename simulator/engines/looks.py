@@ -1,0 +1,45 @@
+"""What devices saw that look for new tasks by themselves, as the ledger tells it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from coordinator.core import entries
+from schemas.rounds import TRAIN, Observation
+from schemas.values import DeviceId
+from simulator.records import LookRecord
+
+
+class LookLog:
+    """Follows a ledger, or a part of it that begins with a stage."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[int] = Counter()
+        self._places: dict[int, tuple[int, int]] = {}
+        """Stage of each round, and its number in the stage."""
+        self._found: list[tuple[int, LookRecord]] = []
+
+    def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
+        """Take in the next entry; a look of a round that began before the log is left out."""
+        if isinstance(body, entries.RoundOpened) and body.phase == TRAIN:
+            self._counted[body.stage] += 1
+            self._places[body.number] = (body.stage, self._counted[body.stage])
+            return
+        number, seen = _observation(body)
+        if seen is None or number not in self._places or device is None:
+            return
+        stage, place = self._places[number]
+        self._found.append((stage, LookRecord(device=device, round=place, **seen.model_dump())))
+
+    def of(self, stages: Collection[int]) -> tuple[LookRecord, ...]:
+        """Return the looks of some stages of the ledger, in order."""
+        return tuple(look for stage, look in self._found if stage in stages)
+
+
+def _observation(body: entries.EntryBody) -> tuple[int | None, Observation | None]:
+    if isinstance(body, entries.NothingReported):
+        return body.round, body.observation
+    if isinstance(body, entries.ContributionAccepted) and body.answer is not None:
+        return body.round, body.answer.observation
+    return None, None
