@@ -1,0 +1,99 @@
+"""Methods as sums of terms. The first task has no old model: it is `finetuning` for all of them."""
+
+from __future__ import annotations
+
+from learning.losses.segmentation.composing import WeightedTerm
+from learning.losses.segmentation.local_pod import LITERAL
+from learning.losses.segmentation.parts import (
+    AdaptiveLabels,
+    BalancedMagnitudes,
+    BalancingWeights,
+    Labels,
+    MedianLabels,
+    ReleasedLabels,
+    ReleasedWeights,
+)
+from learning.losses.segmentation.terms import (
+    ClassConfidence,
+    EncoderDistance,
+    LocalPod,
+    OutputEntropy,
+    PixelCrossEntropy,
+    PixelDistillation,
+    RelationConsistency,
+    ReleasedCrossEntropy,
+    SoftLabels,
+    UnbiasedCrossEntropy,
+    UnbiasedDistillation,
+)
+
+Terms = tuple[WeightedTerm, ...]
+
+RELATIONS = 0.5
+"""lambda1 of FBL (10)."""
+LITERAL_POD = 0.0005
+"""lambda2 of FBL (10), where L_POD holds no factors of its own."""
+
+
+def fbl(
+    labels: Labels = AdaptiveLabels(),  # noqa: B008 -- frozen
+    *,
+    balanced: bool = True,
+    relations: bool = True,
+    pod_literal: bool = False,
+) -> Terms:
+    """Return FBL's (10) in paper mode; w/oAPL by `ProbableLabels`, w/oFSC and w/oFRC by False."""
+    magnitudes = BalancedMagnitudes(labels)
+    weights = BalancingWeights(magnitudes) if balanced else None
+    terms = [WeightedTerm(1.0, PixelCrossEntropy(labels, weights))]
+    if relations:
+        terms.append(WeightedTerm(RELATIONS, RelationConsistency(magnitudes)))
+    pod = (
+        WeightedTerm(LITERAL_POD, LocalPod(factors=LITERAL))
+        if pod_literal
+        else WeightedTerm(1.0, LocalPod())
+    )
+    return (*terms, pod)
+
+
+def released_fbl() -> Terms:
+    """Return FBL in code mode."""
+    weights = ReleasedWeights(ReleasedLabels())
+    return (
+        WeightedTerm(1.0, ReleasedCrossEntropy(weights)),
+        WeightedTerm(0.3, SoftLabels(weights.labels)),
+        WeightedTerm(0.1, OutputEntropy()),
+        WeightedTerm(0.5, ClassConfidence(weights)),
+        WeightedTerm(1.0, LocalPod()),
+    )
+
+
+def finetuning() -> Terms:
+    """Return cross-entropy over all channels: every method's first task, FBL (1)."""
+    return (WeightedTerm(1.0, PixelCrossEntropy()),)
+
+
+def lwf(factor: float = 100.0) -> Terms:
+    """Return Learning without Forgetting at every pixel."""
+    return (*finetuning(), WeightedTerm(factor, PixelDistillation()))
+
+
+def ilt(factor: float = 100.0, features: float = 100.0) -> Terms:
+    """Return ILT: distillation of what the network says and of its encoder's features."""
+    return (*lwf(factor), WeightedTerm(features, EncoderDistance()))
+
+
+def mib(factor: float = 10.0) -> Terms:
+    """Return MiB; its program's factor is 10 on VOC, 100 on ADE20k."""
+    return (
+        WeightedTerm(1.0, UnbiasedCrossEntropy()),
+        WeightedTerm(factor, UnbiasedDistillation()),
+    )
+
+
+def plop() -> Terms:
+    """Return PLOP: pseudo labels by median entropy, and local pooled outputs."""
+    return (
+        WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())),
+        WeightedTerm(1.0, LocalPod()),
+    )
