@@ -20,6 +20,7 @@ SHOWN = (
     "worst_device_accuracy",
     "bytes_per_device",
     "detection_missed",
+    "tasks_missed",
     "detection_false_alarms",
     "wall_seconds",
     "peak_memory_mib",

@@ -76,3 +76,16 @@ def test_only_devices_that_were_online_are_given_a_task():
     for record, metrics in zip(fake.records, fake.metrics.stages, strict=True):
         assert all(record.devices[device].online for device in metrics.given_new)
         assert all(record.devices[device].arrived_samples for device in metrics.given_new)
+
+
+def test_headline_numbers_tell_what_was_missed_and_what_went_to_the_proxy():
+    found = fake_seed(Shape(stages=3, rounds=4, looks=True), seed=1).metrics.headline
+    # Five devices, two later stages of four rounds: 4 of 10 missed, 2 of 40 looks false alarms.
+    assert found["tasks_missed"] == 0.4
+    assert found["looks_false_alarms"] == 0.05
+    assert found["gradients_beside_weights"] == 0.006
+
+
+def test_they_are_left_out_where_nobody_looks_and_there_is_no_proxy():
+    found = fake_seed(Shape(stages=2), seed=1).metrics.headline
+    assert not found.keys() & {"tasks_missed", "looks_false_alarms", "gradients_beside_weights"}

@@ -1,0 +1,52 @@
+"""Headline numbers of methods whose devices look for new tasks by themselves, and of a proxy."""
+
+from __future__ import annotations
+
+from simulator.metrics.metric import Measured, Metric
+from simulator.metrics.noticing import noticing
+
+
+def _missed(seed: Measured) -> float | None:
+    found = noticing(seed.stages)
+    began = sum(item.began for item in found)
+    return sum(item.missed for item in found) / began if began else None
+
+
+def _false_alarms(seed: Measured) -> float | None:
+    looks = sum(len(stage.looks) for stage in seed.stages if stage.stage > 1)
+    alarms = sum(item.false_alarms for item in noticing(seed.stages))
+    return alarms / looks if looks else None
+
+
+def _gradients(seed: Measured) -> float | None:
+    found = [stage.proxy for stage in seed.stages if stage.proxy is not None]
+    weights = sum(item.weight_bytes for item in found)
+    return sum(item.gradient_bytes for item in found) / weights if weights else None
+
+
+LOOKING = (
+    Metric(
+        "tasks_missed",
+        "tasks that devices did not notice",
+        "share",
+        "lower",
+        "Of the tasks that began on devices after the first stage, the share that no look noticed.",
+        _missed,
+    ),
+    Metric(
+        "looks_false_alarms",
+        "looks that were false alarms",
+        "share",
+        "lower",
+        "Of the looks after the first stage, the share taken for a new task that was none.",
+        _false_alarms,
+    ),
+    Metric(
+        "gradients_beside_weights",
+        "gradients beside weights",
+        "share",
+        "lower",
+        "Bytes of gradients that a proxy received, by the bytes of weights that devices sent.",
+        _gradients,
+    ),
+)
