@@ -23,7 +23,16 @@ def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
     Raises `NetworkError` for a file that cannot be read, holds anything but named tensors, or
     lacks a tensor of the planned name and shape.
     """
-    found = {_current(name): tensor for name, tensor in _load(path).items()}
+    return select(path, {_current(name): value for name, value in read_state(path).items()}, plans)
+
+
+def select(
+    path: Path, found: Mapping[str, Tensor], plans: Sequence[TensorPlan]
+) -> dict[str, Tensor]:
+    """Return the tensors of `plans` out of those `found` in the file `path`, as float32.
+
+    Raises `NetworkError` where one is missing or of another shape.
+    """
     for plan in plans:
         shape = tuple(found[plan.name].shape) if plan.name in found else "missing"
         if shape != plan.shape:
@@ -34,7 +43,8 @@ def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
     return {plan.name: found[plan.name].to(torch.float32) for plan in plans}
 
 
-def _load(path: Path) -> Mapping[str, Tensor]:
+def read_state(path: Path) -> Mapping[str, Tensor]:
+    """Return all named tensors in a file; raise `NetworkError` where it holds anything else."""
     try:
         loaded: Any = (
             safetensors.torch.load_file(path)

@@ -1,0 +1,99 @@
+"""torchvision's state dicts, whole or of the trunk alone, become a network's tensors."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import safetensors.torch  # noqa: E402
+
+from learning.errors import NetworkError  # noqa: E402
+from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
+from learning.networks.segmentation.weights import read_trunk, read_whole  # noqa: E402
+from tests.learning.networks.reference import torchvision_module  # noqa: E402
+from tests.learning.networks.segmentation.reference import (  # noqa: E402
+    SMALL_DEEPLAB,
+    small_torchvision_deeplab,
+)
+
+
+@pytest.fixture
+def state():
+    return small_torchvision_deeplab().float().state_dict()
+
+
+def trunk_of(arrays):
+    return {name for name in arrays if name.startswith("backbone.")}
+
+
+@pytest.mark.parametrize("ending", ["pth", "safetensors"])
+def test_a_whole_file_gives_body_and_rows_without_auxiliary_parts(tmp_path, state, ending):
+    path = tmp_path / f"deeplab.{ending}"
+    more = {**state, "aux_classifier.4.weight": torch.zeros(2, 2)}
+    safetensors.torch.save_file(more, path) if ending == "safetensors" else torch.save(more, path)
+    arrays = read_whole(path, SMALL_DEEPLAB)
+    SMALL_DEEPLAB.check(arrays, 4)
+    np.testing.assert_array_equal(
+        arrays["head.weight"], state["classifier.4.weight"][:, :, 0, 0].numpy()
+    )
+    np.testing.assert_array_equal(arrays["head.bias"], state["classifier.4.bias"].numpy())
+
+
+def test_lraspps_two_classifiers_become_one_row_a_class(tmp_path):
+    network = build_segmentation("lraspp_mobilenet_v3_large", (3, 32, 32))
+    make = torchvision_module("models").segmentation.lraspp_mobilenet_v3_large
+    given = make(weights=None, weights_backbone=None, num_classes=3).state_dict()
+    path = tmp_path / "lraspp.pth"
+    torch.save(given, path)
+    arrays = read_whole(path, network)
+    low, high = (given[f"classifier.{part}_classifier.weight"] for part in ("low", "high"))
+    np.testing.assert_array_equal(arrays["head.weight"][:, :40], low[:, :, 0, 0].numpy())
+    np.testing.assert_array_equal(arrays["head.weight"][:, 40:], high[:, :, 0, 0].numpy())
+    biases = [given[f"classifier.{part}_classifier.bias"].numpy() for part in ("low", "high")]
+    np.testing.assert_allclose(arrays["head.bias"], sum(biases), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "pictures"),
+    [
+        ("lraspp_mobilenet_v2", "mobilenet_v2"),
+        ("deeplabv3_mobilenet_v3_large", "mobilenet_v3_large"),
+    ],
+)
+def test_a_classifiers_file_gives_the_trunk_of_its_features(tmp_path, name, pictures):
+    network = build_segmentation(name, (3, 32, 32))
+    given = getattr(torchvision_module("models"), pictures)(weights=None).state_dict()
+    path = tmp_path / "imagenet.pth"
+    torch.save(given, path)
+    arrays = read_trunk(path, network)
+    assert set(arrays) == {plan.name for plan in network.body.trunk.plan()}
+    first = given["features.0.0.weight"].numpy()
+    np.testing.assert_array_equal(arrays["backbone.0.0.weight"], first)
+
+
+def test_a_residual_trunk_is_read_from_either_kind_of_file(tmp_path, state):
+    alone = {
+        name.removeprefix("backbone."): value
+        for name, value in state.items()
+        if name.startswith("backbone.")
+    }
+    read = []
+    for file, content in (("whole.pth", state), ("trunk.pth", {**alone, "fc.bias": torch.ones(1)})):
+        torch.save(content, tmp_path / file)
+        read.append(read_trunk(tmp_path / file, SMALL_DEEPLAB))
+    assert set(read[0]) == trunk_of(SMALL_DEEPLAB.shapes(1))
+    assert all((read[0][name] == read[1][name]).all() for name in read[0])
+
+
+def test_a_file_without_the_networks_tensors_is_refused(tmp_path, state):
+    path = tmp_path / "other.pth"
+    torch.save({**state, "backbone.conv1.weight": torch.zeros(1)}, path)
+    with pytest.raises(NetworkError, match=r"'backbone\.conv1\.weight' .* is \(1,\), not"):
+        read_trunk(path, SMALL_DEEPLAB)
+    del state["classifier.4.bias"]
+    torch.save(state, path)
+    with pytest.raises(NetworkError, match=r"classifier\.4\.bias' is missing"):
+        read_whole(path, SMALL_DEEPLAB)
+    torch.save({name: value for name, value in state.items() if "layer4" not in name}, path)
+    with pytest.raises(NetworkError, match="missing, not"):
+        read_trunk(path, SMALL_DEEPLAB)
