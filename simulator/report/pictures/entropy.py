@@ -74,7 +74,8 @@ def draw_entropy(results: RunResults) -> Figure:
     for panel in axes[:, 0]:
         panel.set_ylabel("entropy, nats")
     flat[0].set_xlim(0.5, last + 0.5)
-    flat[0].set_ylim(bottom=0)
+    highest = max(seen.judged.look.entropy for device in drawn for seen in traces[device])
+    flat[0].set_ylim(0, 1.15 * highest or 1)
     _name_marks(flat[0])
     legend_below(figure)
     return figure

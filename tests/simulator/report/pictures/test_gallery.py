@@ -326,3 +326,8 @@ def test_a_run_of_which_no_bytes_and_seconds_are_known_is_drawn():
         )
     assert "bytes.png" in [picture.file for picture in pictures]
     assert "0.00 B" in page.replace("\u00a0", " ")
+
+
+def test_no_look_is_cut_off(results: RunResults):
+    highest = max(look.entropy for stage in results.first.stages for look in stage.looks)
+    assert all(axes.get_ylim()[1] > highest for axes in draw_entropy(results).axes)
