@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.core import commands, entries, inputs
 from coordinator.core.core import Core
 from coordinator.core.due import next_look
-from coordinator.core.requests import AverageRound, Request, SendToDevice, TakeBack
+from coordinator.core.requests import AverageRound, Request
 from schemas.assignments import Assignment
 from schemas.contributions import PartKey
 from schemas.envelope import PROXY, Sender
@@ -14,7 +14,7 @@ from schemas.presence import Birth, Death, Heartbeat, Welcome
 from schemas.proxy import Scored, ScoredModel, ScoringOrder
 from schemas.receipts import Accepted, Receipt, Refused
 from schemas.reports import Problem
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, FLEET, SECOND, names, offer, receipt, sent
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
 
@@ -69,48 +69,6 @@ def score(order: ScoringOrder, value: float = 0.5, **changes: object) -> Scored:
         "seconds": 1.5,
     }
     return Scored.model_validate(values | changes)
-
-
-def test_what_a_round_gave_is_offered_to_the_proxy_alone() -> None:
-    bench = ProxyBench()
-    request = bench.whole_round(1)
-    assert isinstance(request, AverageRound)
-    (told,) = [
-        r for r in bench.average(request) if isinstance(r, SendToDevice) and r.leaf == "assignment"
-    ]
-    assert (told.device, told.retain) == (PROXY, True)
-    assert isinstance(told.body, ScoringOrder)
-    order = told.body
-    (opened,) = bench.told(entries.RoundOpened)
-    assert isinstance(opened, entries.RoundOpened)
-    assert isinstance(bench.entries[order.action][0], entries.WeightsAveraged)
-    assert (order.round, order.stage) == (1, 1)
-    assert (order.round_of_stage, order.rounds_of_stage) == (1, 9)
-    assert order.weights == offer("weights 1")
-    assert order.class_names == names("cat", "dog")
-    assert (order.lineage, order.preprocessing) == (SCORED.digest, SCORED.preprocessing)
-    assert order.seed == opened.seed
-
-
-def test_the_proxy_is_told_what_classes_were_called_before() -> None:
-    bench = ProxyBench()
-    before = bench.learn(1)
-    assert not before.aliases
-    bench.say(score(before))
-    bench.command(commands.RenameClass(old=ClassName("cat"), new=ClassName("puss")))
-    bench.orders_now()
-    order = bench.learn(2)
-    assert order.class_names == names("puss", "dog")
-    assert order.aliases == {"cat": "puss"}
-
-
-def test_networks_without_a_proxy_ask_nobody() -> None:
-    bench = RoundBench()
-    bench.lead()
-    request = bench.whole_round(1)
-    assert isinstance(request, AverageRound)
-    assert not sent(bench.average(request), ScoringOrder)
-    assert bench.orders(bench.wait(0))
 
 
 def test_the_next_round_waits_for_the_score_and_hands_out_what_it_chose() -> None:
@@ -296,23 +254,6 @@ def test_scores_for_a_network_without_a_proxy_change_nothing() -> None:
     bench.command(commands.ImportNetwork(network=NETWORK))
     assert not sent(bench.say(score(order)), Receipt)
     assert not bench.told(entries.OldModelChosen)
-
-
-def test_an_order_of_a_network_before_is_taken_back() -> None:
-    taken_back = TakeBack(PROXY, "assignment")
-    bench = ProxyBench()
-    bench.learn(1)
-    again = SCORED.model_copy(update={"name": "begun anew"})
-    for lineage in (NETWORK, again):
-        assert taken_back in bench.imports(lineage)
-        assert taken_back in bench.handle(inputs.Connected()), "the broker may keep it still"
-
-
-def test_fleets_that_never_had_a_proxy_take_nothing_back() -> None:
-    bench = RoundBench()
-    bench.lead()
-    for requests in (bench.imports(NETWORK), bench.handle(inputs.Connected())):
-        assert not [request for request in requests if isinstance(request, TakeBack)]
 
 
 def test_the_proxy_is_no_device() -> None:
