@@ -44,11 +44,18 @@ class Averaging:
         if total.logits is not None:
             arrays, remarks = self._distilled(mean, total.logits.total.mean())
             aggregate = _both(aggregate, total.logits.total.digest())
-        extras = {name: data for name, data in asked.extras.items() if name != ENSEMBLE}
-        if self._told.before is not None:
-            extras[OLD_MODEL] = self._told.before.encode()
-        weights = encode_general(arrays, asked.class_names)
+        weights, extras = encode_general(arrays, asked.class_names), self._passed_on()
         return Combined(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
+
+    def _passed_on(self) -> dict[str, bytes]:
+        """Return the files that devices are given from here on."""
+        asked, before = self._told.asked, self._told.before
+        if asked.ends_stage:
+            return self._told.lasting()
+        extras = {name: data for name, data in asked.extras.items() if name != ENSEMBLE}
+        if before is not None:
+            extras[OLD_MODEL] = before.encode()
+        return extras
 
     def _distilled(self, mean: Mean, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
         from methods.dcid.aggregated import Lesson, distilled  # noqa: PLC0415 - needs torch

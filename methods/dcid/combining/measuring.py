@@ -40,7 +40,7 @@ class Measuring:
         remarks = (f"no site has an anchor of {', '.join(without)}",) if without else ()
         return Combined(
             encode_general(self._told.sent(), names, rows),
-            dict(self._told.asked.extras),
+            self._told.lasting(),
             _digest_of_means(total),
             max(1, int(total.counts.sum())),
             0.0,

@@ -6,7 +6,7 @@ from methods.dcid.assignment import DcidAssignment
 from methods.dcid.messages import received
 from methods.dcid.sessions import Rows, before_session
 from methods.network_weights import Arrays
-from methods.training_half import Asked
+from methods.training_half import SHARED, Asked
 
 
 class Told:
@@ -28,6 +28,14 @@ class Told:
     def classes(self) -> int:
         """Number of rows of the head that is trained."""
         return len(self.asked.class_names)
+
+    def lasting(self) -> dict[str, bytes]:
+        """Return the extras that outlast the session: images of the operator's, if there are any.
+
+        The next session has an old model and shared images of its own.
+        """
+        wanted = {SHARED} if self.assignment.needs_shared else set()
+        return {name: data for name, data in self.asked.extras.items() if name in wanted}
 
     def sent(self) -> Arrays:
         """Return what devices begin with."""
