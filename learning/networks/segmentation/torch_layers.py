@@ -25,43 +25,38 @@ _CURVES = {
 
 
 @dataclass(frozen=True, eq=False)
-class PixelOutputs:
-    """What a dense network makes of pictures (n, channels, H, W)."""
+class DenseOutputs:
+    """What a dense network makes of pictures (n, channels, h, w)."""
 
-    small: Tensor
-    """Scores (n, rows, h, w) where the features are; row 0 is the background."""
-    taps: tuple[Tensor, ...]
-    """Maps behind each group of the trunk, then the decoder's (ASPP's output)."""
-    buffers: Tensors
-    """Running statistics after the pass."""
-    size: tuple[int, int]
-    """Height and width of the pictures."""
-
-    @property
-    def logits(self) -> Tensor:
-        """Scores (n, rows, H, W) of all pixels: the small ones, resized; made at each call."""
-        return upsampled(self.small, self.size)
+    maps: tuple[Tensor, ...]
+    """Maps behind each group of the trunk, then the decoder's (of ASPP its output)."""
+    small_logits: Tensor
+    """Scores (n, rows, h', w') where the features are; row 0 is the background."""
+    logits: Tensor
+    """Scores (n, rows, h, w) of all pixels: the small ones, resized."""
 
 
-def forward_pixels(
-    network: SegmentationNetwork,
-    parameters: Tensors,
-    buffers: Tensors,
-    pictures: Tensor,
-    mode: Mode,
-) -> PixelOutputs:
-    """Return what the network makes of `pictures` (n, channels, H, W); pure.
+@dataclass(frozen=True)
+class DensePass:
+    """A network as a function of its tensors; equal networks make equal values of it.
 
     The number of rows follows from the head's tensors, so an older model is used as it is. A
-    network with `frozen_norm` follows its running statistics, whatever `mode` says.
+    network with `frozen_norm` follows its running statistics, whatever the mode says.
     """
-    if network.frozen_norm:
-        mode = replace(mode, frozen_norm=True)
-    layers = TorchDenseLayers(parameters, buffers, mode)
-    maps = network.body.maps(layers, pictures)
-    height, width = pictures.shape[-2:]
-    small = pixel_scores(parameters, maps.features)
-    return PixelOutputs(small, maps.taps, {**buffers, **layers.changed}, (height, width))
+
+    network: SegmentationNetwork
+
+    def __call__(
+        self, parameters: Tensors, buffers: Tensors, inputs: Tensor, mode: Mode
+    ) -> tuple[DenseOutputs, Tensors]:
+        """Return what the network makes of pictures (n, channels, h, w), and its new buffers."""
+        if self.network.frozen_norm:
+            mode = replace(mode, frozen_norm=True)
+        layers = TorchDenseLayers(parameters, buffers, mode)
+        maps = self.network.body.maps(layers, inputs)
+        small = pixel_scores(parameters, maps.features)
+        logits = upsampled(small, (inputs.shape[-2], inputs.shape[-1]))
+        return DenseOutputs(maps.taps, small, logits), {**buffers, **layers.changed}
 
 
 def pixel_scores(parameters: Tensors, features: Tensor) -> Tensor:

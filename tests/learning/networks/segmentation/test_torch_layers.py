@@ -9,8 +9,8 @@ from learning.errors import TrainingError  # noqa: E402
 from learning.networks.segmentation.network import SegmentationNetwork  # noqa: E402
 from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
 from learning.networks.segmentation.torch_layers import (  # noqa: E402
+    DensePass,
     TorchDenseLayers,
-    forward_pixels,
     upsampled,
 )
 from learning.networks.torch_layers import Mode  # noqa: E402
@@ -21,6 +21,7 @@ from tests.learning.networks.segmentation.reference import (  # noqa: E402
     used,
 )
 
+DEEPLAB = DensePass(SMALL_DEEPLAB)
 LAYERS = TorchDenseLayers({}, {}, Mode())
 NUMBERS = torch.linspace(-8, 8, 101).double()
 
@@ -105,21 +106,21 @@ def test_pooling_takes_the_largest_around_every_second_pixel(side, size):
 )
 def test_a_pass_gives_scores_small_and_large_and_the_maps_between(network, stride, taps):
     parameters, buffers = halves(used(network))
-    out = forward_pixels(network, parameters, buffers, pictures(2, 20, 30), Mode())
+    out, _ = DensePass(network)(parameters, buffers, pictures(2, 20, 30), Mode())
     assert network.body.stride == stride
-    assert out.small.shape == (2, 4, -(-20 // stride), -(-30 // stride))
+    assert out.small_logits.shape == (2, 4, -(-20 // stride), -(-30 // stride))
     assert out.logits.shape == (2, 4, 20, 30)
-    assert torch.equal(out.logits, upsampled(out.small, (20, 30)))
+    assert torch.equal(out.logits, upsampled(out.small_logits, (20, 30)))
     shapes = [(2, width, -(-20 // step), -(-30 // step)) for step, width in taps]
-    assert [tuple(tap.shape) for tap in out.taps] == shapes
+    assert [tuple(tap.shape) for tap in out.maps] == shapes
 
 
 def test_gradients_reach_the_trunk_through_every_tap():
     parameters, buffers = halves(used(SMALL_DEEPLAB))
     leaf = parameters["backbone.conv1.weight"].requires_grad_()
     mode = Mode(True, dropout=kept)
-    out = forward_pixels(SMALL_DEEPLAB, parameters, buffers, pictures(2, 16, 16), mode)
-    for tap in (*out.taps, out.small):
+    out, _ = DEEPLAB(parameters, buffers, pictures(2, 16, 16), mode)
+    for tap in (*out.maps, out.small_logits):
         (gradient,) = torch.autograd.grad(tap.square().sum(), leaf, retain_graph=True)
         assert gradient.abs().max() > 0
 
@@ -134,12 +135,11 @@ def test_the_taps_of_aspp_are_free_of_dropout():
 
     values = pictures(2, 16, 16)
     one, other = (
-        forward_pixels(SMALL_DEEPLAB, parameters, buffers, values, Mode(True, dropout=drop))
-        for drop in (drop, kept)
+        DEEPLAB(parameters, buffers, values, Mode(True, dropout=drop))[0] for drop in (drop, kept)
     )
     assert asked == [(0.5, 0)]
-    assert torch.equal(one.taps[-1], other.taps[-1])
-    assert not torch.equal(one.small, other.small)
+    assert torch.equal(one.maps[-1], other.maps[-1])
+    assert not torch.equal(one.small_logits, other.small_logits)
 
 
 def test_a_head_that_grew_gives_its_old_scores_first():
@@ -150,9 +150,7 @@ def test_a_head_that_grew_gives_its_old_scores_first():
         "head.bias": torch.cat([parameters["head.bias"]] * 2),
     }
     values = pictures(1, 16, 24)
-    old, new = (
-        forward_pixels(SMALL_DEEPLAB, p, buffers, values, Mode()) for p in (parameters, grown)
-    )
+    old, new = (DEEPLAB(p, buffers, values, Mode())[0] for p in (parameters, grown))
     assert new.logits.shape == (1, 8, 16, 24)
     assert torch.allclose(new.logits[:, :4], old.logits)
 
@@ -161,17 +159,23 @@ def test_a_frozen_norm_trains_by_running_statistics_and_leaves_them():
     network = SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm=True)
     parameters, buffers = halves(used(network))
     values, mode = pictures(1, 16, 16), Mode(True, dropout=kept)
-    trained = forward_pixels(network, parameters, buffers, values, mode)
-    in_use = forward_pixels(SMALL_DEEPLAB, parameters, buffers, values, Mode())
-    assert torch.allclose(trained.small, in_use.small)
-    assert all(torch.equal(trained.buffers[name], buffers[name]) for name in buffers)
+    trained, changed = DensePass(network)(parameters, buffers, values, mode)
+    in_use, _ = DEEPLAB(parameters, buffers, values, Mode())
+    assert torch.allclose(trained.small_logits, in_use.small_logits)
+    assert all(torch.equal(changed[name], buffers[name]) for name in buffers)
 
 
 def test_without_frozen_norms_one_picture_is_no_batch_and_statistics_follow():
     parameters, buffers = halves(used(SMALL_DEEPLAB))
     mode = Mode(True, dropout=kept)
     with pytest.raises(TrainingError, match="one sample cannot be normalised"):
-        forward_pixels(SMALL_DEEPLAB, parameters, buffers, pictures(1, 16, 16), mode)
-    out = forward_pixels(SMALL_DEEPLAB, parameters, buffers, pictures(2, 16, 16), mode)
-    moved = [name for name in buffers if not torch.equal(out.buffers[name], buffers[name])]
+        DEEPLAB(parameters, buffers, pictures(1, 16, 16), mode)
+    _, changed = DEEPLAB(parameters, buffers, pictures(2, 16, 16), mode)
+    moved = [name for name in buffers if not torch.equal(changed[name], buffers[name])]
     assert sorted(moved) == sorted(buffers)
+
+
+def test_equal_networks_make_equal_passes():
+    again = SegmentationNetwork(SMALL_DEEPLAB.body)
+    assert DensePass(again) == DEEPLAB
+    assert DensePass(SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm=True)) != DEEPLAB
