@@ -101,14 +101,14 @@ class Fleet:
     def __post_init__(self) -> None:
         self.weights = self.weights or coordinator.first_weights(self.of)
 
-    def session(self, *new: ClassName, rounds: int = 1) -> None:
-        """A whole stage: opening phases, rounds, closing phases."""
+    def session(self, *new: ClassName, rounds: int = 1, ends: bool = True) -> None:
+        """A whole stage: opening phases, rounds, closing phases; or one that does not end here."""
         self.stage += 1
         every = (*self.names, *(name for name in new if name not in self.names))
         of = self.of
         phases = (*of.opening_phases, *of.round_phases * rounds, *of.closing_phases)
         for place, phase in enumerate(phases):
-            self.phase(phase, place + 1, len(phases), every, new)
+            self.phase(phase, place + 1, len(phases) + (not ends), every, new)
 
     def phase(self, phase: str, place: int, places: int, every: tuple, new: tuple) -> None:
         """One phase of all sites that are not absent."""

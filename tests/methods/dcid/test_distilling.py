@@ -207,10 +207,17 @@ def test_a_site_weighs_as_many_as_its_new_images_also_when_it_distils():
 
 def test_the_ensemble_goes_when_its_round_ends_and_the_old_model_stays():
     fleet = trained()
-    before = fleet.weights
-    distil(fleet)
+    before, place = fleet.weights, fleet.question.round_of_stage + 1
+    fleet.phase("distil", place, place + 2, EVERY, NEW)
     assert ENSEMBLE not in fleet.extras
     assert fleet.extras["old-model"] == before
+
+
+def test_what_only_a_session_needs_goes_with_it():
+    fleet = trained()
+    assert ENSEMBLE in fleet.extras
+    distil(fleet)
+    assert fleet.extras == {}
 
 
 def test_an_answer_to_another_phase_is_refused():

@@ -193,7 +193,7 @@ def test_lucir_holds_rows_of_old_classes_and_imprints_those_of_new_ones():
 
 def test_rows_are_imprinted_in_the_first_round_of_a_session_only():
     fleet = taught(preset="dcil-lucir-fedavg", network="mlp")
-    fleet.session(CAT, DOG)
+    fleet.session(CAT, DOG, ends=False)
     fleet.stage, fleet.names = 2, EVERY
     question = asked(
         fleet.of, *EVERY, weights=fleet.weights, weights_class_names=EVERY, extras=fleet.extras
@@ -208,7 +208,7 @@ def test_the_teacher_stays_the_model_before_the_session():
     fleet = taught(dcd=False, dad=False)
     before = received(fleet.of, fleet.weights, (ANT, BEE), (ANT, BEE))
     fleet.stage -= 1
-    fleet.session(CAT, DOG)
+    fleet.session(CAT, DOG, ends=False)
     question = asked(
         fleet.of, *EVERY, weights=fleet.weights, weights_class_names=EVERY, extras=fleet.extras
     )
