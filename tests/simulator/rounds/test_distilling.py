@@ -12,7 +12,7 @@ from coordinator.core import entries
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
-from tests.simulator.engines.inprocess.light.both import Learned, learn, said
+from tests.simulator.engines.inprocess.light.both import LIGHT, Learned, learn, said
 from tests.simulator.rounds.small import distilling, prepared
 
 
@@ -91,3 +91,14 @@ def test_nothing_is_shared_where_the_images_are_made_by_both_sides(tmp_path: Pat
     assert learned.records[1].devices[DeviceId("device-1")].shared_images == 0
     kinds = {body.payload_kind for body in learned.bodies(entries.ContributionAccepted)}
     assert kinds == {"logits", "weights"}
+
+
+def test_a_session_begins_without_the_files_of_the_one_before(tmp_path: Path) -> None:
+    stages = {"classes": 6, "count": 3}
+    learned = learn(LightEngine, prepared(distilling(stages=stages, engine=LIGHT)), tmp_path)
+    opened = learned.bodies(entries.RoundOpened)
+    named = {(round_.stage, round_.phase): set(round_.extras) for round_ in opened}
+    for stage in (2, 3):
+        assert named[stage, "share"] == set()
+        assert named[stage, "train"] == {"shared", "old-model"}
+        assert named[stage, "distil"] == {"shared", "old-model", "ensemble"}
