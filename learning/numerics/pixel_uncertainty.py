@@ -2,18 +2,21 @@
 
 FBL (11) takes the mean over a picture's pixels of the entropy in nats, and a rise by 0.6 for a new
 task: `mean_entropy`, for the released programs' mode. A grown head alone reaches that: its new rows
-begin as copies of the background's, so that a confident background pixel has entropy ln(K + 1).
+begin as copies of the background's, so that a certain background pixel has entropy ln(K + 1).
 
 `most_uncertain` holds still when a head grows. It measures with the rows that were registered at
-the last measurement, undoes what growing took from the background's score, ln(K + 1) for K new rows
-(`learning.numerics.background_rows`), takes H / ln C, and of each picture the most uncertain tenth
-of its pixels, since a new object is a small part of it. What to compare the values with is
-`learning.numerics.detection`'s.
+an earlier measurement; the probability of later rows is background's, whence they came
+(`learning.numerics.background_rows`), so that growing changes nothing. To leave them out would:
+growing takes ln(K + 1) from background's score. Of each picture the most uncertain tenth of the
+pixels counts, a new object being a small part of it, with H / ln C.
+
+What to compare the values with is `learning.numerics.detection`'s. Values under other rows are not
+comparable: `known` stays as it is for as long as a history goes on, also while the new rows are
+learned.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,25 +48,25 @@ def most_uncertain(
 ) -> Floats:
     """Return the mean of H / ln C over the most uncertain tenth of each picture's pixels (n,).
 
-    `rows` names the channels of `logits` (n, C, h, w), background first; `known` are the names at
-    the last measurement, None at the first. `counted` as in `mean_entropy`.
+    `rows` names the channels of `logits` (n, C, h, w), background first; `known` are the names when
+    the history began, None for all. `counted` as in `mean_entropy`.
     """
     shown = logits if known is None else registered_logits(logits, rows, known)
     return _top_means(relative_entropy(_by_pixel(shown)), counted, SHARE)
 
 
 def registered_logits(logits: Logits, rows: Sequence[str], known: Sequence[str]) -> Logits:
-    """Return the logits (n, C', h, w) of the `known` rows, background as before the head grew.
+    """Return the logits (n, C', h, w) of the `known` rows; background's hold the other rows too.
 
-    Fewer than two known rows measure nothing: then all rows stay.
+    Background alone measures nothing: then all rows stay.
     """
-    columns = [column for column, name in enumerate(rows) if name in set(known)]
-    if len(columns) < 2:
+    held = [column for column, name in enumerate(rows) if column and name in set(known)]
+    if not held:
         return logits
-    kept = np.array(logits[:, columns], np.float64)
-    if columns[0] == 0:
-        kept[:, 0] += math.log(len(rows) - len(columns) + 1)
-    return kept
+    others = [column for column in range(len(rows)) if column not in held]
+    wide = logits.astype(np.float64)
+    background = np.logaddexp.reduce(wide[:, others], axis=1, keepdims=True)
+    return np.concatenate([background, wide[:, held]], axis=1)
 
 
 def _by_pixel(logits: Logits) -> Floats:

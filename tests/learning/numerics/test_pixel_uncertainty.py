@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from learning.numerics.background_rows import grown_from_background
+from learning.numerics.detection import DetectionRules, Detector, Head, observe
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain, registered_logits
 
+RULES = DetectionRules(min_images=20)
 ROWS = ("background", "cat", "dog", "owl")
 GROWN = (*ROWS, "eel", "fox", "gnu", "hen")
 generator = np.random.default_rng(4)
@@ -58,13 +60,17 @@ def test_a_small_picture_has_its_most_uncertain_pixel_and_an_empty_one_nothing()
     assert mean_entropy(small, nothing).tolist() == [0.0] * 3
 
 
-def test_rows_that_are_new_since_the_last_measurement_do_not_count():
+def test_later_rows_are_background():
     wide = 3 * generator.normal(size=(2, len(GROWN), 4, 4))
-    kept = registered_logits(wide, GROWN, ROWS)
-    expected = wide[:, :4].copy()
-    expected[:, 0] += math.log(5)
-    np.testing.assert_allclose(kept, expected)
-    assert most_uncertain(wide, GROWN, ROWS) == pytest.approx(most_uncertain(expected, ROWS))
+    found = registered_logits(wide, GROWN, ROWS)
+    powers = np.exp(wide)
+    expected = np.concatenate(
+        [powers[:, :1] + powers[:, 4:].sum(axis=1, keepdims=True), powers[:, 1:4]], axis=1
+    )
+    np.testing.assert_allclose(np.exp(found), expected)
+    assert most_uncertain(wide, GROWN, ROWS) == pytest.approx(
+        most_uncertain(np.log(expected), ROWS)
+    )
 
 
 def test_the_order_of_rows_does_not_matter_and_one_row_measures_nothing():
@@ -99,3 +105,39 @@ def test_pixels_of_a_class_that_no_row_knows_are_told():
     assert most_uncertain(strange, ROWS) - most_uncertain(certain, ROWS) > 0.8
     rise = mean_entropy(strange) - mean_entropy(certain)
     assert rise < 0.2, "a mean over all pixels hardly sees them"
+
+
+def looks(detector, rows, pictures):
+    """Let a device look at pictures, given as logits, by the rows of its first look."""
+    known = rows if detector.head is None else detector.head.rows
+    found = most_uncertain(pictures, rows, known)
+    return observe(detector, found.tolist(), Head(known, 1.0), RULES)
+
+
+def seen_pictures(seed, strange=False):
+    """Pictures of background and a cat, or of something else in the cat's place."""
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(size=(20, 4, 10, 10))
+    logits[:, 0] += 6.0
+    logits[:, :, 2:5, 2:5] = draw.normal(size=(20, 4, 3, 3))
+    if not strange:
+        logits[:, 1, 2:5, 2:5] += 6.0
+    return logits
+
+
+def grown(logits):
+    """What a head says that has just grown by four rows."""
+    lowered = logits[:, :1] - math.log(5)
+    return np.concatenate([lowered, logits[:, 1:], *[lowered] * 4], axis=1)
+
+
+def test_a_device_tells_a_new_class_and_not_a_head_that_grew():
+    detector = Detector()
+    for seed in range(5):
+        detector, (quiet,) = looks(detector, ROWS, seen_pictures(seed))
+        assert not quiet.raised
+    for seed in (5, 6):
+        detector, (after_growth,) = looks(detector, GROWN, grown(seen_pictures(seed)))
+        assert not after_growth.raised
+    _, (told,) = looks(detector, GROWN, grown(seen_pictures(7, strange=True)))
+    assert told.transition
