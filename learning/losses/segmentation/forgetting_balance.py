@@ -34,7 +34,7 @@ def forgetting_exponent(old: int, new: int) -> float:
 def gradient_magnitudes(logits: Tensor, labels: Tensor) -> Tensor:
     """Return |G| (B, h, w) without gradient, 0 where a pixel is ignored."""
     own = at_labels(functional.softmax(logits.detach(), dim=1), labels)
-    return (1 - own) * counted(labels)
+    return (own - 1).abs() * counted(labels)
 
 
 def balanced_magnitudes(

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from learning.losses.segmentation.pixels import pixel_entropy  # noqa: E402
 from learning.losses.segmentation.pseudo_labels import (  # noqa: E402
     adaptive_labels,
     median_labels,
@@ -26,6 +27,14 @@ def test_guesses_below_the_threshold_become_labels(unsure, label):
     expected = slow.adaptive_labels(LOGITS, OLD_LOGITS, LABELS, GAMMA.tolist(), label)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert {1, 2, 3} <= set(found.unique().tolist()), "some of each class is accepted"
+
+
+def test_an_entropy_at_the_threshold_is_accepted():
+    guesses = BEFORE.argmax(dim=1)
+    place = tuple(((MASKS == 0) & (guesses == 2)).nonzero()[0].tolist())
+    thresholds = torch.full((OLD,), float(pixel_entropy(NOW)[place]), dtype=torch.float64)
+    assert adaptive_labels(NOW, BEFORE, MASKS, thresholds)[place] == 2
+    assert adaptive_labels(NOW, BEFORE, MASKS, thresholds - 1e-9)[place] == 0
 
 
 def test_what_the_mask_shows_stays_and_so_do_ignored_pixels():
