@@ -43,8 +43,8 @@ def adaptive_thresholds(batches: Iterable[tuple[Tensor, Tensor, Tensor]], share:
     """Return gamma (C_old,) from batches of (logits, old logits, labels) and rho = `share`.
 
     The entropy is that of the current model's logits. Ignored pixels do not count. Background and
-    classes that were never predicted get `NOTHING`. There must be a batch; what is held until the
-    end is one number for each pixel of an old class.
+    classes that were never predicted get `NOTHING`. There must be a batch. What is held until the
+    end is one number for each pixel of an old class, for `median_thresholds` of background too.
     """
     parts = []
     for logits, old_logits, labels in batches:
@@ -95,10 +95,8 @@ def released_thresholds(
     """
     histograms = [_histogram(old_logits, labels, channels) for old_logits, labels in batches]
     rows: list[list[int]] = torch.stack(histograms).sum(dim=0).tolist()
-    kind = torch.float32
-    return torch.tensor(
-        [released_quantile(row, share) for row in rows], dtype=kind, device=histograms[0].device
-    )
+    limits = [released_quantile(row, share) for row in rows]
+    return torch.tensor(limits, dtype=torch.float32, device=histograms[0].device)
 
 
 def released_quantile(counts: Sequence[int], share: float) -> float:
