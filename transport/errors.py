@@ -9,6 +9,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── BrokerUnreachableError          no broker answered at all
 ├── CallbackError                   our own code failed inside the network thread
 ├── BrokerStartError                a child broker could not be found or started
+├── BrokerFilesError                a broker's configuration could not be written
 └── BlockError                      a block transfer cannot go on; says why
 """
 
@@ -78,6 +79,10 @@ class CallbackError(TransportError):
 
 class BrokerStartError(TransportError):
     """No broker program was found, or it did not start; the message holds its last words."""
+
+
+class BrokerFilesError(TransportError):
+    """A broker's configuration cannot be written, or what was kept of it is not in order."""
 
 
 class BlockError(TransportError):

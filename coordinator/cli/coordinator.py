@@ -10,6 +10,7 @@ from rich.console import Console
 
 from coordinator import settings as settings_module
 from coordinator import views
+from coordinator.cli.broker_config import broker_config
 from coordinator.cli.common import HOME, Home, class_names, command, print_table
 from coordinator.core.commands import AdmitDevice, CloseStage, OpenStage
 from coordinator.proxy import settings as proxy_settings
@@ -28,6 +29,7 @@ ProxyHome = Annotated[
 PROXY_HOME = Path(proxy_settings.DEFAULT_HOME)
 
 app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices, open stages.")
+app.command("broker-config")(broker_config)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from transport.access import mosquitto_access_file
 from transport.brokers.child import ChildBroker
+from transport.brokers.mosquitto_configuration import LIMITS, persistence
 from transport.errors import BrokerStartError
 
 _USUAL_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
@@ -79,20 +80,13 @@ class MosquittoBroker(ChildBroker):
             "allow_anonymous false",
             f"password_file {self.directory / 'passwords'}",
             f"acl_file {self.directory / 'access'}",
-            "max_queued_messages 100000",  # the default of 1000 loses for slow subscribers
-            "max_inflight_messages 32",
-            "max_packet_size 1048576",
+            *LIMITS,
             "connection_messages false",
         ]
         if os.geteuid() == 0:
             lines.append("user root")  # else it becomes a user who cannot read these files
         if self.persistent:
-            lines += [
-                "persistence true",
-                f"persistence_location {self.directory}/",
-                "autosave_on_changes true",  # by default it saves twice an hour
-                "autosave_interval 1",
-            ]
+            lines += persistence(self.directory)
         return lines
 
     def _password_lines(self) -> Iterable[str]:

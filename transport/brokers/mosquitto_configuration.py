@@ -1,0 +1,71 @@
+"""The text of a Mosquitto configuration: where it listens, whom it lets in, what it keeps."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from transport.errors import BrokerFilesError
+
+LIMITS = (
+    "max_queued_messages 100000",  # the default of 1000 loses for slow subscribers
+    "max_inflight_messages 32",
+    "max_packet_size 1048576",
+)
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class ServerCertificates:
+    """Files of TLS, by their paths on the broker's host."""
+
+    certificate_file: Path
+    key_file: Path
+    client_ca_file: Path | None = None
+    """Signs the clients' certificates, whose common name is then the user name; with None clients
+    give passwords."""
+
+
+def read_certificates(
+    certificate_file: Path | None, key_file: Path | None, client_ca_file: Path | None
+) -> ServerCertificates | None:
+    """Return the files as one, None without any; raise `BrokerFilesError` if one is left out."""
+    if certificate_file is None and key_file is None and client_ca_file is None:
+        return None
+    if certificate_file is None or key_file is None:
+        missing = "certificate-file" if certificate_file is None else "key-file"
+        raise BrokerFilesError(
+            f"--{missing}: is missing; TLS needs the broker's certificate and its key, so give "
+            "both, or none of the three files"
+        )
+    return ServerCertificates(certificate_file, key_file, client_ca_file)
+
+
+def persistence(folder: Path) -> tuple[str, ...]:
+    """Return the lines that save every change to `folder` within a second."""
+    return (
+        "persistence true",
+        f"persistence_location {os.fspath(folder)}/",
+        "autosave_on_changes true",  # by default it saves twice an hour
+        "autosave_interval 1",
+    )
+
+
+def listener(port: int, certificates: ServerCertificates | None) -> tuple[str, ...]:
+    """Return the lines of the only listener: with TLS on every address, else on loopback."""
+    if certificates is None:
+        return (f"listener {port} {LOOPBACK}",)
+    lines = (
+        f"listener {port}",
+        f"certfile {os.fspath(certificates.certificate_file)}",
+        f"keyfile {os.fspath(certificates.key_file)}",
+    )
+    if certificates.client_ca_file is None:
+        return lines
+    return (
+        *lines,
+        f"cafile {os.fspath(certificates.client_ca_file)}",
+        "require_certificate true",
+        "use_identity_as_username true",
+    )

@@ -1,0 +1,74 @@
+"""Files that only their owner reads: the secrets of a fleet, one file for each user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from transport.errors import BrokerFilesError
+
+SECRET_BYTES = 32
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file at `path`, mode 0600; nobody ever reads half of it.
+
+    Raises `BrokerFilesError` naming the file.
+    """
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+        raise BrokerFilesError(
+            f"{path}: cannot be written: {error.strerror}; free the disk, or choose another folder"
+        ) from error
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make `folder` with mode 0700, or give it that mode; raise `BrokerFilesError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise BrokerFilesError(
+            f"{folder}: cannot be made: {error.strerror}; choose another folder"
+        ) from error
+
+
+def secrets_of(folder: Path, users: Iterable[str]) -> dict[str, str]:
+    """Return the secret of each user, kept in `folder` as a file with the user's name.
+
+    A secret that is there is kept, for it is in use; a missing one is made of 256 random bits.
+    Raises `BrokerFilesError` for a file that holds no single line.
+    """
+    make_private_folder(folder)
+    return {user: _secret(folder / user) for user in users}
+
+
+def _secret(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        secret = secrets.token_hex(SECRET_BYTES)
+        write_private(path, f"{secret}\n")
+        return secret
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokerFilesError(f"{path}: cannot be read: {error}; make it readable") from error
+    if len(lines) != 1 or not lines[0]:
+        raise BrokerFilesError(
+            f"{path}: {len(lines)} lines, expected one with the password; delete the file, and the "
+            "user gets a new one"
+        )
+    path.chmod(0o600)
+    return lines[0]
