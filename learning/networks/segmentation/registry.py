@@ -20,7 +20,7 @@ _LEAST_SIDE = 8
 
 def _small(channels: int) -> DenseBody:
     trunk = SmallTrunk(channels)
-    return DenseBody(trunk, Merge(trunk.low_width, trunk.high_width))
+    return DenseBody(trunk, Merge(*trunk.widths))
 
 
 def _mobilenet_v2(channels: int) -> DenseBody:

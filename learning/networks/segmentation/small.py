@@ -13,9 +13,9 @@ from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, Trun
 
 @dataclass(frozen=True)
 class SmallTrunk:
-    """3 x 3 convolutions at strides 1, 2 and 4, the last one dilated once more.
+    """3 x 3 convolutions at strides 2, 4 and 8, three of them at the last.
 
-    A pixel of the last maps sees 25 x 25 pixels, a digit of the scenes and its surroundings.
+    A pixel of the last maps sees 47 x 47 pixels: a digit of the scenes and its surroundings.
     """
 
     channels: int = 3
@@ -24,47 +24,60 @@ class SmallTrunk:
     @property
     def low_width(self) -> int:
         """Channels at stride 2."""
-        return self.widths[1]
+        return self.widths[0]
 
     @property
     def high_width(self) -> int:
-        """Channels at stride 4."""
+        """Channels at stride 8."""
         return self.widths[2]
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Of the second convolution and of the last."""
-        return 2, 4
+        """Of the first convolution and of the last."""
+        return 2, 8
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors layer by layer."""
         return [plan for part in self._parts() for plan in part.plan()]
 
     def maps(self, layers: DenseLayers[V], pictures: V) -> TrunkMaps[V]:
-        """Return the maps of strides 1, 2 and 4; those of stride 2 are the early ones."""
-        first, second, third, last = self._parts()
-        fine = first.compute(layers, pictures)
-        middle = second.compute(layers, fine)
-        coarse = last.compute(layers, third.compute(layers, middle))
-        return TrunkMaps((fine, middle, coarse), middle)
+        """Return the maps of strides 2, 4 and 8; those of stride 2 are the early ones."""
+        fine, middle, *coarse = self._parts()
+        large = fine.compute(layers, pictures)
+        between = middle.compute(layers, large)
+        small = between
+        for part in coarse:
+            small = part.compute(layers, small)
+        return TrunkMaps((large, between, small), large)
 
     def _parts(self) -> tuple[NormedConvolution, ...]:
         one, two, three = self.widths
         return (
-            _part(0, self.channels, one, Window(3)),
-            _part(1, one, two, Window(3, stride=2)),
-            _part(2, two, three, Window(3, stride=2)),
-            _part(3, three, three, Window(3, dilation=2)),
+            _part(0, self.channels, one, stride=2),
+            _part(1, one, two, stride=2),
+            _part(2, two, three, stride=2),
+            _part(3, three, three),
+            _part(4, three, three),
         )
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Last maps resized to the early ones, both through one 3 x 3 convolution: that is the tap."""
+    """The trunk's maps brought together from small to large.
+
+    The last maps at the size of those before, both through a 3 x 3 convolution, are the tap; at the
+    size of the early maps and beside them, they are the features.
+    """
 
     low: int
+    middle: int
     high: int
-    width: int = 48
+    inner: int = 32
+
+    @property
+    def width(self) -> int:
+        """Number of features of a pixel."""
+        return self.low + self.inner
 
     @property
     def keeps_low(self) -> bool:
@@ -76,17 +89,19 @@ class Merge:
         return self._part.plan()
 
     def features(self, layers: DenseLayers[V], maps: TrunkMaps[V]) -> DecoderMaps[V]:
-        """Return features of pixels (n, width, h, w)."""
-        both = layers.concatenate((maps.low, layers.resize(maps.high, maps.low)))
+        """Return features of pixels (n, low + inner, h, w)."""
+        middle = maps.groups[-2]
+        both = layers.concatenate((middle, layers.resize(maps.high, middle)))
         merged = self._part.compute(layers, both)
-        return DecoderMaps(merged, merged)
+        features = layers.concatenate((maps.low, layers.resize(merged, maps.low)))
+        return DecoderMaps(features, merged)
 
     @property
     def _part(self) -> NormedConvolution:
         names = ("classifier.conv", "classifier.norm")
-        return NormedConvolution(*names, self.low + self.high, self.width, Window(3))
+        return NormedConvolution(*names, self.middle + self.high, self.inner, Window(3))
 
 
-def _part(number: int, inputs: int, outputs: int, window: Window) -> NormedConvolution:
+def _part(number: int, inputs: int, outputs: int, stride: int = 1) -> NormedConvolution:
     names = (f"backbone.conv{number}", f"backbone.norm{number}")
-    return NormedConvolution(*names, inputs, outputs, window)
+    return NormedConvolution(*names, inputs, outputs, Window(3, stride))

@@ -100,7 +100,7 @@ def test_pooling_takes_the_largest_around_every_second_pixel(side, size):
 @pytest.mark.parametrize(
     ("network", "stride", "taps"),
     [
-        (build_segmentation("small_dense", (3, 20, 30)), 2, [(1, 16), (2, 32), (4, 64), (2, 48)]),
+        (build_segmentation("small_dense", (3, 20, 30)), 2, [(2, 16), (4, 32), (8, 64), (4, 32)]),
         (SMALL_DEEPLAB, 8, [(4, 16), (8, 32), (8, 64), (8, 128), (8, 8)]),
     ],
 )

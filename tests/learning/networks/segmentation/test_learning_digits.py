@@ -1,0 +1,42 @@
+"""The small network learns scenes of digits in seconds."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from learning.networks.conversion import to_tensors  # noqa: E402
+from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
+from learning.networks.segmentation.torch_layers import DensePass  # noqa: E402
+from learning.networks.torch_layers import Mode  # noqa: E402
+from simulator.datasets.segmentation.digit_scenes import (  # noqa: E402
+    SceneSettings,
+    split_digit_scenes,
+)
+
+EPOCHS, BATCH = 25, 4
+
+
+def test_it_tells_most_pixels_of_the_digits_it_was_shown():
+    scenes = split_digit_scenes(SceneSettings(train=40, test=1), 0).train
+    network = build_segmentation("small_dense", (3, 48, 48))
+    parameters, buffers = to_tensors(network.initial(0, scenes.class_names))
+    leaves = {name: value.requires_grad_() for name, value in parameters.items()}
+    pictures = (torch.from_numpy(scenes.images).float() / 255 - 0.5) / 0.25
+    masks = torch.from_numpy(scenes.masks).long()
+    optimiser = torch.optim.SGD(leaves.values(), 0.05, momentum=0.9, nesterov=True)
+    for epoch in range(EPOCHS):
+        order = torch.from_numpy(np.random.default_rng(epoch).permutation(len(masks)))
+        for rows in order.split(BATCH):
+            outputs, buffers = DensePass(network)(leaves, buffers, pictures[rows], Mode(True))
+            loss = torch.nn.functional.cross_entropy(outputs.logits, masks[rows], ignore_index=255)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    with torch.no_grad():
+        outputs, _ = DensePass(network)(leaves, buffers, pictures, Mode())
+    found = outputs.logits.argmax(dim=1)
+    digits = (masks > 0) & (masks < 255)
+    assert float((found == masks)[digits].double().mean()) > 0.6
+    assert float((found == masks)[masks == 0].double().mean()) > 0.95
