@@ -15,7 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from learning.losses.segmentation.step import DenseOutputs, PixelStep
+from learning.losses.segmentation.step import PixelStep
+from learning.networks.segmentation.torch_layers import DenseOutputs
 from learning.networks.torch_layers import Mode, Tensors
 from learning.training.work import Batch, Tree
 

@@ -8,24 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
+from learning.networks.segmentation.torch_layers import DenseOutputs
 from learning.networks.torch_layers import Tensors
 from learning.training.work import Tree
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class DenseOutputs:
-    """What a segmentation network makes of a batch of pictures."""
-
-    maps: tuple[Tensor, ...]
-    """Feature maps (B, c, h', w'): after each residual group, the last of which is the encoder's
-    output, then after the head's pyramid."""
-    small_logits: Tensor
-    """(B, C, h', w'), before they are brought to the pictures' size."""
-    logits: Tensor
-    """(B, C, h, w)."""
 
 
 class Part(Hashable, Protocol[T_co]):

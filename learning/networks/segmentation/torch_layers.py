@@ -29,7 +29,8 @@ class DenseOutputs:
     """What a dense network makes of pictures (n, channels, h, w)."""
 
     maps: tuple[Tensor, ...]
-    """Maps behind each group of the trunk, then the decoder's (of ASPP its output)."""
+    """Maps behind each group of the trunk, the last of which is the encoder's output, then the
+    decoder's (of ASPP its output)."""
     small_logits: Tensor
     """Scores (n, rows, h', w') where the features are; row 0 is the background."""
     logits: Tensor
