@@ -26,6 +26,8 @@ SHOWN = (
     "peak_memory_mib",
 )
 """The report has all numbers, and these on one screen."""
+MOST_CURVES = 3
+"""Published columns that one screen has room for; the report has all."""
 
 
 def summary_title(results: RunResults) -> str:
@@ -37,14 +39,15 @@ def summary_title(results: RunResults) -> str:
 
 def summary_table(results: RunResults) -> Table:
     """Return the headline numbers, mean ± deviation over seeds, and the published ones."""
+    curves = results.scenario.published[:MOST_CURVES]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     table.add_column("this run", justify="right", no_wrap=True)
-    for curve in results.scenario.published:
+    for curve in curves:
         table.add_column(escape(curve.label), justify="right")
     for name in SHOWN:
         if name in results.summary:
-            printed = [_published(curve, name) for curve in results.scenario.published]
+            printed = [_published(curve, name) for curve in curves]
             told = show_summary(results.summary[name], METRICS[name].unit)
             table.add_row(METRICS[name].title, told, *printed)
     return table

@@ -50,3 +50,10 @@ def test_every_number_that_is_shown_exists():
 def test_a_label_with_brackets_is_shown_as_it_is():
     paper = PublishedCurve(label="FedHAF [20 %]", average=49.39)
     assert any("FedHAF [20 %]" in row for row in rows(results((paper,))))
+
+
+def test_of_many_published_numbers_the_first_fit_the_screen():
+    papers = tuple(PublishedCurve(label=f"paper {n}", final=60.0 + n) for n in range(8))
+    shown = " ".join(rows(results(papers)))
+    assert "paper 0 paper 1 paper 2" in shown
+    assert "paper 3" not in shown
