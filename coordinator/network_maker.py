@@ -29,6 +29,7 @@ from coordinator.core.requests import (
     FreezeNetwork,
     TakePayload,
 )
+from coordinator.fingerprint import fingerprint_of
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.offering import offer_of
@@ -38,7 +39,6 @@ from coordinator.workshop import Finished
 from export.backbone import import_backbone
 from export.network import export_body
 from learning.errors import LearningError
-from learning.numerics.blas import platform_fingerprint
 from methods.registry import load_training_coordinator
 from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
@@ -115,7 +115,8 @@ class NetworkMaker:
             if summed is None
             else summed
         )
-        made = half.combine(half.read_assignment(lineage.settings), asked, answers)
+        own = half.read_assignment(lineage.settings)
+        made = half.combine(own, asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,
             phase=opened.phase,
@@ -128,7 +129,7 @@ class NetworkMaker:
             extras={name: offer_of(data) for name, data in made.extras.items()},
             samples=made.samples,
             client_drift=round(made.client_drift, 6),
-            fingerprint=platform_fingerprint(),
+            fingerprint=fingerprint_of(own),
             seconds=time.perf_counter() - began,
             remarks=made.remarks,
         )

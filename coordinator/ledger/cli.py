@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator import keys
+from coordinator.cli import history
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
@@ -30,7 +31,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import rebuild as rebuild_tables
 from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
-from coordinator.paths import blob_folder, ledger_path
+from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
 from coordinator.sentences import SENTENCES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
@@ -39,7 +40,9 @@ from schemas.keys import read_verify_key
 from schemas.settings_file import SettingsError
 from schemas.values import FleetId
 
-app = typer.Typer(help="Read and check the ledger.", no_args_is_help=True)
+app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
+
+app.command()(history.replay)
 
 _FAILED = 1
 _USAGE = 2
@@ -83,7 +86,7 @@ def show(
 def verify(home: Home = Path(DEFAULT_HOME)) -> None:
     """Check every entry, checkpoint, blob and table; name the first that does not fit."""
     with _opened(home) as ledger:
-        report = _verified(home, ledger, Blobs(ledger, BlobStore(_blobs_location(home))))
+        report = _verified(home, ledger, Blobs(ledger, BlobStore(history.blobs_location(home))))
     for digest in report.pruned:
         typer.echo(f"pruned\t{digest}")
     if not report.ok:
@@ -173,11 +176,6 @@ def _existing(home: Path) -> Path:
     if not path.is_file():
         _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
     return path
-
-
-def _blobs_location(home: Path) -> str | Path:
-    location = load(home).blobs if (home / FILE_NAME).is_file() else None
-    return location or blob_folder(home)
 
 
 def _fields(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -264,6 +264,10 @@ def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFl
     distilled = [body for body in made if body.phase == "distil"]
     assert all("DAD on" in " ".join(body.remarks) for body in distilled)
     assert len({body.weights.digest for body in distilled}) == len(distilled)
+    assert all({"torch", "torch_cpu"} <= set(body.fingerprint) for body in made)
+    replayed = fleet.operator("ledger", "replay", "--all").splitlines()
+    assert {line.split("\t")[2] for line in replayed[:-1]} == {"equal"}
+    assert len(replayed) > len(made)
 
 
 def recorded(fleet: DcidFleet, index: int) -> AverageInput:

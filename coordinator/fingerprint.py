@@ -1,0 +1,29 @@
+"""What the last bits of a coordinator's work depend on: NumPy's platform, and torch's, if used."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from learning.numerics.blas import platform_fingerprint
+
+
+def fingerprint_of(assignment: object) -> dict[str, str]:
+    """Return the platform's fingerprint, with torch's where the coordinator's half trains with it.
+
+    Keys beside those of `platform_fingerprint`: `torch`, its version, and `torch_cpu`, the
+    instructions that it uses.
+    """
+    if not trains_here(assignment) or find_spec("torch") is None:
+        return platform_fingerprint()
+    import torch  # noqa: PLC0415 - heavy, and an extra
+
+    return {
+        **platform_fingerprint(),
+        "torch": str(torch.__version__),
+        "torch_cpu": str(torch.backends.cpu.get_cpu_capability()),
+    }
+
+
+def trains_here(assignment: object) -> bool:
+    """Whether the coordinator's half of a method trains, which needs torch."""
+    return bool(getattr(assignment, "coordinator_trains", False))

@@ -1,0 +1,7 @@
+"""Past models made again from the ledger and its blobs alone, and held against what it recorded.
+
+recipes      entries into the requests that the makers were given then
+keeping      a blob store that keeps in memory what is made, so that nothing is written
+comparing    what was made against what was recorded: digests, else the distance
+remaking     one recipe after the other, and what came of each
+"""

@@ -1,0 +1,210 @@
+"""Entries into recipes: what the makers were asked when a model was solved, or a round averaged.
+
+Nothing is decided here again. An entry names its inputs, they name their payloads, and what else a
+request needs (the lineage, the round's order, which names mean one class) stands in entries before.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from coordinator.core.entries import (
+    BackboneImported,
+    ClassMerged,
+    ClassNamed,
+    ClassRenamed,
+    ContributionAccepted,
+    EntryBody,
+    Lineage,
+    ModelSolved,
+    NetworkImported,
+    RoundOpened,
+    WeightsAveraged,
+    read_entry,
+)
+from coordinator.core.registry import ClassRegistry
+from coordinator.core.requests import AverageInput, AverageRound, SolveHead, SolveInput
+from coordinator.errors import LedgerError, UnknownClassError
+from coordinator.ledger.entries import Entry
+from schemas.values import ClassName, Digest
+
+
+@dataclass(frozen=True)
+class SolvedRecipe:
+    """A head that was solved from a sum."""
+
+    index: int
+    recorded: ModelSolved
+    request: SolveHead
+
+
+@dataclass(frozen=True)
+class AveragedRecipe:
+    """What a round's answers became."""
+
+    index: int
+    recorded: WeightsAveraged
+    request: AverageRound
+
+
+@dataclass(frozen=True)
+class TakenRecipe:
+    """A network that was taken as a model: what a round gave, or imported as it is."""
+
+    index: int
+    recorded: ModelSolved
+    weights: Digest
+    """By the entry that gave them."""
+
+
+Recipe = SolvedRecipe | AveragedRecipe | TakenRecipe
+
+
+def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
+    """Yield what was made by these entries, from the first one of a ledger on, in their order.
+
+    Raises `LedgerError` for an entry whose inputs are not what it needs.
+    """
+    told = _Told()
+    for entry in entries:
+        if entry.kind in _KINDS:
+            body = read_entry(entry.kind, entry.body)
+            recipe = told.recipe(entry.index, body)
+            if recipe is not None:
+                yield recipe
+            told.take(entry.index, body)
+
+
+_KINDS = {
+    kind.kind
+    for kind in (
+        BackboneImported,
+        NetworkImported,
+        ClassNamed,
+        ClassRenamed,
+        ClassMerged,
+        ContributionAccepted,
+        RoundOpened,
+        WeightsAveraged,
+        ModelSolved,
+    )
+}
+
+
+class _Told:
+    """What the entries so far say that recipes are made of."""
+
+    def __init__(self) -> None:
+        self._lineages: dict[Digest, Lineage] = {}
+        self._given: dict[int, ContributionAccepted] = {}
+        self._opened: dict[int, RoundOpened] = {}
+        self._weights: dict[int, Digest] = {}
+        """Of networks, by the entry that gave them."""
+        self._registries = [ClassRegistry()]
+        """As it was after each change of it, oldest first."""
+
+    def take(self, index: int, body: EntryBody) -> None:
+        """Take in one entry."""
+        match body:
+            case BackboneImported():
+                self._lineages[body.digest] = body
+            case NetworkImported():
+                self._lineages[body.digest] = body
+                self._weights[index] = body.weights.digest
+            case ContributionAccepted():
+                self._given[index] = body
+            case RoundOpened():
+                self._opened[body.number] = body
+            case WeightsAveraged():
+                self._weights[index] = body.weights.digest
+            case ClassNamed() | ClassRenamed() | ClassMerged():
+                self._registries.append(_after(self._registries[-1], body))
+
+    def recipe(self, index: int, body: EntryBody) -> Recipe | None:
+        """Return how what an entry records was made, if it records that something was."""
+        if isinstance(body, WeightsAveraged):
+            return AveragedRecipe(index, body, self._average(index, body))
+        if not isinstance(body, ModelSolved):
+            return None
+        lineage = self._lineage(index, body.lineage)
+        if isinstance(lineage, BackboneImported):
+            return SolvedRecipe(index, body, self._solve(index, body, lineage))
+        weights = self._weights.get(body.inputs[0]) if len(body.inputs) == 1 else None
+        if weights is None:
+            raise LedgerError(f"entry {index}: its inputs name no weights of a network")
+        return TakenRecipe(index, body, weights)
+
+    def _solve(self, index: int, body: ModelSolved, lineage: BackboneImported) -> SolveHead:
+        given = {number: self._contribution(index, number) for number in body.inputs}
+        return SolveHead(
+            version=body.version,
+            lineage=lineage,
+            inputs=tuple(
+                SolveInput(number, item.payload, item.key.stage) for number, item in given.items()
+            ),
+            class_names=body.class_names,
+            resolution=self._resolution(body, list(given.values())),
+        )
+
+    def _average(self, index: int, body: WeightsAveraged) -> AverageRound:
+        lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)
+        if not isinstance(lineage, NetworkImported) or opened is None:
+            raise LedgerError(f"entry {index}: round {body.number} of a network was never opened")
+        given = {number: self._contribution(index, number) for number in body.inputs}
+        return AverageRound(
+            lineage,
+            opened,
+            tuple(
+                AverageInput(number, item.payload, sum(item.samples.values()))
+                for number, item in given.items()
+            ),
+        )
+
+    def _lineage(self, index: int, digest: Digest) -> Lineage:
+        lineage = self._lineages.get(digest)
+        if lineage is None:
+            raise LedgerError(f"entry {index}: its lineage {digest.short} was never imported")
+        return lineage
+
+    def _contribution(self, index: int, number: int) -> ContributionAccepted:
+        given = self._given.get(number)
+        if given is None:
+            raise LedgerError(f"entry {index}: its input {number} is no contribution before it")
+        return given
+
+    def _resolution(
+        self, body: ModelSolved, given: list[ContributionAccepted]
+    ) -> dict[ClassName, ClassName]:
+        """Return which names meant one class when the head was asked for.
+
+        A class may have been renamed while it was solved, so the newest registry counts that leads
+        to the head's rows.
+        """
+        learned = {name for item in given for name in item.samples}
+        for registry in reversed(self._registries):
+            if _rows(registry, learned) == body.class_names:
+                return registry.resolution()
+        return self._registries[-1].resolution()
+
+
+def _after(before: ClassRegistry, body: ClassNamed | ClassRenamed | ClassMerged) -> ClassRegistry:
+    after = copy.deepcopy(before)
+    match body:
+        case ClassNamed(name=name, index=index):
+            after.name(name, index)
+        case ClassRenamed(old=old, new=new):
+            after.rename(old, new)
+        case ClassMerged(source=source, target=target):
+            after.merge(source, target)
+    return after
+
+
+def _rows(registry: ClassRegistry, learned: set[ClassName]) -> tuple[ClassName, ...] | None:
+    """Return the rows of a head that learned these names; None where one was not known yet."""
+    try:
+        known = {registry.resolve(name) for name in learned}
+    except UnknownClassError:
+        return None
+    return tuple(name for name in registry.names if name in known)

@@ -1,0 +1,215 @@
+"""Carries recipes out with the coordinator's own makers, and says what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from coordinator.core.inputs import HeadSolved, ModelNotMade, RoundAveraged, RoundNotAveraged
+from coordinator.errors import BlobError, BlobPrunedError
+from coordinator.fingerprint import fingerprint_of, trains_here
+from coordinator.ledger.blobs import Blobs
+from coordinator.ledger.reader import LedgerReader
+from coordinator.model_maker import ModelMaker
+from coordinator.replay import comparing
+from coordinator.replay.keeping import KeepingStore
+from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe
+from coordinator.workshop import Finished
+from learning.errors import LearningError
+from methods.registry import load_training_coordinator
+from schemas.errors import FleetledgerError
+from schemas.offers import Offer
+from schemas.tensors import Expected, decode_tensors
+from schemas.values import Digest
+
+State = Literal["equal", "within tolerance", "differs", "cannot be made again"]
+_MAX_HEAD_BYTES = 1 << 30
+_NEEDS_TORCH = "the coordinator trained in it, which needs torch; pip install 'fleetledger[train]'"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of making one thing again."""
+
+    index: int
+    """Of the entry that recorded it."""
+    what: str
+    state: State
+    detail: str
+
+
+_Decode = Callable[[bytes], comparing.Arrays]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A result with another digest than was recorded."""
+
+    what: str
+    recorded: Digest
+    made: Digest
+    elsewhere: str
+    """How the platform differs that recorded it; empty where it does not."""
+    tolerance: float
+
+
+class Remaking:
+    """Makes again what entries record; reads the home, and writes nothing into it."""
+
+    def __init__(self, home: Path, ledger: LedgerReader, store: KeepingStore) -> None:
+        self._store = store
+        self._blobs = Blobs(ledger, store)
+        self._maker = ModelMaker(home, store)
+
+    def outcome(self, recipe: Recipe) -> Outcome:
+        """Carry a recipe out and compare what comes of it."""
+        state, detail = self._made(recipe)
+        self._store.forget()
+        return Outcome(recipe.index, _title(recipe), state, detail)
+
+    def _made(self, recipe: Recipe) -> tuple[State, str]:
+        if isinstance(recipe, TakenRecipe):
+            return self._taken(recipe)
+        found = self._lacking(recipe)
+        if found is not None:
+            return found
+        if isinstance(recipe, SolvedRecipe):
+            return self._solved(recipe, self._maker.solve(recipe.request))
+        half = load_training_coordinator(recipe.request.lineage.method)
+        if trains_here(half.read_assignment(recipe.request.lineage.settings)) and (
+            find_spec("torch") is None
+        ):
+            return "cannot be made again", _NEEDS_TORCH
+        return self._averaged(recipe, self._maker.networks.average(recipe.request))
+
+    def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[State, str] | None:
+        """Return what comes of it where a blob was deleted, or is not what it was."""
+        pruned: list[str] = []
+        for digest, source in _needed(recipe):
+            try:
+                self._blobs.check(digest)
+            except BlobPrunedError:
+                pruned.append(f"blob {digest} ({source})")
+            except BlobError as error:
+                return "differs", f"{error} ({source})"
+        if pruned:
+            return "cannot be made again", f"deleted by retention: {'; '.join(pruned)}"
+        return None
+
+    def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[State, str]:
+        happened, recorded = finished.happening, recipe.recorded
+        if isinstance(happened, ModelNotMade):
+            return "differs", f"could not be made: {happened.reason}"
+        assert isinstance(happened, HeadSolved)
+        made = happened.solved
+        faults = [
+            comparing.unlike("aggregate", recorded.aggregate, made.aggregate),
+            comparing.unlike("rows", recorded.class_names, made.class_names),
+        ]
+        elsewhere = comparing.other_platform(recorded.fingerprint, made.fingerprint)
+        if faults := [fault for fault in faults if fault]:
+            return "differs", "; ".join(faults)
+        if made.head == recorded.head:
+            return self._equal(made.aggregate, {"head": made.head})
+        shape = (len(made.class_names), recipe.request.lineage.feature_width)
+
+        def decoded(data: bytes) -> comparing.Arrays:
+            expected = {"weights": Expected("float32", shape)}
+            return decode_tensors(data, expected, _MAX_HEAD_BYTES)
+
+        pair = _Pair("head", recorded.head, made.head, elsewhere, comparing.SOLVED)
+        return self._compared(pair, finished, decoded)
+
+    def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[State, str]:
+        happened, recorded = finished.happening, recipe.recorded
+        if isinstance(happened, RoundNotAveraged):
+            return "differs", f"could not be made: {happened.reason}"
+        assert isinstance(happened, RoundAveraged)
+        made = happened.averaged
+        faults = [
+            comparing.unlike("aggregate", recorded.aggregate, made.aggregate),
+            comparing.unlike("samples", recorded.samples, made.samples),
+            comparing.unlike("rows", recorded.class_names, made.class_names),
+            comparing.unlike("files", _digests(recorded.extras), _digests(made.extras)),
+        ]
+        if faults := [fault for fault in faults if fault]:
+            return "differs", "; ".join(faults)
+        if made.weights == recorded.weights:
+            files = {"weights": made.weights.digest, **_digests(made.extras)}
+            return self._equal(made.aggregate, files)
+        half = load_training_coordinator(recipe.request.lineage.method)
+        own = half.read_assignment(recipe.request.lineage.settings)
+        tolerance = comparing.TRAINED if trains_here(own) else comparing.SOLVED
+        elsewhere = comparing.other_platform(recorded.fingerprint, fingerprint_of(own))
+        weights = (recorded.weights.digest, made.weights.digest)
+        pair = _Pair("weights", *weights, elsewhere, tolerance)
+        return self._compared(pair, finished, lambda data: half.network_of(own, data)[1])
+
+    def _taken(self, recipe: TakenRecipe) -> tuple[State, str]:
+        """Compare a network that was taken as a model with what the entry says that gave it."""
+        fault = comparing.unlike("head", recipe.weights, recipe.recorded.head)
+        if fault:
+            return "differs", fault
+        source = f"weights of entry {recipe.recorded.inputs[0]}"
+        return self._equal(None, {source: recipe.weights})
+
+    def _equal(self, aggregate: Digest | None, made: Mapping[str, Digest]) -> tuple[State, str]:
+        """Name what is equal, and look whether what is stored of it is still that."""
+        self._store.forget()  # else what was made just now would stand in for it
+        said = ", ".join(f"{name} {digest.short}" for name, digest in made.items())
+        if aggregate is not None:
+            said = f"aggregate {aggregate.short}, {said}"
+        for name, digest in made.items():
+            try:
+                self._blobs.check(digest)
+            except BlobPrunedError:
+                said += f"; what was stored as {name} is deleted by retention"
+            except BlobError as error:
+                return "differs", f"what is stored as {name} is no longer what was made: {error}"
+        return "equal", said
+
+    def _compared(self, pair: _Pair, finished: Finished, decoded: _Decode) -> tuple[State, str]:
+        """Return what comes of a result with another digest than was recorded."""
+        unequal = f"{pair.what} should be {pair.recorded}, made {pair.made}"
+        if not pair.elsewhere:
+            return "differs", f"{unequal}, on a platform with the same fingerprint"
+        before = comparing.stored(self._blobs, pair.recorded)
+        after = finished.small_blobs.get(pair.made) or self._store.made(pair.made)
+        if isinstance(before, str):
+            pruned = not self._blobs.has(pair.recorded)
+            return ("cannot be made again" if pruned else "differs"), f"{unequal}; {before}"
+        assert after is not None  # of another digest than what is stored, so it was put in
+        try:
+            apart = comparing.distance(decoded(before), decoded(after))
+        except (FleetledgerError, LearningError) as error:
+            return "differs", f"{unequal}; {error}"
+        said = (
+            f"{pair.what} on another platform ({pair.elsewhere}): {apart:.2g} of its largest value "
+            f"apart, tolerance {pair.tolerance:g}; the aggregate is equal"
+        )
+        return ("within tolerance" if apart <= pair.tolerance else "differs"), said
+
+
+def _needed(recipe: SolvedRecipe | AveragedRecipe) -> Iterator[tuple[Digest, str]]:
+    """Yield every blob that a recipe needs, with whose it is."""
+    for item in recipe.request.inputs:
+        yield item.payload, f"contribution of entry {item.index}"
+    if isinstance(recipe, AveragedRecipe):
+        opened = recipe.request.opened
+        yield opened.weights.digest, f"weights that round {opened.number} began with"
+        for name, offer in opened.extras.items():
+            yield offer.digest, f"{name} of round {opened.number}"
+
+
+def _title(recipe: Recipe) -> str:
+    if isinstance(recipe, AveragedRecipe):
+        phase = f", phase {recipe.recorded.phase}" if recipe.recorded.phase else ""
+        return f"round {recipe.recorded.number}{phase}"
+    return f"model {recipe.recorded.version}"
+
+
+def _digests(offers: Mapping[str, Offer]) -> dict[str, Digest]:
+    return {name: offer.digest for name, offer in sorted(offers.items())}
