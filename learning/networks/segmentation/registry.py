@@ -1,4 +1,14 @@
-"""Dense networks by name, as settings and scenarios give them."""
+"""Dense networks by name, as settings and scenarios give them.
+
+    small_dense                    for scenes of digits, on a CPU
+    lraspp_mobilenet_v2            MobileNetV2 with LR-ASPP
+    lraspp_mobilenet_v3_large      torchvision's
+    deeplabv3_mobilenet_v3_large   torchvision's
+    deeplabv3_resnet101            torchvision's, stride 8
+    deeplabv3_resnet101_stride16   the same tensors at half the dilation, as FBL's program trains
+
+Tensors of torchvision's networks have its names, those of the head excepted; `weights` reads them.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +56,18 @@ def _deeplab_resnet101(channels: int) -> DenseBody:
     return DenseBody(trunk, Aspp(trunk.high_width))
 
 
+def _deeplab_resnet101_stride16(channels: int) -> DenseBody:
+    trunk = ResidualTrunk((3, 4, 23, 3), (False, False, True), channels=channels)
+    return DenseBody(trunk, Aspp(trunk.high_width, rates=(6, 12, 18)))
+
+
 DENSE_BODIES: Mapping[str, Callable[[int], DenseBody]] = {
     "small_dense": _small,
     "lraspp_mobilenet_v2": _mobilenet_v2,
     "lraspp_mobilenet_v3_large": _mobilenet_v3,
     "deeplabv3_mobilenet_v3_large": _deeplab_mobilenet_v3,
     "deeplabv3_resnet101": _deeplab_resnet101,
+    "deeplabv3_resnet101_stride16": _deeplab_resnet101_stride16,
 }
 """Bodies by name; each is made for pictures of so many channels, of any size."""
 

@@ -45,6 +45,16 @@ def test_a_stack_is_its_agents_one_by_one_on_their_valid_rows(training):
             assert torch.allclose(together.buffers[name][agent], value, atol=1e-12)
 
 
+@pytest.mark.parametrize("stacked", [True, False])
+def test_frozen_norms_train_as_in_use_and_leave_their_statistics(stacked):
+    state, inputs = (STACK, INPUTS) if stacked else (AGENTS[0], INPUTS[0, :1])
+    weight = WEIGHT if stacked else None
+    trained = forward(NETWORK, *state, inputs, Mode(True, weight, frozen_norm=True))
+    in_use = forward(NETWORK, *state, inputs, Mode(False, weight))
+    assert torch.allclose(trained.logits, in_use.logits, atol=1e-12)
+    assert all(torch.equal(value, state[1][name]) for name, value in trained.buffers.items())
+
+
 def test_what_pads_a_batch_does_not_matter():
     other = torch.where(WEIGHT[..., None] > 0, INPUTS, torch.full_like(INPUTS, 1e3))
     one, two = (forward(NETWORK, *STACK, x, Mode(True, WEIGHT)) for x in (INPUTS, other))

@@ -40,6 +40,14 @@ def test_no_tensor_is_named_twice_and_the_head_has_its_rows(name):
     assert not network.stackable
 
 
+def test_the_coarser_deeplab_has_the_same_tensors_at_stride_16():
+    fine, coarse = (
+        build_segmentation(f"deeplabv3_resnet101{end}", (3, 64, 64)) for end in ("", "_stride16")
+    )
+    assert fine.shapes(ROWS) == coarse.shapes(ROWS)
+    assert (fine.body.stride, coarse.body.stride) == (8, 16)
+
+
 def test_initial_tensors_are_those_of_the_shapes_and_of_the_seed():
     first, again, other = (SMALL_DEEPLAB.initial(seed, NAMES) for seed in (1, 1, 2))
     SMALL_DEEPLAB.check(first, ROWS)
