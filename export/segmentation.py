@@ -40,7 +40,10 @@ MAX_MAP_NUMBERS = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class DenseHead:
-    """The rows of a dense network's head, for features (N, M, *small) of pictures of `size`."""
+    """The rows of a dense network's head, for features (N, M, *small) of pictures of `size`.
+
+    An `export.head.Head`, so that its parity is measured as any other's.
+    """
 
     weight: npt.NDArray[np.float32]
     """(C, M), the background's row first."""
@@ -53,8 +56,9 @@ class DenseHead:
         """Numbers of rows and of features, (C, M)."""
         return self.weight.shape
 
-    def file(self) -> bytes:
-        """Return `head.onnx`; equal heads give equal bytes."""
+    def file(self, logit_scale: float = 1.0) -> bytes:
+        """Return `head.onnx`; equal heads give equal bytes. No score depends on `logit_scale`."""
+        del logit_scale
         rows, width = self.weight.shape
         graph = GraphBuilder()
         kernel = graph.constant("weights", self.weight[:, :, None, None], np.float32)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from export.errors import ModelFileError
+from export.errors import ModelFileError, ParityError
+from export.parity import measure_parity, require_parity
 from export.rules import check
 from export.runtime import LoadedModel
 from export.segmentation import export_segmentation
@@ -113,13 +115,18 @@ def test_a_new_class_moves_the_head_alone() -> None:
     assert after.head.file() != before.head.file()
 
 
-def test_the_heads_file_follows_its_formula_in_float64() -> None:
+def test_the_heads_parity_is_measured_against_its_formula_in_float64() -> None:
     files = export_segmentation(SMALL_DEEPLAB, used(SMALL_DEEPLAB), COLOUR)
     features = LoadedModel(files.trunk).run({"image": pictures(2)})[FEATURES]
-    found = LoadedModel(files.head.file()).run({FEATURES: features})[SCORES]
     expected = files.head.expected(features)
+    assert expected.shape == (2, ROWS, 34, 45)
     assert expected.dtype == np.float64
-    assert np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
+    parity = measure_parity(files.head.file(), files.head, features)
+    require_parity(parity, 1e-6 * float(np.abs(expected).max()))
+    assert parity.agreement > 0.999
+    other = dataclasses.replace(files.head, bias=files.head.bias[::-1])
+    with pytest.raises(ParityError):
+        require_parity(measure_parity(other.file(), files.head, features))
 
 
 @pytest.mark.slow
