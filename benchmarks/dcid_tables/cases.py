@@ -33,6 +33,8 @@ class Case:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of the scenario."""
     seeds: tuple[int, ...] = SEEDS
+    once_on: tuple[Data, ...] = ()
+    """Data on which only the first of the seeds is run."""
     printed: Printed | None = None
     data: tuple[Data, ...] = ("digits", "cifar")
 
@@ -42,10 +44,14 @@ class Case:
         if data == "cifar":
             settings["network"] = _NETWORKS.get(self.learner, "resnet8")
         told = {f"method.settings.{name}": value for name, value in settings.items()}
-        told |= {"seeds": list(self.seeds), **self.fields}
+        told |= {"seeds": list(self.seeds_on(data)), **self.fields}
         if core is not None and data == "cifar":
             told["data.root"] = core
         return [f"{name}={_toml(value)}" for name, value in told.items()]
+
+    def seeds_on(self, data: Data) -> tuple[int, ...]:
+        """Return the seeds that are run on some data."""
+        return self.seeds[:1] if data in self.once_on else self.seeds
 
 
 _NETWORKS = {"lucir": "resnet8_signed"}
@@ -88,7 +94,9 @@ def _eight() -> dict[str, Case]:
 def _beside() -> dict[str, Case]:
     """Return the other local losses of the basic framework, and the two learners of thin source."""
     cases = {
-        f"{learner}-{local}": Case(f"{name}, {title}", learner, f"dcil-{learner}-{local}")
+        f"{learner}-{local}": Case(
+            f"{name}, {title}", learner, f"dcil-{learner}-{local}", once_on=("cifar",)
+        )
         for learner, name in (("icarl", "iCaRL"), ("lucir", "LUCIR"))
         for local, title in (("fedmax", "FedMAX"), ("fedprox", "FedProx"))
     }

@@ -20,7 +20,7 @@ def test_a_case_is_a_scenario_of_each_of_its_data(name: str) -> None:
     case = CASES[name]
     for data in case.data:
         scenario = load_scenario(SCENARIOS[data], case.changes(data, Path("core.npz")))
-        assert scenario.seeds == case.seeds
+        assert scenario.seeds == case.seeds_on(data)
         assert scenario.method.settings["preset"] == case.preset
 
 
