@@ -153,6 +153,9 @@ class DenseBody:
 
     def maps(self, layers: DenseLayers[V], pictures: V) -> BodyMaps[V]:
         """Return features and taps of pictures (n, channels, h, w)."""
-        maps = self.trunk.maps(layers, pictures)
+        return self.decoded(layers, self.trunk.maps(layers, pictures))
+
+    def decoded(self, layers: DenseLayers[V], maps: TrunkMaps[V]) -> BodyMaps[V]:
+        """Return features and taps of what the trunk made."""
         decoded = self.decoder.features(layers, maps)
         return BodyMaps(decoded.features, (*maps.groups, decoded.tap))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -14,15 +14,18 @@ from learning.networks.plan import Arrays, initial_arrays
 from learning.networks.segmentation.head import initial_pixel_head
 from learning.networks.segmentation.layers import DenseBody
 
+FrozenNorm = Literal["none", "trunk", "all"]
+
 
 @dataclass(frozen=True)
 class SegmentationNetwork:
     """A body that makes features of pixels, and a row of the head for background and each class."""
 
     body: DenseBody
-    frozen_norm: bool = False
-    """Whether batch normalisation follows the running statistics while training too, and leaves
-    them: for small batches behind weights that were trained before."""
+    frozen_norm: FrozenNorm = "none"
+    """The part whose batch normalisation follows its running statistics while training too, and
+    leaves them: for small batches. It must have been trained before: a decoder that begins is not
+    normalised by first statistics."""
 
     @property
     def width(self) -> int:

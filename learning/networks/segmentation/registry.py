@@ -20,7 +20,7 @@ from learning.networks.segmentation.aspp import Aspp
 from learning.networks.segmentation.layers import DenseBody
 from learning.networks.segmentation.lraspp import LiteAspp
 from learning.networks.segmentation.mobilenets import mobilenet_v2, mobilenet_v3_large
-from learning.networks.segmentation.network import SegmentationNetwork
+from learning.networks.segmentation.network import FrozenNorm, SegmentationNetwork
 from learning.networks.segmentation.residual import ResidualTrunk
 from learning.networks.segmentation.small import Merge, SmallTrunk
 
@@ -72,7 +72,9 @@ DENSE_BODIES: Mapping[str, Callable[[int], DenseBody]] = {
 """Bodies by name; each is made for pictures of so many channels, of any size."""
 
 
-def build_segmentation(name: str, shape: Shape, frozen_norm: bool = False) -> SegmentationNetwork:
+def build_segmentation(
+    name: str, shape: Shape, frozen_norm: FrozenNorm = "none"
+) -> SegmentationNetwork:
     """Return the network of that name for pictures of `shape` (channels, height, width).
 
     Raises `NetworkError` for a name that is none, and for pictures that it cannot take.

@@ -42,7 +42,7 @@ class DensePass:
     """A network as a function of its tensors; equal networks make equal values of it.
 
     The number of rows follows from the head's tensors, so an older model is used as it is. A
-    network with `frozen_norm` follows its running statistics, whatever the mode says.
+    part with a frozen norm follows its running statistics, whatever the mode says.
     """
 
     network: SegmentationNetwork
@@ -51,13 +51,15 @@ class DensePass:
         self, parameters: Tensors, buffers: Tensors, inputs: Tensor, mode: Mode
     ) -> tuple[DenseOutputs, Tensors]:
         """Return what the network makes of pictures (n, channels, h, w), and its new buffers."""
-        if self.network.frozen_norm:
-            mode = replace(mode, frozen_norm=True)
-        layers = TorchDenseLayers(parameters, buffers, mode)
-        maps = self.network.body.maps(layers, inputs)
+        body, frozen = self.network.body, self.network.frozen_norm
+        held = replace(mode, frozen_norm=True)
+        trunk = TorchDenseLayers(parameters, buffers, mode if frozen == "none" else held)
+        decoder = TorchDenseLayers(parameters, buffers, held if frozen == "all" else mode)
+        maps = body.decoded(decoder, body.trunk.maps(trunk, inputs))
         small = pixel_scores(parameters, maps.features)
         logits = upsampled(small, (inputs.shape[-2], inputs.shape[-1]))
-        return DenseOutputs(maps.taps, small, logits), {**buffers, **layers.changed}
+        changed = {**buffers, **trunk.changed, **decoder.changed}
+        return DenseOutputs(maps.taps, small, logits), changed
 
 
 def pixel_scores(parameters: Tensors, features: Tensor) -> Tensor:

@@ -156,13 +156,26 @@ def test_a_head_that_grew_gives_its_old_scores_first():
 
 
 def test_a_frozen_norm_trains_by_running_statistics_and_leaves_them():
-    network = SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm=True)
+    network = SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm="all")
     parameters, buffers = halves(used(network))
     values, mode = pictures(1, 16, 16), Mode(True, dropout=kept)
     trained, changed = DensePass(network)(parameters, buffers, values, mode)
     in_use, _ = DEEPLAB(parameters, buffers, values, Mode())
     assert torch.allclose(trained.small_logits, in_use.small_logits)
     assert all(torch.equal(changed[name], buffers[name]) for name in buffers)
+
+
+def test_a_frozen_trunk_leaves_the_decoder_to_measure_its_batch():
+    network = SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm="trunk")
+    parameters, buffers = halves(used(network))
+    values, mode = pictures(2, 16, 16), Mode(True, dropout=kept)
+    trained, changed = DensePass(network)(parameters, buffers, values, mode)
+    in_use, _ = DEEPLAB(parameters, buffers, values, Mode())
+    for ours, theirs in zip(trained.maps[:-1], in_use.maps[:-1], strict=True):
+        assert torch.allclose(ours, theirs)
+    assert not torch.allclose(trained.maps[-1], in_use.maps[-1])
+    moved = {name for name in buffers if not torch.equal(changed[name], buffers[name])}
+    assert moved == {name for name in buffers if name.startswith("classifier.")}
 
 
 def test_without_frozen_norms_one_picture_is_no_batch_and_statistics_follow():
@@ -178,4 +191,4 @@ def test_without_frozen_norms_one_picture_is_no_batch_and_statistics_follow():
 def test_equal_networks_make_equal_passes():
     again = SegmentationNetwork(SMALL_DEEPLAB.body)
     assert DensePass(again) == DEEPLAB
-    assert DensePass(SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm=True)) != DEEPLAB
+    assert DensePass(SegmentationNetwork(SMALL_DEEPLAB.body, frozen_norm="all")) != DEEPLAB
