@@ -241,6 +241,10 @@ def _contribution_withdrawn(db: Database, entry: Entry) -> None:
     _leave(db, entry.body["replaces"], "withdrawn")
 
 
+def _contribution_retracted(db: Database, entry: Entry) -> None:
+    _leave(db, entry.body["replaces"], "retracted")
+
+
 def _leave(db: Database, index: int | None, state: str) -> None:
     if index is not None:
         db.table("contribution").update(index, {"state": state})
@@ -263,6 +267,7 @@ CONTRIBUTION = Projection(
     {
         "contribution.accepted": _contribution_accepted,
         "contribution.withdrawn": _contribution_withdrawn,
+        "contribution.retracted": _contribution_retracted,
     },
 )
 
@@ -342,6 +347,28 @@ MODEL = Projection(
 )
 
 
+def _descends(db: Database, entry: Entry) -> None:
+    for device in entry.body.get("descends", ()):
+        _descent(db, entry.body["version"], device)
+
+
+def _descent_marked(db: Database, entry: Entry) -> None:
+    for version in entry.body["versions"]:
+        _descent(db, version, entry.body["device"])
+
+
+def _descent(db: Database, version: int, device: str) -> None:
+    db.table("descent").insert({"version": version, "device": device}, ignore=True)
+
+
+DESCENT = Projection(
+    "descent",
+    {"version": int, "device": str},
+    ("version", "device"),
+    {"model.solved": _descends, "descent.marked": _descent_marked},
+)
+
+
 def _json(value: object) -> str:
     return canonical_json(value).decode("utf-8")
 
@@ -358,6 +385,7 @@ TABLES = Projections(
         OBSERVATION,
         OLD_MODEL,
         MODEL,
+        DESCENT,
         TRANSITION,
         TEMPERATURE,
     )

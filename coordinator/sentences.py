@@ -133,6 +133,30 @@ def _contribution_withdrawn(body: entries.ContributionWithdrawn, entry: Entry) -
     )
 
 
+def _contribution_retracted(body: entries.ContributionRetracted, _: Entry) -> str:
+    return (
+        f"The operator took part {body.key.part} of stage {body.key.stage} of device {body.device} "
+        f"out of the sum, for good: {body.reason}. It was entry {body.replaces}; the part, and its "
+        f"payload {body.payload.short} under any other number, are refused from here on."
+    )
+
+
+def _descent_marked(body: entries.DescentMarked, _: Entry) -> str:
+    versions = ", ".join(map(str, body.versions)) or "none so far"
+    before = (
+        "no model is from before it"
+        if body.last_version is None
+        else f"model {body.last_version} is the last from before it"
+    )
+    return (
+        f"The operator retracted answers of device {body.device}: {body.reason}. They are in the "
+        f"means of rounds {', '.join(map(str, body.rounds))}, which stay as they are. Models that "
+        f"descend from them: {versions}, and those to come; {before}. To be without them, "
+        f"{body.rounds_again} rounds would have to be run again, from before entry "
+        f"{body.first_index}."
+    )
+
+
 def _nothing_reported(body: entries.NothingReported, entry: Entry) -> str:
     what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
     if body.observation is not None:
@@ -183,7 +207,13 @@ def _model_solved(body: entries.ModelSolved, _: Entry) -> str:
     return (
         f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
         f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
-        f"{body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
+        f"{body.aggregate.short}."
+        + "".join(f" Note: {remark}." for remark in body.remarks)
+        + (
+            f" It descends from retracted answers of {names_of(body.descends)}."
+            if body.descends
+            else ""
+        )
     )
 
 
@@ -257,6 +287,8 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.StageClosed, _stage_closed),
         _sentence(entries.ContributionAccepted, _contribution_accepted),
         _sentence(entries.ContributionWithdrawn, _contribution_withdrawn),
+        _sentence(entries.ContributionRetracted, _contribution_retracted),
+        _sentence(entries.DescentMarked, _descent_marked),
         _sentence(entries.NothingReported, _nothing_reported),
         _sentence(entries.RoundOpened, round_opened),
         _sentence(entries.RoundClosed, round_closed),

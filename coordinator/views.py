@@ -126,6 +126,8 @@ class ModelRow:
     class_names: tuple[str, ...]
     contributions: int
     running_on: int
+    descends: tuple[str, ...]
+    """Devices of whose retracted answers to rounds it descends."""
 
 
 def classes(home: Path) -> list[ClassRow]:
@@ -279,6 +281,7 @@ def models(home: Path) -> list[ModelRow]:
                 " FROM model ORDER BY version"
             )
         )
+        descends = {row["version"]: _descends(ledger, row["version"]) for row in rows}
     return [
         ModelRow(
             row["version"],
@@ -286,6 +289,7 @@ def models(home: Path) -> list[ModelRow]:
             tuple(json.loads(row["class_names"])),
             row["contributions"],
             row["running_on"],
+            descends[row["version"]],
         )
         for row in rows
     ]
@@ -298,12 +302,22 @@ def model_facts(home: Path, version: int) -> list[tuple[str, object]]:
         running = ledger.db.execute(
             "SELECT device FROM device WHERE active_version = ? ORDER BY device", [version]
         ).fetchall()
+        descends = _descends(ledger, version)
     if not rows:
         raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
     row = dict(rows[0])
     row["class_names"] = ", ".join(json.loads(row["class_names"]))
     row["running_on"] = ", ".join(device for (device,) in running) or "no device"
+    if descends:
+        row["descends"] = f"from answers of {', '.join(descends)}, retracted"
     return [(name, value) for name, value in row.items() if value is not None]
+
+
+def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:
+    rows = ledger.db.execute(
+        "SELECT device FROM descent WHERE version = ? ORDER BY device", [version]
+    )
+    return tuple(device for (device,) in rows.fetchall())
 
 
 @contextmanager

@@ -33,6 +33,9 @@ class Refused(Strict):
 
     answer: Literal["refused"] = "refused"
     reason: str = Field(max_length=500)
+    retracted: bool = False
+    """The operator took this part out of the sum, also where it was accepted before: it is not to
+    be given again, under no revision and no number."""
 
 
 class Later(Strict):

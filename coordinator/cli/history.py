@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from pydantic import ValidationError
 
-from coordinator.cli.common import HOME, Home
+from coordinator.cli.common import HOME, Home, command
+from coordinator.core.commands import RetractContributions
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.settings import FILE_NAME, load
+from schemas.contributions import PartKey
+from schemas.message import explain
+from schemas.values import DeviceId
 
 _FAILED = 1
 _USAGE = 2
@@ -60,6 +65,34 @@ def replay(
     typer.echo(", ".join(f"{count} {state}" for state, count in states.items()) or "nothing made")
     if states["differs"] or (not every and states["cannot be made again"]):
         raise typer.Exit(_FAILED)
+
+
+def retract(
+    device: Annotated[str, typer.Argument(help="Device whose contributions are taken out.")],
+    reason: Annotated[str, typer.Option(help="Why; the device is told, the ledger keeps it.")],
+    part: Annotated[
+        str | None, typer.Option(help="One part alone, as STAGE/PART, or STAGE/ROUND.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Take what a device gave out of the sum, for good; of rounds, mark what came of it."""
+    try:
+        body = RetractContributions(
+            device=DeviceId(device), part=None if part is None else _part(part), reason=reason
+        )
+    except ValidationError as error:
+        _stop(f"--reason: {explain(error)}", _USAGE)
+    command(home, body)
+
+
+def _part(text: str) -> PartKey:
+    stage, slash, number = text.partition("/")
+    if not (slash and stage.isdecimal() and number.isdecimal()):
+        _stop(f"--part: {text!r} is not STAGE/PART, such as 1/0", _USAGE)
+    try:
+        return PartKey(stage=int(stage), part=int(number))
+    except ValidationError as error:
+        _stop(f"--part: {explain(error)}", _USAGE)
 
 
 def blobs_location(home: Path) -> str | Path:

@@ -22,10 +22,15 @@ Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
 def list_models(home: Home = HOME) -> None:
     """Show every version and on how many devices it runs."""
     rows = [
-        (row.version, row.state, len(row.class_names), row.contributions, row.running_on)
+        (row.version, _state(row), len(row.class_names), row.contributions, row.running_on)
         for row in views.models(home)
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
+
+
+def _state(row: views.ModelRow) -> str:
+    """Return the state, with the devices whose answers were retracted that it descends from."""
+    return f"{row.state}, descends from {', '.join(row.descends)}" if row.descends else row.state
 
 
 @app.command()

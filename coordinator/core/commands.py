@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from coordinator.core.entries import BackboneImported, NetworkImported
+from coordinator.core.retraction_entries import MAX_REASON
+from schemas.contributions import PartKey
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId
 
@@ -82,6 +84,16 @@ class GoBack(Strict):
     verb: Literal["go-back"] = "go-back"
 
 
+class RetractContributions(Strict):
+    """Take what a device gave out of the sum; of rounds, mark what came of it."""
+
+    verb: Literal["retract"] = "retract"
+    device: DeviceId
+    part: PartKey | None = None
+    """One part alone, or one round's answer; None for everything."""
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+
 Command = Annotated[
     AdmitDevice
     | ImportBackbone
@@ -92,6 +104,7 @@ Command = Annotated[
     | MergeClasses
     | PushModel
     | HoldModels
-    | GoBack,
+    | GoBack
+    | RetractContributions,
     Field(discriminator="verb"),
 ]

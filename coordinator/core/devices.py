@@ -13,6 +13,7 @@ from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
+from coordinator.core.retracted import told_of_retraction, told_of_retractions
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from schemas.assignments import Assignment
@@ -40,6 +41,7 @@ _TOLD = frozenset(
         entries.RoundClosed,
         entries.ModelDesired,
         entries.DeviceAdmitted,
+        entries.ContributionRetracted,
     )
 )
 """Entries of which devices are told; most are none."""
@@ -158,6 +160,8 @@ class Devices:
             return together(self._models.tell(device) for device in devices)
         if isinstance(body, entries.DeviceAdmitted):
             return self._greet(body.device)
+        if isinstance(body, entries.ContributionRetracted):
+            return ask(told_of_retraction(self._state, body.device, body.key))
         return _SILENCE
 
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
@@ -237,7 +241,9 @@ class Devices:
         record = self._state.devices[device]
         held = record.held_parts()
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
-        return [
+        # First what was retracted, so that a device does not compute it anew as something lost.
+        told: list[Request] = [*told_of_retractions(self._state, device)]
+        return told + [
             SendToDevice(
                 device,
                 "ctl",

@@ -15,6 +15,7 @@ from coordinator.core.lineage_entries import (
     Successor,
 )
 from coordinator.core.old_model_entries import OldModel, OldModelChosen, OldModelMissed
+from coordinator.core.retraction_entries import ContributionRetracted, DescentMarked
 from coordinator.core.round_entries import (
     RoundClosed,
     RoundFailed,
@@ -36,6 +37,8 @@ __all__ = [
     "COORDINATOR",
     "OPERATOR",
     "BackboneImported",
+    "ContributionRetracted",
+    "DescentMarked",
     "EntryBody",
     "FrozenBackbone",
     "Lineage",
@@ -212,6 +215,8 @@ class ModelSolved(EntryBody):
     seconds: float
     remarks: tuple[str, ...] = ()
     """What the method wants an operator to know of the head."""
+    descends: tuple[DeviceId, ...] = ()
+    """Devices of whose answers to rounds it descends that were retracted before."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -315,6 +320,8 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         StageClosed,
         ContributionAccepted,
         ContributionWithdrawn,
+        ContributionRetracted,
+        DescentMarked,
         NothingReported,
         RoundOpened,
         RoundClosed,

@@ -6,6 +6,7 @@ The rules, in the order in which they are asked:
 - The stage exists, the method and the frozen model are the current ones, the payload is of a kind
   that the method has, the classes are known, the sizes are within the limits; otherwise refused,
   with the way out.
+- What the operator retracted is refused for good, under whatever revision or number it comes.
 - A revision that is held gets its receipt again; an older one was superseded; the same revision
   with another payload is refused, because it would make the ledger depend on the order.
 - A payload is taken in, checked by the method and stored before the entry is written.
@@ -19,6 +20,7 @@ from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import Live
 from coordinator.core.records import Part
 from coordinator.core.requests import SendToDevice, TakePayload
+from coordinator.core.retracted import retraction_of
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from methods.registry import card
@@ -168,6 +170,9 @@ class Intake:
             return self._not_admitted(device)
         if body.round is not None:
             return self._judge_answer(device, body, body.round)
+        retracted = retraction_of(self._state.devices[device], body)
+        if retracted is not None:
+            return retracted
         part = self._state.devices[device].parts.get(body.key)
         if part is not None and part.revision >= body.revision:
             if part.revision == body.revision and part.payload == body.payload:

@@ -54,7 +54,7 @@ class Models:
         self._live.making_model = False
         if body.lineage != self._lineage() or body.version in self._state.models:
             return Decision()
-        return record(body)
+        return record(body.model_copy(update={"descends": self._state.descending_now}))
 
     def exported(self, body: entries.ModelExported) -> Decision:
         """Record an exported model; make it desired unless models are held."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.core import commands, entries
 from coordinator.core.decision import Decision, record
 from coordinator.core.models import Models
+from coordinator.core.retracting import Retracting
 from coordinator.core.room import check_lineage, check_other_name
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
@@ -20,6 +21,7 @@ class Operator:
         self._state = state
         self._stages = stages
         self._models = models
+        self._retracting = Retracting(state)
 
     def carry_out(self, command: commands.Command, *, actor: str) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
@@ -52,6 +54,8 @@ class Operator:
                 return self._models.hold(held), text
             case commands.GoBack():
                 return self._models.back(), "the model before is desired; new models are held"
+            case commands.RetractContributions():
+                return self._retracting.retract(command)
 
     def _admit(self, command: commands.AdmitDevice) -> Decision:
         if command.device in (COORDINATOR, PROXY):

@@ -34,6 +34,15 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Retracted:
+    """A part that the operator took out of the sum: by entry and payload, and why."""
+
+    index: int
+    payload: Digest
+    reason: str
+
+
+@dataclass(frozen=True)
 class Answered:
     """What a device answered to a round: by entry and payload; None for 'nothing'."""
 
@@ -70,6 +79,9 @@ class Device:
     """Stage to the index of the entry that says the device has nothing for it."""
     answers: dict[int, Answered] = field(default_factory=dict)
     """By number of the round."""
+    retracted: dict[PartKey, Retracted] = field(default_factory=dict)
+    averaged: dict[int, int] = field(default_factory=dict)
+    """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
     order_action: int = 0
     """Index of the last entry that changed what this device alone is asked to do."""
     active_version: int | None = None

@@ -80,5 +80,6 @@ class RoundFinishing:
                 fingerprint={} if averaged is None else averaged.fingerprint,
                 seconds=0.0 if averaged is None else averaged.seconds,
                 remarks=(_ELSEWHERE,) if averaged is None else averaged.remarks,
+                descends=self._state.descending_now,
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coordinator.core import entries
+from coordinator.core.descent import Descent
 from coordinator.core.records import (
     Counted,
     Desired,
@@ -48,6 +49,8 @@ class State:
     old_models: OldModels = field(default_factory=OldModels)
     had_proxy: bool = False
     """Whether any lineage had a proxy, for which the broker may keep an order."""
+    descent: Descent = field(default_factory=Descent)
+    """Which models descend from answers to rounds."""
     models: dict[int, Model] = field(default_factory=dict)
     failed: entries.ModelFailed | None = None
     """The last failure to make a model, until one is made."""
@@ -68,6 +71,11 @@ class State:
     """Index of the last entry that changed what devices are asked to do."""
     commands: dict[str, str] = field(default_factory=dict)
     """Tickets of commands that were carried out, and the answers."""
+
+    @property
+    def descending_now(self) -> tuple[DeviceId, ...]:
+        """Devices of whose retracted answers a model that is recorded next descends."""
+        return self.descent.devices(self.size) if self.lineage is not None else ()
 
     @property
     def current_stage(self) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from coordinator.core import entries
+from coordinator.core.descent import Span
 from coordinator.core.records import (
     Answered,
     Counted,
@@ -21,6 +22,7 @@ from coordinator.core.records import (
     OldModels,
     Part,
     Reported,
+    Retracted,
     Round,
     RoundAnswered,
     Stage,
@@ -68,8 +70,17 @@ def _backbone_imported(
 ) -> None:
     if state.network is not None and state.open_stage is not None:
         state.stages[state.open_stage].opened_ns = time_ns
-    _begin_lineage(state, body)
+    parent = state.descent.spans[-1].index if _is_frozen_of(body, state.network) else None
+    _begin_lineage(state, body, parent)
     state.weights = None
+
+
+def _is_frozen_of(body: entries.BackboneImported, network: entries.NetworkImported | None) -> bool:
+    """Whether a frozen model is what the network that leads was to become."""
+    successor = None if network is None else network.successor
+    if network is None or successor is None:
+        return False
+    return (body.name, body.method) == (network.name, successor.method)
 
 
 def _network_imported(
@@ -80,7 +91,8 @@ def _network_imported(
     state.weights = Weights(body.weights, body.class_names, state.size, dict(body.extras))
 
 
-def _begin_lineage(state: State, body: entries.Lineage) -> None:
+def _begin_lineage(state: State, body: entries.Lineage, parent: int | None = None) -> None:
+    state.descent.spans.append(Span(state.size, parent))
     state.lineage = body
     state.assignment_action = state.size
     state.logit_scale = state.calibrated_version = None
@@ -163,6 +175,21 @@ def _contribution_withdrawn(
     _known(state, device).parts[body.key] = Part(state.size, body.revision, None)
 
 
+def _contribution_retracted(
+    state: State, body: entries.ContributionRetracted, _device: DeviceId | None, _time_ns: int
+) -> None:
+    _forget(state, body.replaces)
+    record = _known(state, body.device)
+    record.parts[body.key] = Part(state.size, body.revision, None)
+    record.retracted[body.key] = Retracted(state.size, body.payload, body.reason)
+
+
+def _descent_marked(
+    state: State, body: entries.DescentMarked, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.descent.marks.append((body.device, body.first_index))
+
+
 def _nothing_reported(
     state: State, body: entries.NothingReported, device: DeviceId | None, time_ns: int
 ) -> None:
@@ -206,7 +233,13 @@ def _round_closed(
 def _weights_averaged(
     state: State, body: entries.WeightsAveraged, _device: DeviceId | None, time_ns: int
 ) -> None:
-    state.rounds[body.number].averaged = True
+    current = state.rounds[body.number]
+    current.averaged = True
+    state.descent.means.append(state.size)
+    inputs = set(body.inputs)
+    for device, answer in current.answers.items():
+        if answer.index in inputs:
+            state.devices[device].averaged[body.number] = state.size
     state.weights = Weights(
         body.weights, body.class_names, state.size, dict(body.extras), body, time_ns
     )
@@ -374,6 +407,8 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.StageClosed: _stage_closed,
     entries.ContributionAccepted: _contribution_accepted,
     entries.ContributionWithdrawn: _contribution_withdrawn,
+    entries.ContributionRetracted: _contribution_retracted,
+    entries.DescentMarked: _descent_marked,
     entries.NothingReported: _nothing_reported,
     entries.RoundOpened: _round_opened,
     entries.RoundClosed: _round_closed,

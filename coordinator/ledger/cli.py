@@ -43,6 +43,7 @@ from schemas.values import FleetId
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
 
 app.command()(history.replay)
+app.command()(history.retract)
 
 _FAILED = 1
 _USAGE = 2

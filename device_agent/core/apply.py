@@ -147,6 +147,11 @@ def _letter_refused(state: Records, change: changes.LetterRefused) -> None:
     _mark_part(state, change.letter, "refused")
 
 
+def _part_retracted(state: Records, change: changes.PartRetracted) -> None:
+    state.dead_letters += 1
+    state.parts[change.key] = replace(state.parts[change.key], state="refused")
+
+
 def _images_unusable(state: Records, change: changes.ImagesUnusable) -> None:
     state.unusable.update(change.images)
 
@@ -216,6 +221,7 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.CheckpointSeen: _checkpoint_seen,
     changes.CheckpointForgotten: _checkpoint_forgotten,
     changes.LetterRefused: _letter_refused,
+    changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
     changes.ModelEvaluated: _model_evaluated,

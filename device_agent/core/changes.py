@@ -185,6 +185,14 @@ class LetterRefused:
 
 
 @dataclass(frozen=True)
+class PartRetracted:
+    """The operator took an accepted part out of the sum: its images stay counted, and unsent."""
+
+    key: PartKey
+    reason: str
+
+
+@dataclass(frozen=True)
 class ImagesUnusable:
     """Images that do not decode; not tried again until their bytes change."""
 
@@ -241,6 +249,7 @@ Durable: TypeAlias = (
     | CheckpointSeen
     | CheckpointForgotten
     | LetterRefused
+    | PartRetracted
     | ImagesUnusable
     | ActionEnded
     | ModelEvaluated

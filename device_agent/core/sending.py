@@ -7,7 +7,12 @@ from dataclasses import replace
 from itertools import islice
 
 from device_agent.core import inputs
-from device_agent.core.changes import CheckpointSeen, LetterAccepted, LetterRefused
+from device_agent.core.changes import (
+    CheckpointSeen,
+    LetterAccepted,
+    LetterRefused,
+    PartRetracted,
+)
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, change, tried
 from device_agent.core.policy import may_send
 from device_agent.core.presence import merge_held
@@ -27,6 +32,8 @@ def receipt_arrived(state: State, event: inputs.ReceiptArrived, now: float) -> D
     receipt = event.receipt
     named = (receipt.about, receipt.key)
     key = next((key for key in state.records.outbox if key == named), None)
+    if isinstance(receipt.answer, Refused) and receipt.answer.retracted and key is None:
+        return _retracted(state, receipt, receipt.answer)
     if key is None or state.records.outbox[key].revision != receipt.revision:
         return NOTHING_TO_DO
     letter = state.records.outbox[key]
@@ -93,6 +100,22 @@ def _refused(state: State, receipt: Receipt, key: LetterKey, reason: str) -> Dec
         LetterRefused(key, reason),
         presence,
         tell(state.told, [problem(receipt.about, text)], state.rules),
+        replace(state.files, littered=True),
+        replace(state.work, settled=False),
+    )
+    return Decision(changes)
+
+
+def _retracted(state: State, receipt: Receipt, answer: Refused) -> Decision:
+    """Give a part no more that was accepted, and that the operator took out since."""
+    key, part = receipt.key, state.records.parts.get(receipt.key)
+    if part is None or part.state != "accepted":
+        return NOTHING_TO_DO  # known already, or of an earlier installation
+    text = f"contribution of stage {key.stage}, part {key.part}: {answer.reason}"
+    changes = (
+        PartRetracted(key, answer.reason),
+        _without(state.presence, LetterKey("contribution", key)),
+        tell(state.told, [problem("contribution", text)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )

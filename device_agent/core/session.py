@@ -37,7 +37,8 @@ The rules, in the order of their modules:
 - **Sending** (`sending`). Part, letter and counted images are written in one transaction before the
   letter is sent. It is sent again with growing waits until its receipt: accepted, and it is
   dropped; refused, and it moves to the dead letters, its images staying counted so that they are
-  not sent for ever; later, and it waits.
+  not sent for ever; later, and it waits. A part that the operator retracts after its receipt is
+  like a refused one: its images stay counted, and are given again under no number.
 - **Models** (`models`). Only a higher action than the last is acted on. What is not here is
   fetched, one file at a time; then the model is verified, self-tested and switched to; whatever
   comes of it is reported, and measured on the evaluation folder. A model that fails leaves the

@@ -186,6 +186,17 @@ def _letter_refused(db: Database, change: changes.LetterRefused) -> None:
     _mark_part(db, letter, "refused")
 
 
+def _part_retracted(db: Database, change: changes.PartRetracted) -> None:
+    key = change.key
+    db.execute(
+        "INSERT INTO dead_letter (about, stage, part, revision, body, reason, time_ns)"
+        " SELECT 'contribution', stage, part, revision, '{}', ?, ? FROM part"
+        " WHERE stage = ? AND part = ?",
+        [change.reason, time.time_ns(), key.stage, key.part],
+    )
+    _mark_part(db, LetterKey("contribution", key), "refused")
+
+
 def _images_unusable(db: Database, change: changes.ImagesUnusable) -> None:
     db.conn.executemany(
         "INSERT OR REPLACE INTO unusable (digest, reason) VALUES (?, ?)", change.images
@@ -268,6 +279,7 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.CheckpointSeen: _checkpoint_seen,
     changes.CheckpointForgotten: _checkpoint_forgotten,
     changes.LetterRefused: _letter_refused,
+    changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
     changes.ModelEvaluated: _model_evaluated,
