@@ -31,8 +31,9 @@ class Story:
 
     def __init__(self, home: Path, *devices: str, **settings: object) -> None:
         self.home = home
-        broker = InMemoryBroker()
-        write_home(home, **({"map_width": WIDTH, "form": "exact"} | settings))
+        self.broker = broker = InMemoryBroker()
+        own = settings if "method" in settings else {"map_width": WIDTH, "form": "exact"} | settings
+        write_home(home, **own)
         self.coordinator = MemoryCoordinator(home, broker)
         self.coordinator.begin(*devices, classes=CLASSES)
         self.devices = {name: ScriptedDevice(name, broker, self.coordinator) for name in devices}
@@ -79,6 +80,12 @@ class Story:
         solved = self.coordinator.until(made)
         assert isinstance(solved, ModelSolved)
         return solved
+
+    def come_back(self) -> None:
+        """Start the coordinator again, which was closed; the devices stayed."""
+        self.coordinator = MemoryCoordinator(self.home, self.broker)
+        for device in self.devices.values():
+            device._coordinator = self.coordinator
 
     def close(self) -> None:
         for device in self.devices.values():
