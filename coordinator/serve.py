@@ -28,6 +28,7 @@ from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Connection, Outgoing
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
+from transport.tls import find_tls
 from transport.transfer import BlockExchange
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     stack.callback(inbox.close)
     topics = FleetTopics(settings.fleet)
     sender = Sender(settings.fleet, settings.broker.username, BootId.fresh())
-    password = read_password(home, settings)
-    control = _connection(settings, password, topics, sender)
+    control = _connection(mqtt_settings(home, settings, role="control"), topics, sender)
     exchange = BlockExchange(
-        MqttConnection(_mqtt_settings(settings, password, role="data")),
+        MqttConnection(mqtt_settings(home, settings, role="data")),
         topics,
         Sender(settings.fleet, settings.broker.username, BootId.fresh()),
     )
@@ -120,21 +120,23 @@ def parts_of(
     )
 
 
-def _connection(
-    settings: CoordinatorSettings, password: str | None, topics: FleetTopics, sender: Sender
-) -> MqttConnection:
+def _connection(settings: MqttSettings, topics: FleetTopics, sender: Sender) -> MqttConnection:
     death = sender.seal(CoordinatorDeath(), sent_ms=0)
     will = Outgoing(topics.coordinator_state, encode(death), qos=1, retain=True)
-    return MqttConnection(_mqtt_settings(settings, password, role="control"), will=will)
+    return MqttConnection(settings, will=will)
 
 
-def _mqtt_settings(
-    settings: CoordinatorSettings, password: str | None, *, role: str
-) -> MqttSettings:
+def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> MqttSettings:
+    """Return how the coordinator connects.
+
+    Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
+    """
+    password = read_password(home, settings)
     return MqttSettings(
         client_id=f"{settings.broker.username}.{role}",
         host=settings.broker.host,
         port=settings.broker.port,
         user=settings.broker.username if password is not None else None,
         password=password,
+        tls=find_tls(settings.broker.tls, home, settings.broker.username),
     )

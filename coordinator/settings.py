@@ -14,6 +14,7 @@ from coordinator.core.rules import IntakeRules, ModelRules, RoundRules, Rules, S
 from schemas.message import Strict
 from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.values import DeviceId, FleetId
+from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
@@ -27,6 +28,8 @@ class BrokerSettings(Strict):
     port: int = Field(default=1883, ge=1, le=65535)
     username: DeviceId = DeviceId("coordinator")
     password_file: Path | None = None
+    tls: TlsSettings | None = None
+    """Left out, the connection is not encrypted."""
 
 
 class MethodSettings(Strict):
@@ -122,6 +125,7 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
             if password_file
             else '# password_file = "broker.password"   # one line, mode 0600'
         ),
+        "tls": TLS_LINES if settings.broker.tls is None else settings.broker.tls.toml(),
         "stages": settings.stages,
         "models": settings.models,
         "automatic": _toml_value(settings.models.automatic),
@@ -148,6 +152,8 @@ host = "{host}"
 port = {port}
 username = "{username}"
 {password}
+
+{tls}
 
 [stages]
 quorum = {stages.quorum}              # share of admitted devices that must have answered

@@ -13,6 +13,7 @@ from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
 from schemas.settings_file import SettingsError, load_settings
 from schemas.values import DeviceId, FleetId
+from transport.tls import TLS_LINES
 
 SETTINGS_FILE = "agent.toml"
 
@@ -101,6 +102,8 @@ port = {port}
 # A file that holds the broker's password for this device on one line (chmod 600).
 {password_file}
 
+{tls}
+
 [data]
 # One folder per class, named after it, with that class's images, such as cat/1.jpg
 folder = {folder}
@@ -173,6 +176,7 @@ def write_home(folder: Path, new: NewHome) -> Path:
         port=new.port,
         folder=_quoted(new.data_folder),
         password_file=line or '# password_file = "password"',
+        tls=TLS_LINES,
         coordinator_key=(
             f"coordinator_key = {_quoted(new.coordinator_key)}"
             if new.coordinator_key

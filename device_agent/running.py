@@ -34,6 +34,7 @@ from transport.interface import Connection, Outgoing
 from transport.meter import Counts
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
+from transport.tls import find_tls
 from transport.transfer import BlockExchange
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
@@ -149,8 +150,12 @@ def detection_of(settings: DetectionSettings) -> DetectionRules | None:
 
 
 def mqtt_connect(home: AgentHome) -> Connect:
-    """Return what makes MQTT connections; raise `SettingsError` for a wrong password file."""
+    """Return what makes MQTT connections.
+
+    Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
+    """
     settings, password = home.settings, home.password()
+    tls = find_tls(settings.broker.tls, home.folder, settings.device)
 
     def connect(role: str, will: Outgoing | None) -> Connection:
         return MqttConnection(
@@ -160,6 +165,7 @@ def mqtt_connect(home: AgentHome) -> Connect:
                 port=settings.broker.port,
                 user=settings.device,
                 password=password,
+                tls=tls,
             ),
             will,
         )

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.values import DeviceId, FleetId
+from transport.tls import TlsSettings
 
 Samples = Literal["pictures", "text"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
@@ -22,6 +23,8 @@ class BrokerSettings(Strict):
     port: int = Field(default=1883, ge=1, le=65535)
     password_file: Path | None = None
     """A file with one line, readable by the agent's user alone."""
+    tls: TlsSettings | None = None
+    """Left out, the connection is not encrypted."""
 
 
 class DataSettings(Strict):

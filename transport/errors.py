@@ -7,6 +7,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── ConnectionRefusedByBrokerError  the broker answered, and said no
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
 ├── BrokerUnreachableError          no broker answered at all
+├── TlsError                        certificates are missing, wrong, or not believed
 ├── CallbackError                   our own code failed inside the network thread
 ├── BrokerStartError                a child broker could not be found or started
 ├── BrokerFilesError                a broker's configuration could not be written
@@ -71,6 +72,10 @@ class NotAuthorisedError(ConnectionRefusedByBrokerError):
 
 class BrokerUnreachableError(TransportError):
     """No broker answers at the given address."""
+
+
+class TlsError(TransportError):
+    """A certificate or key cannot be used, or the broker's certificate is not to be believed."""
 
 
 class CallbackError(TransportError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.envelope import MAX_ENVELOPE_BYTES
+from transport.tls import TlsFiles
 
 MQTT_5 = 5
 MQTT_3_1_1 = 4
@@ -20,6 +21,8 @@ class MqttSettings:
     port: int = 1883
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    tls: TlsFiles | None = None
+    """Left out, the connection is not encrypted."""
     versions: tuple[int, ...] = (MQTT_5, MQTT_3_1_1)
     """Protocol levels to try, best first; the one that worked is tried first the next time."""
     keepalive_seconds: int = 30

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from transport.errors import (
 from transport.interface import Outgoing, Received
 from transport.mqtt_settings import MqttSettings
 from transport.pending import PendingBytes
+from transport.tls_failures import explain_handshake, hint_for_closing
 
 log = logging.getLogger("transport.mqtt")
 
@@ -109,9 +111,7 @@ class PahoLink:
                 **_connect_options(self._settings, self.version),
             )
         except OSError as error:
-            raise BrokerUnreachableError(
-                f"{address}: no broker answers ({error}); check host and port, and that it runs"
-            ) from error
+            raise self._unreachable(address, error) from error
         self._client.loop_start()
         self._answered.wait(self._settings.answer_seconds)
         if not self._accepted:
@@ -162,13 +162,26 @@ class PahoLink:
         connection = self._client.socket()
         if isinstance(connection, socket.socket):
             with contextlib.suppress(OSError):  # already closed by the network thread
-                connection.shutdown(socket.SHUT_RDWR)
+                # Not the method of an SSL socket: it would leave the rest to be read undeciphered.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def _unreachable(self, address: str, error: OSError) -> TransportError:
+        tls = self._settings.tls
+        if tls is not None and isinstance(error, (ssl.SSLError, ConnectionResetError)):
+            return explain_handshake(error, self._settings.host, self._settings.port, tls)
+        return BrokerUnreachableError(
+            f"{address}: no broker answers ({error}); check host and port, and that it runs"
+        )
 
     def _refused(self, address: str) -> TransportError:
         code = self._refusal
         if code is None:
-            how = "closed the connection" if self.reason != "closed" else "gave no answer"
-            return OtherVersionError(f"{address}: the broker {how} (MQTT version {self.version})")
+            closed = self.reason != "closed"
+            how = "closed the connection" if closed else "gave no answer"
+            hint = hint_for_closing(self._settings.tls) if closed else ""
+            return OtherVersionError(
+                f"{address}: the broker {how} (MQTT version {self.version}){hint}"
+            )
         if code.value in _NOT_AUTHORISED:
             return NotAuthorisedError(
                 f"user {self._settings.user!r}: the broker at {address} refuses this user name and "
@@ -272,6 +285,8 @@ def make_client(settings: MqttSettings, version: int, will: Outgoing | None) -> 
     )
     client.connect_timeout = settings.answer_seconds
     client.max_inflight_messages_set(settings.inflight)
+    if settings.tls is not None:
+        client.tls_set_context(settings.tls.context())
     if settings.user is not None:
         client.username_pw_set(settings.user, settings.password)
     if will is not None:

@@ -27,6 +27,7 @@ from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Connection
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
+from transport.tls import find_tls
 from transport.transfer import BlockExchange, Exchange
 
 log = logging.getLogger("coordinator.proxy")
@@ -160,8 +161,12 @@ def proxy_of(home: Path, settings: ProxySettings, around: Surroundings) -> Proxy
 
 
 def mqtt_connect(home: Path, settings: ProxySettings) -> Connect:
-    """Return what makes MQTT connections; raise `SettingsError` for a wrong password file."""
+    """Return what makes MQTT connections.
+
+    Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
+    """
     password = read_password(home, settings)
+    tls = find_tls(settings.broker.tls, home, PROXY)
 
     def connect(role: str) -> Connection:
         return MqttConnection(
@@ -171,6 +176,7 @@ def mqtt_connect(home: Path, settings: ProxySettings) -> Connect:
                 port=settings.broker.port,
                 user=str(PROXY) if password is not None else None,
                 password=password,
+                tls=tls,
             )
         )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from schemas.message import Strict
 from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.values import FleetId
+from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "proxy.toml"
 HOME_VARIABLE = "FLEETLEDGER_PROXY"
@@ -23,6 +24,8 @@ class BrokerSettings(Strict):
     host: str = "127.0.0.1"
     port: int = Field(default=1883, ge=1, le=65535)
     password_file: Path | None = None
+    tls: TlsSettings | None = None
+    """Left out, the connection is not encrypted."""
 
 
 class Limits(Strict):
@@ -66,6 +69,7 @@ def write_new(home: Path, settings: ProxySettings) -> Path:
         host=json.dumps(broker.host),
         port=broker.port,
         password=password,
+        tls=TLS_LINES if broker.tls is None else broker.tls.toml(),
         limits=limits,
     )
     try:
@@ -87,6 +91,8 @@ fleet = "{fleet}"
 host = {host}
 port = {port}
 {password}
+
+{tls}
 
 [limits]
 payload_megabytes = {limits.payload_megabytes}      # larger gradients are refused, and not fetched

@@ -9,12 +9,20 @@ import time
 class Relay:
     """Forwards every connection to the target; `cut` closes all of them without a goodbye.
 
-    With `rate` (bytes per second) each direction of each connection is that slow.
+    With `rate` (bytes per second) each direction of each connection is that slow. What crosses is
+    added to `heard`, where it is given.
     """
 
-    def __init__(self, host: str, port: int, rate: float | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        rate: float | None = None,
+        heard: bytearray | None = None,
+    ) -> None:
         self._target = (host, port)
         self._rate = rate
+        self._heard = heard
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -45,17 +53,18 @@ class Relay:
             with self._lock:
                 self._sockets += [near, far]
             for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=(source, sink, self._rate), daemon=True).start()
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
-
-def _pump(source: socket.socket, sink: socket.socket, rate: float | None) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(16384):
-            sink.sendall(data)
-            if rate is not None:
-                time.sleep(len(data) / rate)
-    _close(source)
-    _close(sink)
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(16384):
+                if self._heard is not None:
+                    self._heard += data
+                sink.sendall(data)
+                if self._rate is not None:
+                    time.sleep(len(data) / self._rate)
+        _close(source)
+        _close(sink)
 
 
 def _close(one: socket.socket) -> None:
