@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from methods.answer_forms import Upload
+from methods.presets import filled_in
 from schemas.message import Strict
 
 LearnerName = Literal["icarl", "lucir", "erdil", "tpcil"]
@@ -176,9 +177,7 @@ class DcidSettings(LearnerSettings, DistillationSettings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_the_preset(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
-        if not isinstance(values, Mapping):
-            return values
-        return {**PRESETS.get(str(values.get("preset", "dcid-icarl")), {}), **values}
+        return filled_in(values, "preset", PRESETS, "dcid-icarl")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

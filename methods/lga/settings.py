@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from methods.answer_forms import Upload
+from methods.presets import filled_in
 from schemas.message import Strict
 
 Mode = Literal["paper", "code"]
@@ -219,11 +220,8 @@ class LgaSettings(
     @model_validator(mode="before")
     @classmethod
     def _fill_in_mode_and_preset(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
-        if not isinstance(values, Mapping):
-            return values
-        by_mode = MODES.get(str(values.get("mode", "paper")), {})
-        by_preset = PRESETS.get(str(values.get("preset", "lga")), {})
-        return {**by_mode, **by_preset, **values}
+        by_preset = filled_in(values, "preset", PRESETS, "lga")
+        return filled_in(by_preset, "mode", MODES, "paper")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
