@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from learning.errors import LearningError
 from learning.numerics.herding import herd
-from methods.dcid.memory import Lists, Memory
+from methods.dcid.memory import Memory
 from methods.errors import MethodError
+from methods.kept_files import Lists
 from methods.training_half import LocalData, Order
 from schemas.values import ClassName, Digest
 

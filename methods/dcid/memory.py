@@ -11,26 +11,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from learning.networks.network import Network
-from methods.errors import MethodError
 from methods.exemplar_lists import renamed_lists
+from methods.kept_files import (
+    DIGEST_ROWS,
+    DIGESTS,
+    Listed,
+    Lists,
+    listed,
+    lists_of,
+    read_kept,
+)
 from schemas.contributions import MAX_CLASSES
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.message import Strict
+from schemas.tensors import Expected, encode_tensors
 from schemas.values import ClassName, Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Lists = Mapping[ClassName, tuple[Digest, ...]]
 
-_MOST_ANCHORS = 1_000_000
 _LARGEST_FILE = 1 << 31
-_DIGEST_BYTES = 32
-_DIGESTS, _TRAINED = "digests", "trained/"
+_TRAINED = "trained/"
 
 
 class Mark(Strict):
@@ -47,17 +50,10 @@ class Mark(Strict):
     """New images by class: N_m."""
 
 
-class _Listed(Strict):
-    """One class, whose digests follow those of the class before."""
-
-    name: ClassName
-    count: int = Field(ge=1, le=_MOST_ANCHORS)
-
-
 class _Facts(Strict):
     """The metadata of the file."""
 
-    classes: tuple[_Listed, ...] = Field(default=(), max_length=MAX_CLASSES)
+    classes: tuple[Listed, ...] = Field(default=(), max_length=MAX_CLASSES)
     mark: Mark | None = None
 
 
@@ -102,16 +98,13 @@ class Memory:
 
     def write(self) -> bytes:
         """Return the memory as bytes."""
-        lists = sorted(self.anchors.items())
-        rows = [list(bytes.fromhex(str(digest))) for _, digests in lists for digest in digests]
-        tensors: dict[str, npt.NDArray[Any]] = {
-            _DIGESTS: np.array(rows, np.uint8).reshape(len(rows), _DIGEST_BYTES)
-        }
+        classes, rows = listed(self.anchors)
+        tensors: dict[str, npt.NDArray[Any]] = {DIGESTS: rows}
         after = self.after_did
         if after is not None:
             tensors |= {_TRAINED + name: array for name, array in after.arrays.items()}
         facts = _Facts(
-            classes=tuple(_Listed(name=name, count=len(digests)) for name, digests in lists),
+            classes=classes,
             mark=None if after is None else after.mark,
         )
         return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
@@ -121,25 +114,11 @@ def read_memory(data: bytes | None, network: Network) -> Memory:
     """Return a memory; the empty one for None. Raises `MethodError` for another file."""
     if data is None:
         return Memory()
-    try:
-        file = read_tensors(data, lambda metadata: _expected(network, metadata), _LARGEST_FILE)
-        facts = _Facts.model_validate(file.metadata)
-    except SchemaError as error:
-        raise MethodError(f"memory: {error}") from error
-    except ValidationError as error:
-        raise MethodError(f"memory: {explain(error)}") from error
-    digests = [Digest(bytes(row).hex()) for row in file.tensors[_DIGESTS]]
-    total = sum(listed.count for listed in facts.classes)
-    if len(digests) != total or len({listed.name for listed in facts.classes}) < len(facts.classes):
-        raise MethodError(
-            f"memory: {len(digests)} anchors, where its {len(facts.classes)} classes, each named "
-            f"once, have {total}; remove the file, and the device begins anew"
-        )
-    places = iter(digests)
-    anchors = {
-        listed.name: tuple(next(places) for _ in range(listed.count)) for listed in facts.classes
-    }
-    return Memory(anchors, _after_did(facts.mark, file.tensors))
+    facts, tensors = read_kept(
+        "memory", data, lambda metadata: _expected(network, metadata), _Facts, _LARGEST_FILE
+    )
+    anchors = lists_of("anchors", facts.classes, tensors[DIGESTS])
+    return Memory(anchors, _after_did(facts.mark, tensors))
 
 
 def _after_did(mark: Mark | None, tensors: Arrays) -> AfterDid | None:
@@ -154,7 +133,7 @@ def _after_did(mark: Mark | None, tensors: Arrays) -> AfterDid | None:
 
 
 def _expected(network: Network, metadata: Mapping[str, Any]) -> dict[str, Expected]:
-    expected = {_DIGESTS: Expected("uint8", (UpTo(_MOST_ANCHORS), _DIGEST_BYTES))}
+    expected = {DIGESTS: DIGEST_ROWS}
     mark = metadata.get("mark")
     if mark is not None:
         shapes = network.shapes(Mark.model_validate(mark).rows)

@@ -14,20 +14,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from methods.errors import MethodError
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
+from methods.kept_files import (
+    DIGEST_ROWS,
+    DIGESTS,
+    MOST_EXEMPLARS,
+    digest_rows,
+    digests_in,
+    read_kept,
+)
+from schemas.message import Strict
 from schemas.rounds import MAX_HEAD_CLASSES
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.tensors import Expected, UpTo, encode_tensors
 from schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.float32]
 
-MOST_EXEMPLARS = 1_000_000
 _LARGEST_FILE = 1 << 33
-_DIGEST_BYTES = 32
 
 
 class _Listed(Strict):
@@ -104,10 +109,8 @@ class Memory:
         """Return the memory as bytes."""
         lists = sorted(self.classes.items())
         named = [_Listed(name=name, count=len(item), wanted=item.wanted) for name, item in lists]
-        digests = b"".join(bytes.fromhex(digest) for _, item in lists for digest in item.digests)
-        tensors: dict[str, npt.NDArray[Any]] = {
-            "digests": np.frombuffer(digests, np.uint8).reshape(-1, _DIGEST_BYTES)
-        }
+        rows = digest_rows([digest for _, item in lists for digest in item.digests])
+        tensors: dict[str, npt.NDArray[Any]] = {DIGESTS: rows}
         kept = [item.features for _, item in lists if item.features is not None]
         if kept:
             tensors["features"] = np.concatenate(kept)
@@ -123,14 +126,10 @@ def read_memory(data: bytes | None, width: int) -> Memory:
     """
     if data is None:
         return Memory()
-    try:
-        file = read_tensors(data, lambda metadata: _expected(metadata, width), _LARGEST_FILE)
-        facts = _Facts.model_validate(file.metadata)
-    except SchemaError as error:
-        raise MethodError(f"memory: {error}") from error
-    except ValidationError as error:
-        raise MethodError(f"memory: {explain(error)}") from error
-    digests, features = file.tensors["digests"], file.tensors.get("features")
+    facts, tensors = read_kept(
+        "memory", data, lambda metadata: _expected(metadata, width), _Facts, _LARGEST_FILE
+    )
+    digests, features = tensors[DIGESTS], tensors.get("features")
     ends = np.cumsum([listed.count for listed in facts.classes], dtype=int)
     total = int(ends[-1]) if len(ends) else 0
     if any(len(rows) != total for rows in (digests, features) if rows is not None):
@@ -142,7 +141,7 @@ def read_memory(data: bytes | None, width: int) -> Memory:
     for listed, end in zip(facts.classes, ends, strict=True):
         rows = slice(int(end) - listed.count, int(end))
         classes[listed.name] = Exemplars(
-            tuple(Digest(bytes(row).hex()) for row in digests[rows]),
+            digests_in(digests[rows]),
             None if features is None else features[rows],
             listed.wanted,
         )
@@ -150,7 +149,7 @@ def read_memory(data: bytes | None, width: int) -> Memory:
 
 
 def _expected(metadata: Mapping[str, Any], width: int) -> dict[str, Expected]:
-    expected = {"digests": Expected("uint8", (UpTo(MOST_EXEMPLARS), _DIGEST_BYTES))}
+    expected = {DIGESTS: DIGEST_ROWS}
     if metadata.get("width") is not None:
         expected["features"] = Expected("float32", (UpTo(MOST_EXEMPLARS), width))
     return expected

@@ -9,30 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from methods.errors import MethodError
 from methods.exemplar_lists import renamed_lists
+from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
 from methods.lga.detection import MOST_LOOKS, Looks
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
+from schemas.message import Strict
 from schemas.rounds import MAX_HEAD_CLASSES, Observation
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 
-MOST_EXEMPLARS = 1_000_000
 _LARGEST_FILE = 1 << 28
-_DIGEST_BYTES = 32
 
 Names = tuple[ClassName, ...]
-
-
-class _Listed(Strict):
-    """One class, whose digests follow those of the class before."""
-
-    name: ClassName
-    count: int = Field(ge=1, le=MOST_EXEMPLARS)
 
 
 class _Facts(Strict):
@@ -47,7 +36,7 @@ class _Facts(Strict):
     entered: bool
     withheld: bool = False
     sent: Names = Field(max_length=MAX_HEAD_CLASSES)
-    classes: tuple[_Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
+    classes: tuple[Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
 
 
 @dataclass(frozen=True)
@@ -100,7 +89,7 @@ class Memory:
 
     def write(self) -> bytes:
         """Return the memory as bytes."""
-        lists, looks = sorted(self.exemplars.items()), self.looks
+        (classes, rows), looks = listed(self.exemplars), self.looks
         facts = _Facts(
             round=self.round,
             observation=self.observation,
@@ -111,33 +100,16 @@ class Memory:
             entered=self.entered,
             withheld=self.withheld,
             sent=self.sent,
-            classes=tuple(_Listed(name=name, count=len(digests)) for name, digests in lists),
+            classes=classes,
         )
-        data = b"".join(bytes.fromhex(digest) for _, digests in lists for digest in digests)
-        tensor = np.frombuffer(data, np.uint8).reshape(-1, _DIGEST_BYTES)
-        return encode_tensors({"digests": tensor}, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors({DIGESTS: rows}, facts.model_dump(mode="json"), compress=False)
 
 
 def read_memory(data: bytes | None) -> Memory:
     """Return a memory; the empty one for None. Raises `MethodError` for another file."""
     if data is None:
         return Memory()
-    expected = {"digests": Expected("uint8", (UpTo(MOST_EXEMPLARS), _DIGEST_BYTES))}
-    try:
-        file = read_tensors(data, expected, _LARGEST_FILE)
-        facts = _Facts.model_validate(file.metadata)
-    except SchemaError as error:
-        raise MethodError(f"memory: {error}") from error
-    except ValidationError as error:
-        raise MethodError(f"memory: {explain(error)}") from error
-    digests = [Digest(bytes(row).hex()) for row in file.tensors["digests"]]
-    total = sum(listed.count for listed in facts.classes)
-    if len(digests) != total or len({listed.name for listed in facts.classes}) < len(facts.classes):
-        raise MethodError(
-            f"memory: {len(digests)} exemplars, where its {len(facts.classes)} classes, each named "
-            f"once, have {total}; remove the file, and the device begins anew"
-        )
-    places = iter(digests)
+    facts, tensors = read_kept("memory", data, {DIGESTS: DIGEST_ROWS}, _Facts, _LARGEST_FILE)
     return Memory(
         round=facts.round,
         observation=facts.observation,
@@ -145,8 +117,5 @@ def read_memory(data: bytes | None) -> Memory:
         entered=facts.entered,
         withheld=facts.withheld,
         sent=facts.sent,
-        exemplars={
-            listed.name: tuple(next(places) for _ in range(listed.count))
-            for listed in facts.classes
-        },
+        exemplars=lists_of("exemplars", facts.classes, tensors[DIGESTS]),
     )

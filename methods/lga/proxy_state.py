@@ -13,17 +13,17 @@ from itertools import accumulate
 
 import numpy as np
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from torch import Tensor
 
 from methods.errors import MethodError
+from methods.kept_files import read_kept
 from methods.lga.encoding import Encoding
 from methods.lga.scoring import next_omega
 from methods.lga.slots import Slots
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
+from schemas.message import Strict
 from schemas.proxy import ScoredModel
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.tensors import Expected, UpTo, encode_tensors
 from schemas.values import ClassName, Digest
 
 MOST_PICTURES = 10_000_000
@@ -114,15 +114,11 @@ def read_state(encoding: Encoding, data: bytes | None) -> ProxyState:
     """Return a state; the empty one for None. Raises `MethodError` for another file."""
     if data is None:
         return ProxyState()
-    try:
-        file = read_tensors(data, lambda metadata: _expected(encoding, metadata), LARGEST_FILE)
-        facts = _Facts.model_validate(file.metadata)
-    except SchemaError as error:
-        raise MethodError(f"proxy: {error}") from error
-    except ValidationError as error:
-        raise MethodError(f"proxy: {explain(error)}") from error
-    pictures = torch.from_numpy(file.tensors["pictures"])
-    waiting = file.tensors["waiting"].tobytes()
+    facts, tensors = read_kept(
+        "proxy", data, lambda metadata: _expected(encoding, metadata), _Facts, LARGEST_FILE
+    )
+    pictures = torch.from_numpy(tensors["pictures"])
+    waiting = tensors["waiting"].tobytes()
     counts, sizes = [item.count for item in facts.prototypes], [w.size for w in facts.waiting]
     _check("pictures", counts, len(pictures))
     _check("waiting bytes", sizes, len(waiting))

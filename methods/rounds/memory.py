@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from learning.networks.network import Network
-from methods.errors import MethodError
 from methods.exemplar_lists import renamed_lists
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
-from schemas.tensors import Expected, encode_tensors, read_tensors
+from methods.kept_files import read_kept
+from schemas.message import Strict
+from schemas.tensors import Expected, encode_tensors
 from schemas.values import ClassName, Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -100,19 +99,15 @@ def read_memory(data: bytes | None, network: Network) -> Memory:
     """Return a memory; the empty one for None. Raises `MethodError` for another file."""
     if data is None:
         return Memory()
-    try:
-        file = read_tensors(data, lambda metadata: _expected(network, metadata), _LARGEST_FILE)
-        facts = _Facts.model_validate(file.metadata)
-    except SchemaError as error:
-        raise MethodError(f"memory: {error}") from error
-    except ValidationError as error:
-        raise MethodError(f"memory: {explain(error)}") from error
+    facts, tensors = read_kept(
+        "memory", data, lambda metadata: _expected(network, metadata), _Facts, _LARGEST_FILE
+    )
     return Memory(
         stage=facts.stage,
         task=facts.task,
         exemplars=facts.exemplars,
-        latest=_model(file.tensors, _LATEST, facts.latest_class_names),
-        past=_model(file.tensors, _PAST, facts.past_class_names),
+        latest=_model(tensors, _LATEST, facts.latest_class_names),
+        past=_model(tensors, _PAST, facts.past_class_names),
     )
 
 
