@@ -14,16 +14,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.errors import LearningError
 from learning.networks.network import Network
 from learning.networks.registry import build_network
 from methods.dcid.learners.traits import head_of
 from methods.dcid.settings import DcidSettings
-from methods.errors import MethodError
-from schemas.message import Message, explain
+from methods.training_assignment import (
+    TrainingAssignment,
+    check_whole_network,
+    refuse_features,
+)
 from schemas.rounds import TRAIN
 
 SHARE = "share"
@@ -37,7 +39,7 @@ ENSEMBLE = "ensemble"
 """The extra file with the ensemble's logits on the shared set."""
 
 
-class DcidAssignment(Message):
+class DcidAssignment(TrainingAssignment):
     """Settings, and the shape of a picture; the same for all sites."""
 
     kind: ClassVar[str] = "dcid-assignment"
@@ -47,18 +49,8 @@ class DcidAssignment(Message):
 
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
-        name, shape = self.settings.network, self.input_shape
-        try:
-            network = build_network(name, shape, head_of(self.settings))
-        except LearningError as error:
-            raise ValueError(
-                f"settings.network: {name!r} cannot take pictures of shape {shape}: {error}"
-            ) from error
-        if network.body.base_plan():
-            raise ValueError(
-                f"settings.network: of {name!r} only a part is trained, and DCID trains whole "
-                "networks; give another one"
-            )
+        settings = self.settings
+        check_whole_network(settings.network, self.input_shape, "DCID", head_of(settings))
         return self
 
     @property
@@ -97,21 +89,8 @@ class DcidAssignment(Message):
         """Whether the coordinator needs torch, for DAD."""
         return self.settings.aggregates
 
-    @property
-    def logit_scale(self) -> float:
-        """Networks learn with a plain softmax."""
-        return 1.0
-
 
 def read_assignment(body: Mapping[str, Any]) -> DcidAssignment:
     """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    shape = body.get("input_shape", ())
-    if isinstance(shape, list | tuple) and len(shape) == 1:
-        raise MethodError(
-            f"input_shape: {tuple(shape)} are the features of a frozen backbone, and DCID trains "
-            "whole networks on pictures; import the network without one"
-        )
-    try:
-        return DcidAssignment.model_validate(body)
-    except ValidationError as error:
-        raise MethodError(f"assignment: {explain(error)}") from error
+    refuse_features(body, "DCID")
+    return DcidAssignment.told(body)

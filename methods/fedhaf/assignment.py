@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from learning.networks.body import Body
 from learning.networks.feature_adjustment import FeatureAdjustment
@@ -13,14 +13,13 @@ from learning.networks.fixed_features import FixedProjection, Identity
 from learning.networks.network import Network
 from methods.errors import MethodError
 from methods.fedhaf.settings import FedHafSettings
-from schemas.message import Message, explain
-from schemas.rounds import TRAIN
+from methods.training_assignment import TrainingAssignment
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before: theta_{t-1}."""
 
 
-class FedHafAssignment(Message):
+class FedHafAssignment(TrainingAssignment):
     """Settings, and the number of features; the same for all devices."""
 
     kind: ClassVar[str] = "fedhaf-assignment"
@@ -48,26 +47,6 @@ class FedHafAssignment(Message):
             inputs, settings.hidden, settings.width, settings.shortcut, settings.dropout
         )
 
-    @property
-    def opening_phases(self) -> tuple[str, ...]:
-        """Phases before a stage's rounds: none."""
-        return ()
-
-    @property
-    def round_phases(self) -> tuple[str, ...]:
-        """Phases of a round: devices train, and that is all."""
-        return (TRAIN,)
-
-    @property
-    def closing_phases(self) -> tuple[str, ...]:
-        """Phases after a stage's rounds: none."""
-        return ()
-
-    @property
-    def logit_scale(self) -> float:
-        """Networks learn with a plain softmax."""
-        return 1.0
-
 
 def read_assignment(body: Mapping[str, Any]) -> FedHafAssignment:
     """Return an assignment from JSON values; raise `MethodError` naming field and value."""
@@ -77,7 +56,4 @@ def read_assignment(body: Mapping[str, Any]) -> FedHafAssignment:
             f"input_shape: {tuple(shape)} are pictures, and fedhaf trains on the features of a "
             "frozen backbone; import the network with one"
         )
-    try:
-        return FedHafAssignment.model_validate(body)
-    except ValidationError as error:
-        raise MethodError(f"assignment: {explain(error)}") from error
+    return FedHafAssignment.told(body)

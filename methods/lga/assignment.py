@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.errors import LearningError
 from learning.networks.network import Network
 from learning.networks.registry import build_network
-from methods.errors import MethodError
 from methods.lga.settings import LgaSettings
-from schemas.message import Message, explain
-from schemas.rounds import TRAIN
+from methods.training_assignment import (
+    TrainingAssignment,
+    check_whole_network,
+    refuse_features,
+)
 
 if TYPE_CHECKING:
     from methods.lga.encoding import Encoding
@@ -30,7 +31,7 @@ next one."""
 _SMALLEST_SIDE = 4
 
 
-class LgaAssignment(Message):
+class LgaAssignment(TrainingAssignment):
     """Settings, and the shape of a picture; the same for all."""
 
     kind: ClassVar[str] = "lga-assignment"
@@ -41,18 +42,7 @@ class LgaAssignment(Message):
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
         settings, shape = self.settings, self.input_shape
-        try:
-            network = build_network(settings.network, shape)
-        except LearningError as error:
-            raise ValueError(
-                f"settings.network: {settings.network!r} cannot take pictures of shape {shape}: "
-                f"{error}"
-            ) from error
-        if network.body.base_plan():
-            raise ValueError(
-                f"settings.network: of {settings.network!r} only a part is trained, and LGA trains "
-                "whole networks; give another one"
-            )
+        check_whole_network(settings.network, shape, "LGA")
         if settings.has_proxy and (shape[1] != shape[2] or shape[1] < _SMALLEST_SIDE):
             raise ValueError(
                 f"input_shape: {shape}, and gradients are made of square pictures of at least "
@@ -65,21 +55,6 @@ class LgaAssignment(Message):
     def network(self) -> Network:
         """The network that is trained."""
         return build_network(self.settings.network, self.input_shape)
-
-    @property
-    def opening_phases(self) -> tuple[str, ...]:
-        """Phases before a stage's rounds: none."""
-        return ()
-
-    @property
-    def round_phases(self) -> tuple[str, ...]:
-        """Phases of a round: devices train, and that is all."""
-        return (TRAIN,)
-
-    @property
-    def closing_phases(self) -> tuple[str, ...]:
-        """Phases after a stage's rounds: none."""
-        return ()
 
     @property
     def logit_scale(self) -> float:
@@ -135,13 +110,5 @@ class LgaAssignment(Message):
 
 def read_assignment(body: Mapping[str, Any]) -> LgaAssignment:
     """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    shape = body.get("input_shape", ())
-    if isinstance(shape, list | tuple) and len(shape) == 1:
-        raise MethodError(
-            f"input_shape: {tuple(shape)} are the features of a frozen backbone, and LGA trains "
-            "whole networks on pictures; import the network without one"
-        )
-    try:
-        return LgaAssignment.model_validate(body)
-    except ValidationError as error:
-        raise MethodError(f"assignment: {explain(error)}") from error
+    refuse_features(body, "LGA")
+    return LgaAssignment.told(body)

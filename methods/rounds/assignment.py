@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from learning.errors import LearningError
 from learning.networks.network import Network
 from learning.networks.registry import build_network
-from methods.errors import MethodError
 from methods.rounds.settings import RoundsSettings
-from schemas.message import Message, explain
-from schemas.rounds import TRAIN
+from methods.training_assignment import TrainingAssignment
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before."""
@@ -23,7 +21,7 @@ FISHER = "fisher"
 extra file with what came of it."""
 
 
-class RoundsAssignment(Message):
+class RoundsAssignment(TrainingAssignment):
     """Settings, and the shape of one sample; the same for all devices."""
 
     kind: ClassVar[str] = "rounds-assignment"
@@ -53,21 +51,6 @@ class RoundsAssignment(Message):
         return build_network(self.settings.network, self.input_shape, self.settings.head)
 
     @property
-    def opening_phases(self) -> tuple[str, ...]:
-        """Phases before a stage's rounds: none."""
-        return ()
-
-    @property
-    def round_phases(self) -> tuple[str, ...]:
-        """Phases of a round: devices train, and that is all."""
-        return (TRAIN,)
-
-    @property
-    def logit_scale(self) -> float:
-        """Networks learn with a plain softmax."""
-        return 1.0
-
-    @property
     def closing_phases(self) -> tuple[str, ...]:
         """Phases after a stage's rounds."""
         return (FISHER,) if self.settings.ewc > 0 else ()
@@ -81,7 +64,4 @@ def _seen(shape: tuple[int, ...]) -> str:
 
 def read_assignment(body: Mapping[str, Any]) -> RoundsAssignment:
     """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    try:
-        return RoundsAssignment.model_validate(body)
-    except ValidationError as error:
-        raise MethodError(f"assignment: {explain(error)}") from error
+    return RoundsAssignment.told(body)
