@@ -7,35 +7,15 @@ Anchors are DCID's; the original chooses them by a graph, and has a ranking term
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from learning.losses.anchor_terms import Relation
-from learning.losses.composing import Term, Weighted
-from learning.losses.terms import CrossEntropy
+from learning.losses.composing import Weighted
 from methods.dcid.learners.interface import TEACHER, Session, rows_of
 from methods.dcid.learners.traits import strength_of
-from methods.dcid.settings import LearnerSettings
+from methods.dcid.learners.whole_head import WholeHead
 
 
-@dataclass(frozen=True)
-class Erdil:
+class Erdil(WholeHead):
     """The settings' ERDIL."""
-
-    settings: LearnerSettings
-
-    @property
-    def imprints(self) -> bool:
-        """New rows begin by chance, alike everywhere."""
-        return False
-
-    def held_rows(self, session: Session) -> int:
-        """Return 0: the whole head learns."""
-        del session
-        return 0
-
-    def classification(self) -> Term:
-        """Return l_c."""
-        return CrossEntropy()
 
     def anchor_loss(self, session: Session) -> tuple[Weighted, ...]:
         """Return lambda l_a."""

@@ -7,31 +7,16 @@ sigmoid   the binary cross-entropy of each class, of old ones against the old mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from learning.losses.balanced_terms import BinaryCrossEntropy, OldClassDistillation
 from learning.losses.composing import Term, Weighted
 from learning.losses.terms import CrossEntropy, Divergence
 from methods.dcid.learners.interface import TEACHER, Session, rows_of
 from methods.dcid.learners.traits import strength_of
-from methods.dcid.settings import LearnerSettings
+from methods.dcid.learners.whole_head import WholeHead
 
 
-@dataclass(frozen=True)
-class Icarl:
+class Icarl(WholeHead):
     """The settings' iCaRL."""
-
-    settings: LearnerSettings
-
-    @property
-    def imprints(self) -> bool:
-        """New rows begin by chance, alike everywhere."""
-        return False
-
-    def held_rows(self, session: Session) -> int:
-        """Return 0: the whole head learns."""
-        del session
-        return 0
 
     def classification(self) -> Term:
         """Return l_c."""
