@@ -2,7 +2,7 @@
 
 A pixel's score is that of the linear head for its features: z_c = w_c . f + b_c. Row 0 is the
 background. In a later task pixels of a new class were background before, so new rows take part of
-its probability (Cermelli et al., CVPR 2020, section 3.3, as FBL uses it):
+its probability (Cermelli et al., CVPR 2020, as FBL uses it):
 
     w_new = w_bg,   b_new = b_bg - ln(K_new + 1),   b_bg = b_bg - ln(K_new + 1)
 
