@@ -46,6 +46,17 @@ def joined(*parts: LocalData) -> LocalData:
     )
 
 
+def sites(count: int, *, alike: bool = False) -> dict[str, LocalData]:
+    """Sites that have 20 images of each pair of classes, each its own, or all the same."""
+    return {
+        f"dev-{number}": joined(
+            samples(20, ANT, BEE, seed=0 if alike else number),
+            samples(20, CAT, DOG, seed=9 if alike else 10 + number),
+        )
+        for number in range(count)
+    }
+
+
 def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> Asked:
     values: dict[str, Any] = {
         "phase": of.round_phases[0],
@@ -74,6 +85,14 @@ def order(question: Asked, stage: int, new: Sequence[ClassName], site: str, numb
         deadline_seconds=60.0,
     )
     return Order(stage, tuple(new), told, question.weights, question.extras, site)
+
+
+def after_two_sessions(count: int, **settings: Any) -> Fleet:
+    """A fleet of so many sites that has learned both pairs of classes, one after the other."""
+    fleet = Fleet(assignment(**settings), sites(count))
+    fleet.session(ANT, BEE)
+    fleet.session(CAT, DOG)
+    return fleet
 
 
 def given(payload: bytes, count: int = 1) -> Given:

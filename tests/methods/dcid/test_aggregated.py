@@ -21,17 +21,14 @@ from schemas.tensors import compressed
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
     ANT,
-    BEE,
     CAT,
     DEVIATION,
     DOG,
     EVERY,
     MEAN,
     Fleet,
-    assignment,
+    after_two_sessions,
     given,
-    joined,
-    samples,
 )
 
 PICTURES = Pictures(MEAN, DEVIATION)
@@ -40,16 +37,7 @@ NEW = (CAT, DOG)
 
 def distilled(**settings) -> Fleet:
     """A fleet in its second session, all of whose sites have answered to its last phase."""
-    sites = {
-        f"dev-{number}": joined(
-            samples(20, ANT, BEE, seed=number), samples(20, CAT, DOG, seed=10 + number)
-        )
-        for number in range(3)
-    }
-    fleet = Fleet(assignment(distil_rate=0.01, **settings), sites)
-    fleet.session(ANT, BEE)
-    fleet.session(CAT, DOG)
-    return fleet
+    return after_two_sessions(3, distil_rate=0.01, **settings)
 
 
 def combined(fleet: Fleet, order=(0, 1, 2), **settings):

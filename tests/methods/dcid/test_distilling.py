@@ -36,25 +36,16 @@ from tests.methods.dcid.making import (
     joined,
     order,
     samples,
+    sites,
 )
 
 PICTURES = Pictures(MEAN, DEVIATION)
 NEW = (CAT, DOG)
 
 
-def sites(alike: bool = False) -> dict:
-    return {
-        f"dev-{number}": joined(
-            samples(20, ANT, BEE, seed=0 if alike else number),
-            samples(20, CAT, DOG, seed=9 if alike else 10 + number),
-        )
-        for number in range(3)
-    }
-
-
 def trained(alike: bool = False, **settings) -> Fleet:
     """A fleet of which every site has done DID in its second session."""
-    fleet = Fleet(assignment(**settings), sites(alike))
+    fleet = Fleet(assignment(**settings), sites(3, alike=alike))
     fleet.session(ANT, BEE)
     fleet.stage += 1
     phases = (*fleet.of.opening_phases, "train")
@@ -94,7 +85,7 @@ def divergence(fleet: Fleet, arrays, ensemble, tau: float = 5.0, first: int = 2)
 @pytest.mark.parametrize("form", ["float16", "int8"])
 @pytest.mark.parametrize("omega", ["samples", "uniform"])
 def test_the_ensemble_is_the_mean_of_what_the_sites_models_say(form, omega):
-    fleet = Fleet(assignment(logits=form, omega=omega, rate=0.01), sites())
+    fleet = Fleet(assignment(logits=form, omega=omega, rate=0.01), sites(3))
     fleet.sites["dev-2"] = joined(samples(20, ANT, BEE), samples(80, CAT, DOG, seed=3))
     fleet.session(ANT, BEE)
     fleet.stage += 1

@@ -18,16 +18,11 @@ from methods.dcid.general import decode_general
 from schemas.models import Preprocessing
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
-    ANT,
-    BEE,
-    CAT,
     DEVIATION,
-    DOG,
     EVERY,
     MEAN,
     Fleet,
-    assignment,
-    joined,
+    after_two_sessions,
     samples,
 )
 
@@ -36,16 +31,7 @@ SIGHT = Preprocessing(mode="L", size=(8, 8), mean=MEAN, deviation=DEVIATION, inp
 
 
 def learned(**settings) -> Fleet:
-    sites = {
-        f"dev-{number}": joined(
-            samples(20, ANT, BEE, seed=number), samples(20, CAT, DOG, seed=10 + number)
-        )
-        for number in range(2)
-    }
-    fleet = Fleet(assignment(rate=0.02, **settings), sites)
-    fleet.session(ANT, BEE)
-    fleet.session(CAT, DOG)
-    return fleet
+    return after_two_sessions(2, rate=0.02, **settings)
 
 
 def scores(fleet: Fleet, images: np.ndarray) -> np.ndarray:

@@ -34,8 +34,7 @@ from tests.methods.dcid.making import (
     MEAN,
     Fleet,
     assignment,
-    joined,
-    samples,
+    sites,
 )
 
 PICTURES = Pictures(MEAN, DEVIATION)
@@ -165,22 +164,13 @@ def test_sums_of_another_shape_are_refused():
         frame.decode(encode_tensors(tensors))
 
 
-def two_sites() -> dict[str, LocalData]:
-    return {
-        f"dev-{number}": joined(
-            samples(20, ANT, BEE, seed=number), samples(20, CAT, DOG, seed=10 + number)
-        )
-        for number in range(2)
-    }
-
-
 def test_a_base_session_trained_elsewhere_needs_no_rounds():
-    taught = Fleet(assignment(rate=0.01, shared_per_class=0), two_sites())
+    taught = Fleet(assignment(rate=0.01, shared_per_class=0), sites(2))
     taught.session(ANT, BEE, rounds=2)
     arrays, names = decode_weights(taught.weights, taught.of.network)
     fleet = Fleet(
         assignment(rate=0.01, base="central"),
-        two_sites(),
+        sites(2),
         weights=encode_weights(arrays, names),
         names=names,
         stage=1,
@@ -193,7 +183,7 @@ def test_a_base_session_trained_elsewhere_needs_no_rounds():
 
 
 def test_a_site_that_joins_late_has_anchors_of_every_class_that_it_has_images_of():
-    fleet = Fleet(assignment(), two_sites())
+    fleet = Fleet(assignment(), sites(2))
     fleet.absent = lambda phase, site: site == "dev-1"
     fleet.session(ANT, BEE)
     fleet.absent = lambda phase, site: False
@@ -204,7 +194,7 @@ def test_a_site_that_joins_late_has_anchors_of_every_class_that_it_has_images_of
 
 
 def test_a_site_that_dies_between_the_phases_is_left_out_of_the_mean_and_comes_back():
-    fleet = Fleet(assignment(), two_sites())
+    fleet = Fleet(assignment(), sites(2))
     fleet.session(ANT, BEE)
     fleet.absent = lambda phase, site: (phase, site) == ("distil", "dev-1")
     fleet.session(CAT, DOG)
@@ -216,7 +206,7 @@ def test_a_site_that_dies_between_the_phases_is_left_out_of_the_mean_and_comes_b
 
 
 def test_renamed_classes_keep_their_anchors_and_stay_old():
-    fleet = Fleet(assignment(preset="dcil-icarl-fedavg"), two_sites())
+    fleet = Fleet(assignment(preset="dcil-icarl-fedavg"), sites(2))
     fleet.session(ANT, BEE)
     fleet.session(CAT, DOG, ends=False)
     ape = ClassName("ape")
@@ -234,11 +224,11 @@ def test_renamed_classes_keep_their_anchors_and_stay_old():
 
 
 def test_logits_are_a_small_part_of_what_travels():
-    fleet = Fleet(assignment(), two_sites())
+    fleet = Fleet(assignment(), sites(2))
     fleet.session(ANT, BEE)
     sent = fleet.sent_bytes
     assert set(sent) == {"share", "train", "distil"}
     assert sent["train"] < sent["distil"] / 100
-    weights_only = Fleet(assignment(preset="dcil-icarl-fedavg"), two_sites())
+    weights_only = Fleet(assignment(preset="dcil-icarl-fedavg"), sites(2))
     weights_only.session(ANT, BEE)
     assert sum(sent.values()) < 1.1 * weights_only.sent_bytes["train-alone"]
