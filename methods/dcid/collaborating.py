@@ -19,6 +19,7 @@ from methods.dcid.images import Images
 from methods.dcid.memory import AfterDid
 from methods.dcid.messages import decode_ensemble, model_frame, shared_images
 from methods.dcid.site import Site
+from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.training_half import Answer, Begun
 from schemas.values import Digest
@@ -70,14 +71,7 @@ def finish(begun: Begun, trained: Trained) -> Answer:
     except LearningError as error:
         raise MethodError(f"training: {error}") from error
     memory = replace(site.memory, after_did=None)
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=max(1, trained.steps),
-        loss=trained.losses[-1] if trained.losses else None,
-        memory=memory.write(),
-        stored_samples=memory.stored,
-    )
+    return answer_of(begun, payload, memory, trained)
 
 
 def _is_of_this_round(site: Site, after: AfterDid, began: Digest) -> bool:

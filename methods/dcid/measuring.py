@@ -14,6 +14,7 @@ from learning.numerics.nearest_mean import unit_sums
 from methods.dcid.holdings import herded
 from methods.dcid.messages import means_frame
 from methods.dcid.site import Site
+from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.training_half import Answer, Begun
 
@@ -57,11 +58,5 @@ def finish(begun: Begun) -> Answer:
         sums, counts = unit_sums(site.features(site.sent)(rows), labels, len(site.names))
     except LearningError as error:
         raise MethodError(f"means: {error}") from error
-    return Answer(
-        payload=means_frame(site.assignment, len(site.names)).encode(sums, counts),
-        samples=dict(begun.samples),
-        steps=1,
-        loss=None,
-        memory=site.memory.write(),
-        stored_samples=site.memory.stored,
-    )
+    payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)
+    return answer_of(begun, payload, site.memory)

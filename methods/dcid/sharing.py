@@ -13,6 +13,7 @@ import numpy as np
 from methods.dcid.holdings import rows_by_class
 from methods.dcid.images import encode_images
 from methods.dcid.site import Site
+from methods.device_answers import answer_of
 from methods.training_half import Answer, Begun
 
 
@@ -44,11 +45,5 @@ def finish(begun: Begun) -> Answer:
     """Return the images."""
     kept: _Kept = begun.kept
     site, rows = kept.site, kept.rows
-    return Answer(
-        payload=encode_images(np.asarray(site.data.inputs[rows], np.uint8)),
-        samples=dict(begun.samples),
-        steps=1,
-        loss=None,
-        memory=site.memory.write(),
-        stored_samples=site.memory.stored,
-    )
+    images = encode_images(np.asarray(site.data.inputs[rows], np.uint8))
+    return answer_of(begun, images, site.memory)

@@ -37,6 +37,7 @@ from methods.dcid.memory import AfterDid, Mark
 from methods.dcid.messages import began_with, encode_logits, model_frame, shared_images
 from methods.dcid.settings import DcidSettings
 from methods.dcid.site import Site
+from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays, grown
 from methods.training_half import Answer, Begun
@@ -103,17 +104,10 @@ def finish(begun: Begun, trained: Trained) -> Answer:
     site = _with_anchors(kept.site, begun, arrays)
     try:
         payload = _payload(kept, arrays, parameters, buffers)
-        memory = _remembering(site, begun, arrays).memory.write()
+        memory = _remembering(site, begun, arrays).memory
+        return answer_of(begun, payload, memory, trained)
     except (LearningError, SchemaError) as error:
         raise MethodError(f"training: {error}") from error
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=max(1, trained.steps),
-        loss=trained.losses[-1] if trained.losses else None,
-        memory=memory,
-        stored_samples=site.memory.stored,
-    )
 
 
 def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors) -> bytes:

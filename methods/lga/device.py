@@ -23,6 +23,7 @@ from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment, read_assignment
 from methods.lga.gradient_sets import encode_gradients
@@ -115,16 +116,8 @@ def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
         withheld=len(kept.new) < len(kept.due),
         sent=tuple(sorted({*kept.memory.sent, *kept.new})),
     )
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=max(1, trained.steps),
-        loss=trained.losses[-1] if trained.losses else None,
-        memory=memory.write(),
-        stored_samples=memory.stored,
-        observation=kept.observation,
-        gradients=gradients,
-    )
+    answer = answer_of(begun, payload, memory, trained)
+    return replace(answer, observation=kept.observation, gradients=gradients)
 
 
 def _work(

@@ -28,6 +28,7 @@ from learning.training.chance import Chance
 from learning.training.measures import fisher_diagonal
 from learning.training.settings import EngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment, read_assignment
@@ -108,14 +109,7 @@ def finish(assignment: RoundsAssignment, begun: Begun, trained: Trained | None) 
     memory = kept.memory
     if assignment.settings.keeps_own_models:
         memory = replace(memory, latest=OwnModel(arrays, kept.order.round.class_names))
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=max(1, trained.steps),
-        loss=trained.losses[-1] if trained.losses else None,
-        memory=memory.write(),
-        stored_samples=memory.stored,
-    )
+    return answer_of(begun, payload, memory, trained)
 
 
 def _measured(assignment: RoundsAssignment, begun: Begun, kept: _Kept) -> Answer:
@@ -124,14 +118,7 @@ def _measured(assignment: RoundsAssignment, begun: Begun, kept: _Kept) -> Answer
     diagonal = fisher_diagonal(begun.work, EngineSettings(), cap)
     shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
     payload = frame_of(assignment, kept.sent, FISHER).encode(shares)
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=1,
-        loss=None,
-        memory=kept.memory.write(),
-        stored_samples=kept.memory.stored,
-    )
+    return answer_of(begun, payload, kept.memory)
 
 
 def _entered(

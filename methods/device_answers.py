@@ -1,0 +1,38 @@
+"""What a device answers when it has trained, or only measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from methods.training_half import Answer, Begun
+
+if TYPE_CHECKING:
+    from learning.training.work import Trained
+
+
+class Remembered(Protocol):
+    """What a device remembers from here on."""
+
+    @property
+    def stored(self) -> int:
+        """Number of exemplars."""
+        ...
+
+    def write(self) -> bytes:
+        """Return the memory as bytes."""
+        ...
+
+
+def answer_of(
+    begun: Begun, payload: bytes, memory: Remembered, trained: Trained | None = None
+) -> Answer:
+    """Return the answer; without `trained` that of a phase that only measures, which is a step."""
+    losses = () if trained is None else trained.losses
+    return Answer(
+        payload=payload,
+        samples=dict(begun.samples),
+        steps=1 if trained is None else max(1, trained.steps),
+        loss=losses[-1] if losses else None,
+        memory=memory.write(),
+        stored_samples=memory.stored,
+    )
