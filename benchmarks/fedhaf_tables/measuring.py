@@ -1,36 +1,19 @@
-"""One case in a run folder, gone on with where it was stopped, and its numbers."""
+"""The numbers of a finished case."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from simulator.metrics.results import FILE_NAME, RunResults
+from benchmarks.run_folders import processor_seconds
+from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.loading import load_scenario
 
 _COMPARED = 9
 """Tasks whose mean the paper prints."""
-
-
-def run_case(scenario: str, changes: Sequence[str], folder: Path) -> RunResults:
-    """Bring a case to its end: from its start, from where it stopped, or not at all."""
-    if (folder / FILE_NAME).exists():
-        return RunResults.read(folder)
-    console = Console(stderr=True)
-    with _processor_time(folder):
-        if (folder / "run.json").exists():
-            return resume_run(folder, console)
-        return run_scenario(load_scenario(scenario, changes), folder, console)
 
 
 def measured(results: RunResults, folder: Path) -> dict[str, Any]:
@@ -48,7 +31,7 @@ def measured(results: RunResults, folder: Path) -> dict[str, Any]:
         **_kinds_of_error(metrics),
         **_traffic(metrics, RunFolder(folder), seed),
         "stored_samples": round(metrics.headline["stored_samples"]),
-        "processor_seconds": _spent(folder),
+        "processor_seconds": processor_seconds(folder),
     }
 
 
@@ -76,23 +59,3 @@ def _traffic(metrics: SeedMetrics, folder: RunFolder, seed: int) -> dict[str, in
         return {"answers": answers, "bytes_up_per_round_and_device": round(sent / answers)}
     there = sum(len(record.devices) for record in records)
     return {"bytes_up_per_stage_and_device": round(sent / there)} if sent else {}
-
-
-@contextmanager
-def _processor_time(folder: Path) -> Iterator[None]:
-    """Add the seconds of all threads of this process to what the folder knows."""
-    before = time.process_time()
-    try:
-        yield
-    finally:
-        if folder.exists():
-            with (folder / "processor.jsonl").open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(round(time.process_time() - before, 1)) + "\n")
-
-
-def _spent(folder: Path) -> float | None:
-    path = folder / "processor.jsonl"
-    if not path.exists():
-        return None
-    lines = path.read_text(encoding="utf-8").split()
-    return round(sum(float(line) for line in lines), 1)

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Case, Material
-from benchmarks.fedhaf_tables.measuring import measured, run_case
+from benchmarks.fedhaf_tables.measuring import measured
 from benchmarks.fedhaf_tables.sizes import CLASSES, trained_numbers, whole_networks
 from benchmarks.fedhaf_tables.tables import tables
 from benchmarks.machine import describe_machine
+from benchmarks.run_folders import run_case
 from learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
