@@ -22,11 +22,17 @@ from coordinator.core.records import (
     OldModels,
     Part,
     Reported,
-    Retracted,
     Round,
     RoundAnswered,
     Stage,
     Weights,
+)
+from coordinator.core.retraction_transitions import (
+    contribution_retracted,
+    contribution_withdrawn,
+    descent_marked,
+    note_mean,
+    parent_span,
 )
 from coordinator.core.state import State
 from schemas.contributions import PartKey
@@ -70,17 +76,8 @@ def _backbone_imported(
 ) -> None:
     if state.network is not None and state.open_stage is not None:
         state.stages[state.open_stage].opened_ns = time_ns
-    parent = state.descent.spans[-1].index if _is_frozen_of(body, state.network) else None
-    _begin_lineage(state, body, parent)
+    _begin_lineage(state, body, parent_span(state, body))
     state.weights = None
-
-
-def _is_frozen_of(body: entries.BackboneImported, network: entries.NetworkImported | None) -> bool:
-    """Whether a frozen model is what the network that leads was to become."""
-    successor = None if network is None else network.successor
-    if network is None or successor is None:
-        return False
-    return (body.name, body.method) == (network.name, successor.method)
 
 
 def _network_imported(
@@ -148,7 +145,8 @@ def _contribution_accepted(
         _round_answered(state, body, device)
         return
     record = _known(state, device)
-    _forget(state, body.replaces)
+    if body.replaces is not None:
+        state.counted.pop(body.replaces, None)
     record.parts[body.key] = Part(state.size, body.revision, body.payload)
     assert device is not None
     state.counted[state.size] = Counted(
@@ -166,28 +164,6 @@ def _round_answered(
     if not body.late:
         answer = RoundAnswered(state.size, body.payload, sum(body.samples.values()))
         state.rounds[body.round].answers[device] = answer
-
-
-def _contribution_withdrawn(
-    state: State, body: entries.ContributionWithdrawn, device: DeviceId | None, _time_ns: int
-) -> None:
-    _forget(state, body.replaces)
-    _known(state, device).parts[body.key] = Part(state.size, body.revision, None)
-
-
-def _contribution_retracted(
-    state: State, body: entries.ContributionRetracted, _device: DeviceId | None, _time_ns: int
-) -> None:
-    _forget(state, body.replaces)
-    record = _known(state, body.device)
-    record.parts[body.key] = Part(state.size, body.revision, None)
-    record.retracted[body.key] = Retracted(state.size, body.payload, body.reason)
-
-
-def _descent_marked(
-    state: State, body: entries.DescentMarked, _device: DeviceId | None, _time_ns: int
-) -> None:
-    state.descent.marks.append((body.device, body.first_index))
 
 
 def _nothing_reported(
@@ -233,13 +209,8 @@ def _round_closed(
 def _weights_averaged(
     state: State, body: entries.WeightsAveraged, _device: DeviceId | None, time_ns: int
 ) -> None:
-    current = state.rounds[body.number]
-    current.averaged = True
-    state.descent.means.append(state.size)
-    inputs = set(body.inputs)
-    for device, answer in current.answers.items():
-        if answer.index in inputs:
-            state.devices[device].averaged[body.number] = state.size
+    state.rounds[body.number].averaged = True
+    note_mean(state, body)
     state.weights = Weights(
         body.weights, body.class_names, state.size, dict(body.extras), body, time_ns
     )
@@ -385,11 +356,6 @@ def _known(state: State, device: DeviceId | None) -> Device:
     return state.devices[device]
 
 
-def _forget(state: State, index: int | None) -> None:
-    if index is not None:
-        state.counted.pop(index, None)
-
-
 def _note_answer(state: State, stage: int, time_ns: int) -> None:
     state.stages[stage].last_answer_ns = time_ns
 
@@ -406,9 +372,9 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.StageOpened: _stage_opened,
     entries.StageClosed: _stage_closed,
     entries.ContributionAccepted: _contribution_accepted,
-    entries.ContributionWithdrawn: _contribution_withdrawn,
-    entries.ContributionRetracted: _contribution_retracted,
-    entries.DescentMarked: _descent_marked,
+    entries.ContributionWithdrawn: contribution_withdrawn,
+    entries.ContributionRetracted: contribution_retracted,
+    entries.DescentMarked: descent_marked,
     entries.NothingReported: _nothing_reported,
     entries.RoundOpened: _round_opened,
     entries.RoundClosed: _round_closed,

@@ -19,7 +19,7 @@ from schemas.values import Digest
 
 SOLVED = 1e-5
 """Largest distance of a head, or a mean of networks, from that of another platform."""
-TRAINED = 5e-2
+TRAINED = 1e-3
 """The same of weights that the coordinator trained (DCID's DAD), where steps add up."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
