@@ -197,8 +197,9 @@ class MqttConnection:
 
     def _watch(self, link: PahoLink) -> None:
         while not self._stopping.is_set() and not link.closed.wait(_WATCH_SECONDS):
-            if not link.is_alive():
-                break
+            if fault := link.fault():
+                log.warning("%s: %s; connecting anew", self.settings.client_id, fault)
+                link.give_up(fault)
         link.close(clean=self._stopping.is_set())
         with self._lock:
             self._link = None

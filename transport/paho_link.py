@@ -2,7 +2,7 @@
 
 A link never reconnects. Its owner makes a fresh one, and so nothing of paho's state outlives a
 connection: no resending past the in-flight window, no message that loops for ever because the
-broker closes on it, no network thread that has died unseen.
+broker closes on it, no network thread that has died or hangs unseen.
 
 Every callback is guarded: an exception in it would otherwise end paho's thread in silence.
 """
@@ -15,6 +15,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -46,6 +47,8 @@ _NOT_AUTHORISED = (134, 135)
 _RECEIVE_MAXIMUM = 64
 _FLUSH_SECONDS = 2.0
 _GOODBYE_SECONDS = 1.0
+_STOP_SECONDS = 2.0
+_STILL_KEEPALIVES = 2
 
 
 class OtherVersionError(ConnectionRefusedByBrokerError):
@@ -71,6 +74,18 @@ class Token:
 
     link: PahoLink
     number: int
+
+
+class WatchedClient(Client):
+    """A paho client that notes when its network thread last moved."""
+
+    moved: float = 0.0
+    """On the monotonic clock, in seconds; at least once a second while all is well."""
+
+    def loop_misc(self) -> MQTTErrorCode:
+        """Do what paho does at the end of every turn of its loop."""
+        self.moved = time.monotonic()
+        return super().loop_misc()
 
 
 class PahoLink:
@@ -112,6 +127,7 @@ class PahoLink:
             )
         except OSError as error:
             raise self._unreachable(address, error) from error
+        self._client.moved = time.monotonic()
         self._client.loop_start()
         self._answered.wait(self._settings.answer_seconds)
         if not self._accepted:
@@ -144,9 +160,22 @@ class PahoLink:
         """Acknowledge the received message of QoS 1 with this number."""
         self._client.ack(number, qos=1)
 
-    def is_alive(self) -> bool:
-        """Say whether paho's network thread still runs; it has been known to die unseen."""
-        return getattr(self._client, "_thread", None) is not None
+    def fault(self) -> str:
+        """Say why the link cannot go on though nothing has closed it; empty where all is well.
+
+        paho's network thread has been known to die unseen. While it moves it notices a broker that
+        has fallen silent by itself, within two keepalives; so nobody may wait longer for it.
+        """
+        if getattr(self._client, "_thread", None) is None:
+            return "the network thread has ended"
+        still = time.monotonic() - self._client.moved
+        if still > _STILL_KEEPALIVES * self._settings.keepalive_seconds:
+            return f"the network thread has not moved for {still:.0f} s"
+        return ""
+
+    def give_up(self, reason: str) -> None:
+        """Hold the link for closed, whatever its thread still does; `close` it then."""
+        self._ended(reason)
 
     def close(self, *, clean: bool) -> None:
         """End the link; a clean end sends what is queued and tells the broker goodbye."""
@@ -155,8 +184,16 @@ class PahoLink:
             self._client.disconnect()
             self.closed.wait(_GOODBYE_SECONDS)
         self._cut_socket()
-        self._client.loop_stop()
+        self._stop_thread()
         self._ended("closed")
+
+    def _stop_thread(self) -> None:
+        """Wait for the network thread, and leave one that hangs: paho would wait for ever."""
+        stopping = threading.Thread(target=self._client.loop_stop, daemon=True)
+        stopping.start()
+        stopping.join(_STOP_SECONDS)
+        if stopping.is_alive():
+            log.error("%s: a network thread hangs; left behind", self._settings.client_id)
 
     def _cut_socket(self) -> None:
         connection = self._client.socket()
@@ -203,6 +240,8 @@ class PahoLink:
     def _guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(callback)
         def run(*arguments: Any) -> None:  # noqa: ANN401 - paho passes what it likes
+            if self.closed.is_set():
+                return  # a thread that was left behind came to itself
             try:
                 callback(*arguments)
             except Exception as error:  # an escaping exception would end the network thread
@@ -272,10 +311,10 @@ class PahoLink:
             self._owner.problem(NotAuthorisedError(f"{refused}: the broker refused to subscribe"))
 
 
-def make_client(settings: MqttSettings, version: int, will: Outgoing | None) -> Client:
+def make_client(settings: MqttSettings, version: int, will: Outgoing | None) -> WatchedClient:
     """Make the one kind of paho client that is used here; it is not connected yet."""
     modern = version == MQTTProtocolVersion.MQTTv5
-    client = Client(
+    client = WatchedClient(
         CallbackAPIVersion.VERSION2,
         client_id=settings.client_id,
         clean_session=None if modern else False,

@@ -180,20 +180,6 @@ def test_a_failing_callback_is_an_event_and_the_connection_lives_on(
     assert payloads(device, 1) == [b"food"]
 
 
-def test_a_network_thread_that_died_is_replaced(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = started(connect(A))
-    next_of(device, Connected)
-    link = device._link  # type: ignore[attr-defined]
-
-    monkeypatch.setattr(link, "is_alive", lambda: False)
-
-    next_of(device, Disconnected)
-    next_of(device, Connected)
-    assert device.connected
-
-
 def test_programs_that_share_a_client_id_slow_down(connect: Connect) -> None:
     first = connect(A)
     twin = MqttConnection(first.settings)

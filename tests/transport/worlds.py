@@ -142,6 +142,17 @@ def started(connection: Connection, *filters: str, qos: int = 1) -> Connection:
     return connection
 
 
+def until_heard(reader: Connection, speaker: Connection, topic: str) -> None:
+    """Return once what `speaker` sends on `topic` certainly reaches `reader`."""
+    end = time.monotonic() + PATIENCE
+    while b"probe" not in messages(rest(reader, 0.05)):
+        assert time.monotonic() < end, f"{topic}: no subscription within {PATIENCE} s"
+        send(speaker, topic, b"probe", qos=0)
+    send(speaker, topic, b"settled", qos=0)
+    while next_of(reader, Received).payload != b"settled":
+        pass  # probes that were late
+
+
 def next_of(connection: Connection, kind: type, seconds: float = PATIENCE) -> Any:
     """Return the next event of `kind`, passing over others; fail after `seconds`."""
     end = time.monotonic() + seconds

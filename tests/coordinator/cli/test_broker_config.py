@@ -17,7 +17,7 @@ from schemas.settings_file import SettingsError
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, FleetId
 from tests.transport.standalone import RunningBroker, free_port, running
-from tests.transport.worlds import PATIENCE, next_of, send, started
+from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard
 from transport.brokers import MosquittoBroker
 from transport.errors import BrokerFilesError, NotAuthorisedError
 from transport.interface import Connection, Received
@@ -78,7 +78,9 @@ def test_a_mosquitto_on_that_folder_carries_the_fleets_topics(
         proxies = FleetTopics(TOPICS.fleet, "proxy")
         proxy = started(connection(broker, "proxy"), *proxies.from_every_device("msg"))
         device = started(connection(broker, A), *TOPICS.to_device(A, "rcpt"))
-        time.sleep(0.2)  # the subscriptions reach the broker
+        until_heard(coordinator, device, TOPICS.up(A, "msg"))
+        until_heard(proxy, device, proxies.up(A, "msg"))
+        until_heard(device, coordinator, TOPICS.down(A, "rcpt"))
 
         send(device, TOPICS.up(A, "msg"), b"a contribution")
         send(device, proxies.up(A, "msg"), b"gradients")
