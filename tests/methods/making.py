@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from methods.training_half import Asked, Given, LocalData
+from schemas.rounds import RoundOrder
+from schemas.tensors import encode_tensors
 from schemas.values import ClassName
+from tests.schemas.examples import OFFER
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -57,6 +61,22 @@ def asked_of(
     return Asked(**(values | changes))
 
 
+def told_of(question: Asked, number: int, **changes: Any) -> RoundOrder:
+    """What a device is told of the round that the coordinator asks for."""
+    return RoundOrder(
+        number=number,
+        phase=question.phase,
+        round_of_stage=question.round_of_stage,
+        rounds_of_stage=question.rounds_of_stage,
+        weights=OFFER,
+        weights_class_names=question.weights_class_names,
+        class_names=question.class_names,
+        seed=5,
+        deadline_seconds=60.0,
+        **changes,
+    )
+
+
 def shaken(arrays: Mapping[str, npt.NDArray[Any]], seed: int, far: float) -> Arrays:
     """Weights as a device might have trained them; running variances stay above zero."""
     random = np.random.default_rng(seed)
@@ -64,6 +84,28 @@ def shaken(arrays: Mapping[str, npt.NDArray[Any]], seed: int, far: float) -> Arr
         name: np.abs(array + far * random.normal(size=array.shape)).astype(np.float32)
         for name, array in arrays.items()
     }
+
+
+def still(first: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """What a device answers to a round whose weights are zero and stay so: integers."""
+    return {name: np.zeros(array.shape, np.int32) for name, array in first.items()}
+
+
+def no_answers(first: Mapping[str, npt.NDArray[Any]], without: str) -> Iterator[tuple[bytes, str]]:
+    """Payloads that answer no round that begins with `first`, and what a refusal has to name."""
+    integers = still(first)
+    variances = {name: array - 1 for name, array in integers.items() if "running_var" in name}
+    rows = np.zeros((5, integers["head.weight"].shape[1]), np.int32)
+    for tensors, named in (
+        ({name: array for name, array in integers.items() if name != without}, without),
+        (integers | {"strange": np.zeros(1, np.int32)}, "strange"),
+        (integers | {"head.weight": rows}, "head.weight"),
+        ({name: array.astype(np.float32) for name, array in integers.items()}, "float32"),
+        (integers | variances, "variance"),
+    ):
+        yield encode_tensors(tensors), re.escape(named)
+    yield b"no tensors at all", "answer"
+    yield encode_tensors(integers) + b"more", "answer"
 
 
 def given(payload: bytes, count: int = 1) -> Given:

@@ -10,10 +10,9 @@ import numpy as np
 
 from methods.dcid import coordinator
 from methods.dcid.assignment import DcidAssignment
-from methods.training_half import Asked, Given, LocalData, Order
-from schemas.rounds import RoundOrder
+from methods.training_half import Asked, LocalData, Order
 from schemas.values import ClassName, Digest
-from tests.schemas.examples import OFFER
+from tests.methods.making import given, joined, told_of
 
 SHAPE = (1, 8, 8)
 ANT, BEE, CAT, DOG = (ClassName(name) for name in ("ant", "bee", "cat", "dog"))
@@ -36,14 +35,6 @@ def samples(count: int, *names: ClassName, seed: int = 0) -> LocalData:
         picture[:, EVERY.index(label)] += 60
     digests = tuple(Digest.of(f"{seed}/{number}/{names}".encode()) for number in range(count))
     return LocalData(pictures, labels, digests)
-
-
-def joined(*parts: LocalData) -> LocalData:
-    return LocalData(
-        np.concatenate([part.inputs for part in parts]),
-        tuple(name for part in parts for name in part.class_names),
-        tuple(digest for part in parts for digest in part.digests),
-    )
 
 
 def sites(count: int, *, alike: bool = False) -> dict[str, LocalData]:
@@ -73,17 +64,7 @@ def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> Asked:
 
 def order(question: Asked, stage: int, new: Sequence[ClassName], site: str, number: int) -> Order:
     """What a site is told of a phase."""
-    told = RoundOrder(
-        number=number,
-        phase=question.phase,
-        round_of_stage=question.round_of_stage,
-        rounds_of_stage=question.rounds_of_stage,
-        weights=OFFER,
-        weights_class_names=question.weights_class_names,
-        class_names=question.class_names,
-        seed=5,
-        deadline_seconds=60.0,
-    )
+    told = told_of(question, number)
     return Order(stage, tuple(new), told, question.weights, question.extras, site)
 
 
@@ -93,10 +74,6 @@ def after_two_sessions(count: int, **settings: Any) -> Fleet:
     fleet.session(ANT, BEE)
     fleet.session(CAT, DOG)
     return fleet
-
-
-def given(payload: bytes, count: int = 1) -> Given:
-    return Given(count, lambda: payload)
 
 
 @dataclass

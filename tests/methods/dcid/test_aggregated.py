@@ -28,8 +28,8 @@ from tests.methods.dcid.making import (
     MEAN,
     Fleet,
     after_two_sessions,
-    given,
 )
+from tests.methods.making import given
 
 PICTURES = Pictures(MEAN, DEVIATION)
 NEW = (CAT, DOG)

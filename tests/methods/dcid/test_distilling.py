@@ -33,11 +33,11 @@ from tests.methods.dcid.making import (
     Fleet,
     asked,
     assignment,
-    joined,
     order,
     samples,
     sites,
 )
+from tests.methods.making import joined
 
 PICTURES = Pictures(MEAN, DEVIATION)
 NEW = (CAT, DOG)

@@ -14,7 +14,8 @@ from methods.dcid.logits import LOGITS
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights
 from schemas.tensors import compressed, decode_tensors, encode_tensors
-from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, given, samples
+from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, samples
+from tests.methods.making import given
 
 
 @pytest.fixture(scope="module")

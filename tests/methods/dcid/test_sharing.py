@@ -25,11 +25,10 @@ from tests.methods.dcid.making import (
     SHAPE,
     asked,
     assignment,
-    given,
-    joined,
     order,
     samples,
 )
+from tests.methods.making import given, joined
 
 PICTURES = Pictures(MEAN, DEVIATION)
 

@@ -11,7 +11,8 @@ pytest.importorskip("torch")
 
 from methods.dcid import coordinator
 from methods.dcid.settings import DcidSettings
-from tests.methods.dcid.making import ANT, BEE, CAT, DOG, Fleet, assignment, joined, samples
+from tests.methods.dcid.making import ANT, BEE, CAT, DOG, Fleet, assignment, samples
+from tests.methods.making import joined
 
 COMMON = {"rate": 0.01, "epochs": 2, "distil_epochs": 2}
 

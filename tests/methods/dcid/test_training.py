@@ -38,10 +38,10 @@ from tests.methods.dcid.making import (
     Fleet,
     asked,
     assignment,
-    joined,
     order,
     samples,
 )
+from tests.methods.making import joined
 
 PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")

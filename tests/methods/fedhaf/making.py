@@ -11,10 +11,8 @@ from methods.fedhaf import coordinator
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.fedhaf.messages import frame_of, received
 from methods.training_half import Asked, LocalData, Order
-from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
-from tests.methods.making import asked_of, shaken
-from tests.schemas.examples import OFFER
+from tests.methods.making import asked_of, shaken, told_of
 
 WIDTH = 6
 ANT, BEE, CAT, DOG = (ClassName(name) for name in ("ant", "bee", "cat", "dog"))
@@ -59,17 +57,7 @@ def order(
     aliases: dict[ClassName, ClassName] | None = None,
 ) -> Order:
     """What a device is told of a round."""
-    told = RoundOrder(
-        number=stage,
-        round_of_stage=question.round_of_stage,
-        rounds_of_stage=question.rounds_of_stage,
-        weights=OFFER,
-        weights_class_names=question.weights_class_names,
-        class_names=question.class_names,
-        aliases=aliases or {},
-        seed=5,
-        deadline_seconds=60.0,
-    )
+    told = told_of(question, stage, aliases=aliases or {})
     new = task or question.class_names
     return Order(stage, new, told, question.weights, question.extras, device_name)
 

@@ -12,10 +12,8 @@ from methods.lga import coordinator
 from methods.lga.assignment import LgaAssignment
 from methods.lga.messages import frame_of, received
 from methods.training_half import Asked, LocalData, Order
-from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
-from tests.methods.making import asked_of, shaken
-from tests.schemas.examples import OFFER
+from tests.methods.making import asked_of, shaken, told_of
 
 SHAPE = (1, 8, 8)
 ANT, BEE, CAT, DOG, EEL = (ClassName(name) for name in ("ant", "bee", "cat", "dog", "eel"))
@@ -68,17 +66,7 @@ def order(
     **changes: Any,
 ) -> Order:
     """What a device is told of a round; `stages` are those of the question's classes."""
-    told = RoundOrder(
-        number=number,
-        round_of_stage=question.round_of_stage,
-        rounds_of_stage=question.rounds_of_stage,
-        weights=OFFER,
-        weights_class_names=question.weights_class_names,
-        class_names=question.class_names,
-        seed=5,
-        deadline_seconds=60.0,
-        **changes,
-    )
+    told = told_of(question, number, **changes)
     stage = max(stages)
     new = tuple(
         name for name, own in zip(question.class_names, stages, strict=True) if own == stage

@@ -17,7 +17,7 @@ from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER, OLD_MODEL
 from methods.rounds.fisher import decode_fisher, unit_zeros
 from schemas.tensors import encode_tensors
-from tests.methods.making import given
+from tests.methods.making import given, no_answers, still
 from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
 
 
@@ -114,23 +114,10 @@ def test_a_class_that_was_merged_away_has_no_row_any_more() -> None:
 def test_what_is_no_answer_is_refused_by_name() -> None:
     of = assignment()
     question = asked(of)
-    integers = {name: np.zeros(array.shape, np.int32) for name, array in sent(of, question).items()}
-    lacking = {name: array for name, array in integers.items() if name != "head.bias"}
-    negative = integers | {
-        name: np.full_like(array, -1) for name, array in integers.items() if "running_var" in name
-    }
-    for tensors, why in (
-        (lacking, r"head\.bias"),
-        (integers | {"strange": np.zeros(1, np.int32)}, "strange"),
-        (integers | {"head.weight": np.zeros((5, 64), np.int32)}, r"head\.weight"),
-        ({name: array.astype(np.float32) for name, array in integers.items()}, "float32"),
-        (negative, "variance"),
-    ):
-        with pytest.raises(ContributionError, match=why):
-            coordinator.check(of, encode_tensors(tensors), question)
-    with pytest.raises(ContributionError, match="answer"):
-        coordinator.check(of, b"no tensors at all", question)
-    coordinator.check(of, encode_tensors(integers), question)
+    for payload, named in no_answers(sent(of, question), without="head.bias"):
+        with pytest.raises(ContributionError, match=named):
+            coordinator.check(of, payload, question)
+    coordinator.check(of, encode_tensors(still(sent(of, question))), question)
 
 
 def test_weights_that_are_no_numbers_never_leave_a_device() -> None:
