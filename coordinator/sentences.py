@@ -148,12 +148,15 @@ def _descent_marked(body: entries.DescentMarked, _: Entry) -> str:
         if body.last_version is None
         else f"model {body.last_version} is the last from before it"
     )
+    rounds = ", ".join(map(str, body.rounds))
+    means = f"mean of round {rounds}, which stays as it is"
+    if len(body.rounds) > 1:
+        means = f"means of rounds {rounds}, which stay as they are"
+    again = f"{body.rounds_again} round{'s' if body.rounds_again > 1 else ''}"
     return (
         f"The operator retracted answers of device {body.device}: {body.reason}. They are in the "
-        f"means of rounds {', '.join(map(str, body.rounds))}, which stay as they are. Models that "
-        f"descend from them: {versions}, and those to come; {before}. To be without them, "
-        f"{body.rounds_again} rounds would have to be run again, from before entry "
-        f"{body.first_index}."
+        f"{means}. Models that descend from them: {versions}, and those to come; {before}. To be without them, "
+        f"{again} would have to be run again, from before entry {body.first_index}."
     )
 
 
