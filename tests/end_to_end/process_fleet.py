@@ -13,16 +13,24 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entries import DeviceEvaluated, EntryBody, read_entry
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from device_agent.settings import Exemplars
+from device_agent.status import Status, read_status
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
 from transport.brokers import MosquittoBroker
 
 PATIENCE = 120.0
+DIGITS_PREPROCESSING = """\
+mode = "L"
+size = [8, 8]
+mean = [0.5]
+deviation = [0.25]
+input_name = "image"
+"""
 WITHOUT_TORCH = """\
 import runpy
 import sys
@@ -76,6 +84,20 @@ class ProcessFleet:
         path.write_text(text, encoding="utf-8")
         self.operator("coordinator", "admit", device)
 
+    def allow(self, device: str, permission: str) -> None:
+        """Set a permission of a device's policy that its owner does not give by default."""
+        path = self.folder / device / "agent.toml"
+        before = path.read_text(encoding="utf-8")
+        after = before.replace(f"{permission} = false", f"{permission} = true")
+        assert after != before
+        path.write_text(after, encoding="utf-8")
+
+    def import_network(self) -> None:
+        """Begin a lineage on pictures as `put_digits` deals them out."""
+        described = self.folder / "digits.toml"
+        described.write_text(DIGITS_PREPROCESSING, encoding="utf-8")
+        self.operator("model", "import-network", "--preprocessing", str(described))
+
     def start_coordinator(self) -> None:
         self.start("coordinator", "coordinator", "serve", "--home", str(self.home))
 
@@ -111,6 +133,16 @@ class ProcessFleet:
     def entries(self, kind: type[Body]) -> list[tuple[str | None, Body]]:
         """Return the ledger's entries of a kind, with the device of each."""
         return [(entry.device, body) for entry, body in self._read(kind)]
+
+    def evaluations(self, version: int) -> list[DeviceEvaluated]:
+        """Return what devices found when they tried a model on their own images."""
+        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
+
+    def status(self, device: str) -> Status:
+        """Return what an agent last wrote about itself."""
+        status = read_status(self.folder / device / "status.json")
+        assert status is not None
+        return status
 
     def shown(self, kind: type[Body], device: str | None = None) -> str:
         """Return what `ledger show` says of the newest entry of a kind, of a device or of none."""

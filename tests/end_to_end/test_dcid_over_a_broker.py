@@ -8,7 +8,10 @@ what its ledger names.
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,7 +34,6 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.network_maker import NetworkMaker
 from coordinator.paths import blob_folder, ledger_path
-from device_agent.status import Status, read_status
 from schemas.values import ClassName
 from simulator.engines.mqtt.processes import Children
 from tests.end_to_end.process_fleet import ProcessFleet, put_digits
@@ -47,13 +49,6 @@ ROUNDS_PER_STAGE = 2
 PHASES = ("share", *("train", "distil") * ROUNDS_PER_STAGE)
 SHARED_PER_CLASS = 6
 DEADLINE_SECONDS = 90.0
-PREPROCESSING = """\
-mode = "L"
-size = [8, 8]
-mean = [0.5]
-deviation = [0.25]
-input_name = "image"
-"""
 SETTINGS = f"""\
 [method]
 name = "dcid"
@@ -90,19 +85,13 @@ class DcidFleet(ProcessFleet):
         for device in DEVICES:
             self.set_up_agent(device)
         for device in (SHARING, KILLED):
-            path = self.folder / device / "agent.toml"
-            text = path.read_text(encoding="utf-8")
-            path.write_text(
-                text.replace("publish_images = false", "publish_images = true"), encoding="utf-8"
-            )
+            self.allow(device, "publish_images")
         put_digits(self.folder, DEVICES)
         self.start_coordinator()
         for device in DEVICES:
             self.start_agent(device)
         self.until(lambda: len(self.entries(DeviceBorn)) == len(DEVICES))
-        described = self.folder / "digits.toml"
-        described.write_text(PREPROCESSING, encoding="utf-8")
-        self.operator("model", "import-network", "--preprocessing", str(described))
+        self.import_network()
 
     def learn_the_first_stage(self) -> None:
         self.operator("coordinator", "open-stage", *FIRST)
@@ -122,9 +111,6 @@ class DcidFleet(ProcessFleet):
         self.until(lambda: len(self.evaluations(2)) == len(DEVICES))
         self.until(lambda: all(self.status(name).active_version == 2 for name in DEVICES))
 
-    def evaluations(self, version: int) -> list[DeviceEvaluated]:
-        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
-
     def opened(self, number: int) -> RoundOpened | None:
         found = (body for _, body in self.entries(RoundOpened) if body.number == number)
         return next(found, None)
@@ -137,11 +123,6 @@ class DcidFleet(ProcessFleet):
         """What devices answered to a round."""
         every = self.entries(ContributionAccepted)
         return {device: body for device, body in every if body.round == number}
-
-    def status(self, device: str) -> Status:
-        status = read_status(self.folder / device / "status.json")
-        assert status is not None
-        return status
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +249,23 @@ def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFl
     replayed = fleet.operator("ledger", "replay", "--all").splitlines()
     assert {line.split("\t")[2] for line in replayed[:-1]} == {"equal"}
     assert len(replayed) > len(made)
+
+
+def test_other_instructions_of_torch_make_nearly_the_same_weights(fleet: DcidFleet) -> None:
+    """Another fingerprint, really: sums are equal, what was trained lies within the tolerance."""
+    command = "from coordinator.ledger.cli import app; app()"
+    finished = subprocess.run(
+        [sys.executable, "-c", command, "replay", "--all", "--home", str(fleet.home)],
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = [line.split("\t") for line in finished.stdout.splitlines()[:-1]]
+    assert {line[2] for line in lines} <= {"equal", "within tolerance"}
+    elsewhere = [line for line in lines if line[2] == "within tolerance"]
+    assert all("phase distil" in what and "torch_cpu " in said for _, what, _, said in elsewhere)
 
 
 def recorded(fleet: DcidFleet, index: int) -> AverageInput:

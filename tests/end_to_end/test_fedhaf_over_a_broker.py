@@ -25,7 +25,7 @@ from coordinator.core.entries import (
     RoundOpened,
     WeightsAveraged,
 )
-from device_agent.status import RoundBytes, Status, read_status
+from device_agent.status import RoundBytes
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
@@ -134,9 +134,6 @@ class FedHafFleet(ProcessFleet):
         self.until(lambda: len(self.evaluations(2)) == 3)
         self.until(lambda: all(self.status(device).active_version == 2 for device in DEVICES))
 
-    def evaluations(self, version: int) -> list[DeviceEvaluated]:
-        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
-
     def answers(self, device: str) -> dict[int, ContributionAccepted]:
         """A device's answers by the round that they are about."""
         found = [body for name, body in self.entries(ContributionAccepted) if name == device]
@@ -146,11 +143,6 @@ class FedHafFleet(ProcessFleet):
         (opened,) = [body for _, body in self.entries(RoundOpened) if body.number == number]
         (closed,) = [body for _, body in self.entries(RoundClosed) if body.number == number]
         return opened, closed
-
-    def status(self, device: str) -> Status:
-        status = read_status(self.folder / device / "status.json")
-        assert status is not None
-        return status
 
 
 @pytest.fixture(scope="module")

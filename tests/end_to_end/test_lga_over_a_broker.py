@@ -37,13 +37,6 @@ LATE, LIGHT = "dev-c", "dev-d"
 DEVICES = (*TRAINING, LIGHT)
 FIRST, SECOND = tuple("01234"), tuple("56789")
 ROUNDS_PER_TASK = 2
-PREPROCESSING = """\
-mode = "L"
-size = [8, 8]
-mean = [0.5]
-deviation = [0.25]
-input_name = "image"
-"""
 SETTINGS = f"""\
 [method]
 name = "lga"
@@ -79,12 +72,7 @@ class Fleet(ProcessFleet):
         self.set_up_coordinator(SETTINGS)
         for device in DEVICES:
             self.set_up_agent(device)
-            path = self.folder / device / "agent.toml"
-            text = path.read_text(encoding="utf-8")
-            path.write_text(
-                text.replace("publish_gradients = false", "publish_gradients = true"),
-                encoding="utf-8",
-            )
+            self.allow(device, "publish_gradients")
         put_digits(self.folder, DEVICES, late=[LATE])
         bring(self.folder, LATE, FIRST)
         write_password(self.proxy_home, self.broker, PROXY)
@@ -99,9 +87,6 @@ class Fleet(ProcessFleet):
 
     def start_proxy(self) -> None:
         self.start("proxy", "coordinator", "proxy", "--home", str(self.proxy_home))
-
-    def evaluations(self, version: int) -> list[DeviceEvaluated]:
-        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
 
     @property
     def chosen(self) -> list[OldModelChosen]:
@@ -131,9 +116,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) 
         made = Fleet(folder, mosquitto, children)
         made.set_up()
         made.until(lambda: len(made.entries(DeviceBorn)) == len(DEVICES))
-        described = folder / "digits.toml"
-        described.write_text(PREPROCESSING, encoding="utf-8")
-        made.operator("model", "import-network", "--preprocessing", str(described))
+        made.import_network()
         made.operator("coordinator", "open-stage", *FIRST)
         made.until(lambda: len(made.evaluations(1)) == len(DEVICES))
         made.until(lambda: len(made.chosen) == ROUNDS_PER_TASK)

@@ -11,7 +11,6 @@ from coordinator import views
 from coordinator.core.entries import (
     ContributionAccepted,
     DeviceBorn,
-    DeviceEvaluated,
     RoundOpened,
 )
 from schemas.envelope import INLINE_LIMIT
@@ -27,13 +26,6 @@ DEVICES = ("dev-a", "dev-b", "dev-c")
 FIRST, SECOND = tuple("01234"), tuple("56789")
 KILLED = "dev-b"
 ROUNDS_PER_STAGE = 4
-PREPROCESSING = """\
-mode = "L"
-size = [8, 8]
-mean = [0.5]
-deviation = [0.25]
-input_name = "image"
-"""
 ROUNDS = f"""
 [rounds]
 per_stage = {ROUNDS_PER_STAGE}
@@ -64,9 +56,6 @@ class Fleet(ProcessFleet):
         for device in DEVICES:
             self.start_agent(device)
 
-    def evaluations(self, version: int) -> list[DeviceEvaluated]:
-        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
-
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[Fleet]:
@@ -77,9 +66,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) 
         made = Fleet(folder, mosquitto, children)
         made.set_up()
         made.until(lambda: len(made.entries(DeviceBorn)) == len(DEVICES))
-        described = folder / "digits.toml"
-        described.write_text(PREPROCESSING, encoding="utf-8")
-        made.operator("model", "import-network", "--preprocessing", str(described))
+        made.import_network()
         made.operator("coordinator", "open-stage", *FIRST)
         made.until(lambda: len(made.evaluations(1)) == len(DEVICES))
         kill_in_a_round(made)
