@@ -155,8 +155,8 @@ def _descent_marked(body: entries.DescentMarked, _: Entry) -> str:
     again = f"{body.rounds_again} round{'s' if body.rounds_again > 1 else ''}"
     return (
         f"The operator retracted answers of device {body.device}: {body.reason}. They are in the "
-        f"{means}. Models that descend from them: {versions}, and those to come; {before}. To be without them, "
-        f"{again} would have to be run again, from before entry {body.first_index}."
+        f"{means}. Models that descend from them: {versions}, and those to come; {before}. To be "
+        f"without them, {again} would have to be run again, from before entry {body.first_index}."
     )
 
 
