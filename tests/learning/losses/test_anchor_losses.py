@@ -15,6 +15,13 @@ from learning.losses.relation import angle_cosines, drawn_triples, relation  # n
 from learning.losses.topology import topology  # noqa: E402
 from learning.training.chance import words  # noqa: E402
 from tests.learning.losses import slow_anchors as slow  # noqa: E402
+from tests.learning.losses.stacks import (  # noqa: E402
+    check_gradient,
+    check_stack,
+    members,
+    t,
+    weight_of,
+)
 
 AGENTS, ROWS, CLASSES, WIDTH, TRIPLES = 5, 7, 6, 4, 40
 VALID = (7, 5, 3, 2, 0)
@@ -31,19 +38,8 @@ NEW = np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0], [0] 
 WORDS = words(torch.arange(AGENTS), TRIPLES).numpy()
 
 
-def t(array):
-    return torch.from_numpy(np.array(array))
-
-
 def weights(valid=VALID):
-    weight = torch.zeros(AGENTS, ROWS, dtype=torch.float64)
-    for agent, rows in enumerate(valid):
-        weight[agent, :rows] = 1
-    return weight
-
-
-def members(mask):
-    return np.flatnonzero(mask).tolist()
+    return weight_of(valid, ROWS)
 
 
 def related(take, w):
@@ -112,26 +108,13 @@ def test_alone_it_is_its_definition(form, rows):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_in_a_stack_each_agent_has_its_own_over_its_valid_rows(form):
-    fast, reference = FORMS[form]
-    values = fast(t, weights())
-    wanted = [reference(agent, rows) for agent, rows in enumerate(VALID)]
-    assert values.tolist() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
-    assert values[-1] == 0
+    check_stack(FORMS[form], VALID, weights())
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_its_gradient_is_that_of_finite_differences(form):
-    fast, _ = FORMS[form]
     inputs = FEATURES if form in ("relation", "topology") else COSINES
-
-    def of(values):
-        return fast(lambda array: values if array is inputs else t(array), weights())
-
-    values = t(inputs).requires_grad_()
-    assert torch.autograd.gradcheck(of, values)
-    gradient = torch.autograd.grad(of(values).sum(), values)[0]
-    assert bool((gradient[weights() == 0] == 0).all())
-    assert bool((gradient != 0).any())
+    check_gradient(FORMS[form], inputs, weights())
 
 
 @pytest.mark.parametrize("form", ["relation", "topology"])

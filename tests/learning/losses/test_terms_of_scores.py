@@ -13,6 +13,13 @@ from learning.losses.features import feature_angle, feature_distance  # noqa: E4
 from learning.losses.fedmax import fedmax  # noqa: E402
 from learning.losses.prior import log_prior  # noqa: E402
 from tests.learning.losses import slow  # noqa: E402
+from tests.learning.losses.stacks import (  # noqa: E402
+    check_gradient,
+    check_stack,
+    members,
+    t,
+    weight_of,
+)
 
 AGENTS, ROWS, CLASSES, OLD = 4, 5, 6, 4
 VALID = (5, 3, 1, 0)
@@ -30,23 +37,12 @@ COUNTS = np.stack([3 * np.bincount(row, minlength=CLASSES) for row in TARGETS])
 assert (COUNTS == 0).any(axis=1).all()
 
 
-def t(array):
-    return torch.from_numpy(np.array(array))
-
-
 def stack_weight():
-    weight = torch.zeros(AGENTS, ROWS, dtype=torch.float64)
-    for agent, rows in enumerate(VALID):
-        weight[agent, :rows] = 1
-    return weight
+    return weight_of(VALID, ROWS)
 
 
 def priors(absent):
     return np.stack([log_prior(t(counts).double(), 0.7, absent).numpy() for counts in COUNTS])
-
-
-def members(mask):
-    return np.flatnonzero(mask).tolist()
 
 
 def scope(agent):
@@ -139,24 +135,12 @@ def test_alone_it_is_its_definition(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_in_a_stack_each_agent_has_its_own_over_its_valid_rows(form):
-    fast, reference = FORMS[form]
-    values = fast(t, stack_weight())
-    wanted = [reference(agent, rows) for agent, rows in enumerate(VALID)]
-    assert values.tolist() == pytest.approx(wanted, rel=1e-10, abs=1e-12)
-    assert values[-1] == 0
+    check_stack(FORMS[form], VALID, stack_weight())
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_its_gradient_is_that_of_finite_differences(form):
-    fast, _ = FORMS[form]
-
-    def of(logits):
-        return fast(lambda array: logits if array is LOGITS else t(array), stack_weight())
-
-    logits = t(LOGITS).requires_grad_()
-    assert torch.autograd.gradcheck(of, logits)
-    gradient = torch.autograd.grad(of(logits).sum(), logits)[0]
-    assert bool((gradient[stack_weight() == 0] == 0).all())
+    check_gradient(FORMS[form], LOGITS, stack_weight())
 
 
 def test_one_mask_serves_all_agents():
