@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from methods.answers import AnswerFrame
-from methods.errors import MethodError
 from methods.network_weights import decode_weights, grown
-from schemas.message import Message, Strict, explain
-from schemas.rounds import TRAIN
+from methods.training_assignment import TrainingAssignment
+from schemas.message import Strict
 from schemas.values import ClassName
 
 
@@ -25,7 +24,7 @@ class EchoSettings(Strict):
     seed: int = 1
 
 
-class EchoAssignment(Message):
+class EchoAssignment(TrainingAssignment):
     """Settings, and the shape of the pictures."""
 
     kind: ClassVar[str] = "echo-assignment"
@@ -38,33 +37,10 @@ class EchoAssignment(Message):
         shape = self.input_shape
         return Network(Mlp(prod(shape), self.settings.hidden, normalised=False, axes=len(shape)))
 
-    @property
-    def opening_phases(self) -> tuple[str, ...]:
-        """Nothing comes before a stage's rounds."""
-        return ()
-
-    @property
-    def round_phases(self) -> tuple[str, ...]:
-        """One phase."""
-        return (TRAIN,)
-
-    @property
-    def closing_phases(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    @property
-    def logit_scale(self) -> float:
-        """A plain softmax."""
-        return 1.0
-
 
 def read_assignment(body: Mapping[str, Any]) -> EchoAssignment:
     """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    try:
-        return EchoAssignment.model_validate(body)
-    except ValidationError as error:
-        raise MethodError(f"assignment: {explain(error)}") from error
+    return EchoAssignment.told(body)
 
 
 def frame_of(
