@@ -12,7 +12,7 @@ from PIL import Image
 
 from schemas.values import ClassName, Digest
 from simulator.datasets.file_digests import FileDigests
-from simulator.datasets.pictures import read_picture
+from simulator.datasets.pictures import read_picture, size_of
 from simulator.datasets.samples import check_labels, set_fingerprint
 from simulator.errors import DatasetError
 
@@ -66,16 +66,8 @@ class ImageFiles:
         Nothing is decoded, so it is quick. Raises `DatasetError` for a file that is gone.
         """
         return set_fingerprint(
-            self, (f"{path} {self._size(path)}\n".encode() for path in self.paths)
+            self, (f"{path} {size_of(self.root / path)}\n".encode() for path in self.paths)
         )
-
-    def _size(self, path: str) -> int:
-        try:
-            return (self.root / path).stat().st_size
-        except OSError as error:
-            raise DatasetError(
-                f"{self.root / path}: cannot be read: {error.strerror}; put it back"
-            ) from error
 
     def take(self, indices: NDArray[np.int64]) -> ImageFiles:
         """Return the files at `indices`, in that order."""

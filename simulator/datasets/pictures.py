@@ -1,4 +1,4 @@
-"""Opens a picture file as what a device gets of it: grey or RGB, upright, 8 bits."""
+"""Opens a picture file as what a device gets of it: grey or RGB, upright, 8 bits; and its size."""
 
 from __future__ import annotations
 
@@ -23,5 +23,13 @@ def read_picture(path: Path) -> Image.Image:
         return decode_picture(image, "L" if grey else "RGB")
     except ImageError as error:
         raise DatasetError(f"{path}: {error}") from error
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read: {error.strerror}; put it back") from error
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a picture's file; raise `DatasetError` for one that is gone."""
+    try:
+        return path.stat().st_size
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read: {error.strerror}; put it back") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from simulator.datasets.images import Split
 from simulator.datasets.samples import Samples
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.dealing import Dealer
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
 from simulator.plan.groups import forgotten_devices, group_devices
 from simulator.plan.presence import Presence, draw_presence
 from simulator.plan.remarks import describe_forgotten, describe_offline, describe_unreached
@@ -66,6 +66,25 @@ def device_id(number: int) -> DeviceId:
     return DeviceId(f"device-{number}")
 
 
+def device_stages(
+    groups: Mapping[int, Group],
+    shares: Mapping[int, Indices],
+    presence: Mapping[int, Presence],
+    forgotten: Collection[int],
+) -> dict[DeviceId, DeviceStage]:
+    """Return what a stage is to each of its devices; one that is forgotten is never online."""
+    nothing = np.empty(0, np.int64)
+    return {
+        device_id(device): DeviceStage(
+            indices=shares.get(device, nothing),
+            group=group,
+            online=presence[device].online and device not in forgotten,
+            delay_seconds=0.0 if device in forgotten else presence[device].delay_seconds,
+        )
+        for device, group in groups.items()
+    }
+
+
 def _plan_stage(
     planner: _Planner, number: int, classes: tuple[int, ...], note: str | None
 ) -> StagePlan:
@@ -76,16 +95,7 @@ def _plan_stage(
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
     forgotten = forgotten_devices(planner.settings.groups, planner.roster, groups)
     _check_first_stage(number, shares, presence, planner)
-    nothing = np.empty(0, np.int64)
-    devices = {
-        device_id(device): DeviceStage(
-            indices=shares.get(device, nothing),
-            group=group,
-            online=presence[device].online and device not in forgotten,
-            delay_seconds=0.0 if device in forgotten else presence[device].delay_seconds,
-        )
-        for device, group in groups.items()
-    }
+    devices = device_stages(groups, shares, presence, forgotten)
     notes = (
         note,
         describe_unreached(classes, shares.values(), planner.dealer.labels, planner.class_names),

@@ -15,7 +15,7 @@ from device_agent.sources.masks import check_same_size, decode_mask
 from device_agent.sources.scenes import LabelledScene
 from learning.errors import ImageError
 from schemas.values import ClassName, Digest
-from simulator.datasets.pictures import read_picture
+from simulator.datasets.pictures import read_picture, size_of
 from simulator.datasets.segmentation.presence import kept_presence
 from simulator.datasets.segmentation.samples import check_class_names, check_mask, classes_in
 from simulator.errors import DatasetError
@@ -68,7 +68,7 @@ class SegmentedFiles:
     @cached_property
     def fingerprint(self) -> Digest:
         """Digest of names and sizes of the files and of class names, in their order."""
-        files = [f"{path} {self._size(path)}" for pair in self.pairs for path in pair]
+        files = [f"{path} {size_of(self.root / path)}" for pair in self.pairs for path in pair]
         return Digest.of("\n".join((*self.class_names, "", *files)).encode())
 
     def scene(self, index: int) -> LabelledScene:
@@ -105,11 +105,3 @@ class SegmentedFiles:
         if "presence" in self.__dict__:
             taken.__dict__["presence"] = self.presence[indices]
         return taken
-
-    def _size(self, path: str) -> int:
-        try:
-            return (self.root / path).stat().st_size
-        except OSError as error:
-            raise DatasetError(
-                f"{self.root / path}: cannot be read: {error.strerror}; put it back"
-            ) from error

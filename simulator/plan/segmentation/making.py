@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from schemas.values import ClassName
 from simulator.datasets.segmentation.samples import SegmentedSamples
 from simulator.errors import PartitionError, PlanError
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.plan.groups import forgotten_devices, group_devices
-from simulator.plan.making import device_id
+from simulator.plan.making import device_stages
 from simulator.plan.presence import draw_presence
 from simulator.plan.remarks import describe_forgotten, describe_offline
 from simulator.plan.roster import Roster
@@ -68,16 +66,7 @@ def _plan_stage(planner: _Planner, number: int, labels: tuple[int, ...]) -> Stag
     shares = _deal(planner, number, labels, [n for n, group in groups.items() if group != "old"])
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
     forgotten = forgotten_devices(planner.settings.groups, planner.roster, groups)
-    nothing = np.empty(0, np.int64)
-    devices = {
-        device_id(device): DeviceStage(
-            indices=shares.get(device, nothing),
-            group=group,
-            online=presence[device].online and device not in forgotten,
-            delay_seconds=0.0 if device in forgotten else presence[device].delay_seconds,
-        )
-        for device, group in groups.items()
-    }
+    devices = device_stages(groups, shares, presence, forgotten)
     notes = (
         _describe_unreached(planner, labels, shares),
         describe_offline(devices.values()),
