@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.arguments import names_among
 from benchmarks.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Case, Material
 from benchmarks.fedhaf_tables.measuring import measured
 from benchmarks.fedhaf_tables.sizes import CLASSES, trained_numbers, whole_networks
@@ -103,7 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--core", type=Path, default=path("FLEETLEDGER_CIFAR_CORE"))
     parser.add_argument("--backbone", type=Path, default=path("FLEETLEDGER_MOBILENET"))
-    parser.add_argument("--cases", type=_cases, default=list(CASES))
+    parser.add_argument("--cases", type=names_among(CASES), default=list(CASES))
     parser.add_argument("--betas", type=float, nargs="+", default=list(BETAS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tasks", type=int, default=TASKS)
@@ -111,14 +112,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "fedhaf_tables")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
-
-
-def _cases(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = sorted(set(names) - set(CASES))
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(CASES)}")
-    return names
 
 
 if __name__ == "__main__":
