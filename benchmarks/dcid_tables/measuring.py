@@ -1,35 +1,19 @@
-"""One case in a run folder, gone on with where it was stopped, and its numbers."""
+"""The numbers of a finished case."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
+from benchmarks.run_folders import processor_seconds
 from simulator.metrics.over_seeds import summary
-from simulator.metrics.results import FILE_NAME, RunResults
+from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.loading import load_scenario
 
 KINDS = ("images", "logits", "weights")
-
-
-def run_case(scenario: str, changes: Sequence[str], folder: Path) -> RunResults:
-    """Bring a case to its end: from its start, from where it stopped, or not at all."""
-    if (folder / FILE_NAME).exists():
-        return RunResults.read(folder)
-    console = Console(stderr=True)
-    with _processor_time(folder):
-        if (folder / "run.json").exists():
-            return resume_run(folder, console)
-        return run_scenario(load_scenario(scenario, changes), folder, console)
 
 
 def measured(results: RunResults, folder: Path) -> dict[str, Any]:
@@ -44,7 +28,7 @@ def measured(results: RunResults, folder: Path) -> dict[str, Any]:
         "forgetting": _over([100 * metrics.headline["forgetting"] for metrics in seeds]),
         "bytes_per_session": _bytes(results),
         "shared_images": results.first.stages[-1].shared_images,
-        "processor_seconds": _spent(folder),
+        "processor_seconds": processor_seconds(folder),
     }
 
 
@@ -69,22 +53,3 @@ def _bytes(results: RunResults) -> dict[str, int]:
         for kind in KINDS
         for direction, field in (("up", "sent"), ("down", "received"))
     }
-
-
-@contextmanager
-def _processor_time(folder: Path) -> Iterator[None]:
-    """Add the seconds of all threads of this process to what the folder knows."""
-    before = time.process_time()
-    try:
-        yield
-    finally:
-        if folder.exists():
-            with (folder / "processor.jsonl").open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(round(time.process_time() - before, 1)) + "\n")
-
-
-def _spent(folder: Path) -> float | None:
-    path = folder / "processor.jsonl"
-    if not path.exists():
-        return None
-    return round(sum(float(line) for line in path.read_text(encoding="utf-8").split()), 1)

@@ -23,10 +23,12 @@ from typing import Any, cast
 
 import torch
 
+from benchmarks.arguments import names_among
 from benchmarks.dcid_tables.cases import CASES, SCENARIOS, SKEWED, Data
-from benchmarks.dcid_tables.measuring import measured, run_case
+from benchmarks.dcid_tables.measuring import measured
 from benchmarks.dcid_tables.tables import tables
 from benchmarks.machine import describe_machine
+from benchmarks.run_folders import run_case
 from simulator.report.comparing import compare_runs
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "dcid_tables.json"
@@ -82,8 +84,8 @@ def _arguments() -> argparse.Namespace:
     core = os.environ.get("FLEETLEDGER_CIFAR_CORE")
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--core", type=_path, default=core and _path(core))
-    parser.add_argument("--data", type=_among(SCENARIOS), default=list(SCENARIOS))
-    parser.add_argument("--cases", type=_among(CASES), default=list(CASES))
+    parser.add_argument("--data", type=names_among(SCENARIOS), default=list(SCENARIOS))
+    parser.add_argument("--cases", type=names_among(CASES), default=list(CASES))
     parser.add_argument("--seeds", type=json.loads, default=[], help="such as [1]: nothing stored")
     parser.add_argument("--set", nargs="*", default=[], metavar="SETTING=VALUE", dest="settings")
     parser.add_argument("--runs", type=_path, default=Path(tempfile.gettempdir(), "dcid_tables"))
@@ -94,17 +96,6 @@ def _arguments() -> argparse.Namespace:
 
 def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
-
-
-def _among(known: Any) -> Any:  # noqa: ANN401 - what argparse calls
-    def read(text: str) -> list[str]:
-        names = text.split(",")
-        unknown = sorted(set(names) - set(known))
-        if unknown:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
-        return names
-
-    return read
 
 
 if __name__ == "__main__":
