@@ -6,7 +6,6 @@ request needs (the lineage, the round's order, which names mean one class) stand
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -190,7 +189,7 @@ class _Told:
 
 
 def _after(before: ClassRegistry, body: ClassNamed | ClassRenamed | ClassMerged) -> ClassRegistry:
-    after = copy.deepcopy(before)
+    after = ClassRegistry(dict(before.indices), dict(before.aliases), before.next_index)
     match body:
         case ClassNamed(name=name, index=index):
             after.name(name, index)

@@ -9,13 +9,14 @@ from coordinator.core.commands import ImportNetwork, PushModel, RetractContribut
 from coordinator.core.requests import (
     AverageRound,
     ExportHead,
+    Request,
     SendToDevice,
     SolveHead,
     TakePayload,
 )
 from coordinator.core.rules import ModelRules, Rules
-from schemas.contributions import Nothing, PartKey, Withdrawal
-from schemas.presence import Welcome
+from schemas.contributions import HeldPart, Nothing, PartKey, Withdrawal, held_digest
+from schemas.presence import Heartbeat, Welcome
 from schemas.receipts import Accepted, Receipt, Refused
 from schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import (
@@ -147,6 +148,29 @@ def test_the_device_is_told_at_once_and_whenever_it_is_welcomed(bench: Bench) ->
     (welcome,) = sent(requests, Welcome)
     assert isinstance(welcome, Welcome)
     assert (welcome.held, welcome.next_part) == ((), 2)
+
+
+def test_a_device_that_missed_the_message_hears_it_after_its_next_heartbeat(bench: Bench) -> None:
+    known = bench.core.state.devices[ONE].held_parts()
+    retract(bench)
+    state = bench.core.state
+
+    def beat(held: list[HeldPart]) -> list[Request]:
+        heartbeat = Heartbeat(
+            outbox_length=0,
+            waiting_images=0,
+            resident_bytes=1,
+            bytes_up=0,
+            bytes_down=0,
+            welcomed=True,
+            assignment_action=state.assignment_action,
+            desired_action=None,
+            held=held_digest(held),
+        )
+        return bench.message("dev-1", heartbeat)
+
+    assert len(sent(beat(known), Receipt)) == 2
+    assert beat([]) == [], "it knows"
 
 
 def test_a_withdrawal_of_a_retracted_part_is_taken_and_brings_nothing_back(bench: Bench) -> None:
