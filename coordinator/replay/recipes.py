@@ -189,15 +189,15 @@ class _Told:
 
 
 def _after(before: ClassRegistry, body: ClassNamed | ClassRenamed | ClassMerged) -> ClassRegistry:
-    after = ClassRegistry(dict(before.indices), dict(before.aliases), before.next_index)
+    classes = ClassRegistry(dict(before.indices), dict(before.aliases), before.next_index)
     match body:
         case ClassNamed(name=name, index=index):
-            after.name(name, index)
+            classes.name(name, index)
         case ClassRenamed(old=old, new=new):
-            after.rename(old, new)
+            classes.rename(old, new)
         case ClassMerged(source=source, target=target):
-            after.merge(source, target)
-    return after
+            classes.merge(source, target)
+    return classes
 
 
 def _rows(registry: ClassRegistry, learned: set[ClassName]) -> tuple[ClassName, ...] | None:
