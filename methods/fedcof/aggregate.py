@@ -20,6 +20,7 @@ from learning.numerics.estimated_gram import ClassGroups
 from methods.class_sums import ClassSums
 from methods.errors import MethodError
 from methods.fedcof.messages import FedcofAssignment
+from methods.kept_parts import Parts, merged, renamed
 from schemas.canonical import canonical_json
 from schemas.values import ClassName, Digest
 
@@ -39,8 +40,7 @@ class Row:
         return hashlib.sha256(told).digest()
 
 
-Rows = Mapping[bytes, tuple[Row, int]]
-"""Rows by digest, each with how often it is held: equal data may come from two devices."""
+Rows = Parts[Row]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,7 @@ class Aggregate:
 
         Rows of classes that get the same name stay rows; classes left out keep their names.
         """
-        classes: dict[ClassName, Rows] = {}
-        for alias, rows in self.classes.items():
-            name = names.get(alias, alias)
-            classes[name] = _together(name, classes.get(name, {}), rows, 1)
-        return Aggregate(self.columns, classes)
+        return Aggregate(self.columns, renamed(self.classes, names))
 
     def _with(self, other: Aggregate, sign: int) -> Aggregate:
         if self.columns != other.columns:
@@ -108,12 +104,7 @@ class Aggregate:
                 f"aggregate: sums of {self.columns} and of {other.columns} features cannot be "
                 "added; they belong to different lineages"
             )
-        classes = dict(self.classes)
-        for name, rows in other.classes.items():
-            classes[name] = _together(name, classes.get(name, {}), rows, sign)
-            if not classes[name]:
-                del classes[name]
-        return Aggregate(self.columns, classes)
+        return Aggregate(self.columns, merged(self.classes, other.classes, sign))
 
 
 def aggregate_digest(aggregate: Aggregate) -> Digest:
@@ -131,19 +122,3 @@ def aggregate_digest(aggregate: Aggregate) -> Digest:
         for row, (_, times) in sorted(aggregate.classes[name].items()):
             digest.update(row * times)
     return Digest(digest.hexdigest())
-
-
-def _together(name: ClassName, one: Rows, other: Rows, sign: int) -> Rows:
-    """Return `one` with the other's rows added, or with -1 taken out; none is held no times."""
-    result = dict(one)
-    for digest, (row, times) in other.items():
-        total = result.get(digest, (row, 0))[1] + sign * times
-        if total < 0:
-            raise MethodError(
-                f"class {name!r}: what is taken out was not added; subtract whole contributions "
-                "only"
-            )
-        result[digest] = (row, total)
-        if total == 0:
-            del result[digest]
-    return result

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import Self
 
-from methods.errors import MethodError
+from methods.kept_parts import Parts, merged, renamed
 from methods.pooled.messages import ClassFeatures
 from methods.pooled.rows import Features, sorted_rows
 from schemas.values import ClassName
@@ -33,8 +33,7 @@ class Block:
         return hashlib.sha256(self.features.tobytes()).digest()
 
 
-Blocks = Mapping[bytes, tuple[Block, int]]
-"""Blocks by digest, each with how often it is held: equal data may come from two devices."""
+Blocks = Parts[Block]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,32 +74,8 @@ class KeptFeatures:
 
     def renamed(self, names: Mapping[ClassName, ClassName]) -> KeptFeatures:
         """Return them with classes renamed; those that get one name become one class."""
-        classes: dict[ClassName, Blocks] = {}
-        for alias, blocks in self.classes.items():
-            name = names.get(alias, alias)
-            classes[name] = _together(name, classes.get(name, {}), blocks, 1)
-        return KeptFeatures(classes, self.total)
+        return KeptFeatures(renamed(self.classes, names), self.total)
 
     def _with(self, other: KeptFeatures, sign: int) -> KeptFeatures:
-        classes = dict(self.classes)
-        for name, blocks in other.classes.items():
-            classes[name] = _together(name, classes.get(name, {}), blocks, sign)
-            if not classes[name]:
-                del classes[name]
+        classes = merged(self.classes, other.classes, sign)
         return KeptFeatures(classes, self.total + sign * other.total)
-
-
-def _together(name: ClassName, one: Blocks, other: Blocks, sign: int) -> Blocks:
-    """Return `one` with the other's blocks added, or with -1 taken out; none is held no times."""
-    result = dict(one)
-    for digest, (block, times) in other.items():
-        total = result.get(digest, (block, 0))[1] + sign * times
-        if total < 0:
-            raise MethodError(
-                f"class {name!r}: what is taken out was not added; subtract whole contributions "
-                "only"
-            )
-        result[digest] = (block, total)
-        if total == 0:
-            del result[digest]
-    return result
