@@ -73,10 +73,10 @@ def contribute_sums(
     return MadeContribution.of(encode_sums(part), part.samples_per_class)
 
 
-def sum_classes(
+def checked_samples(
     assignment: StatisticsAssignment, features: npt.NDArray[Any], labels: Sequence[str]
-) -> tuple[npt.NDArray[np.float32], ClassSums]:
-    """Return the features h (n, M) as they were checked, and the sums of their classes.
+) -> tuple[npt.NDArray[np.float32], tuple[ClassName, ...], Integers, Integers]:
+    """Return the features h (n, M), the classes, the class (n,) of each sample, and counts (C,).
 
     Raises `MethodError` as `contribute_sums` tells.
     """
@@ -87,6 +87,17 @@ def sum_classes(
         h = check_integers(features, -QUANTISED_LARGEST, QUANTISED_LARGEST)
     except LearningError as error:
         raise MethodError(str(error)) from error
+    return h, names, classes, counts
+
+
+def sum_classes(
+    assignment: StatisticsAssignment, features: npt.NDArray[Any], labels: Sequence[str]
+) -> tuple[npt.NDArray[np.float32], ClassSums]:
+    """Return the features h (n, M) as they were checked, and the sums of their classes.
+
+    Raises `MethodError` as `contribute_sums` tells.
+    """
+    h, names, classes, counts = checked_samples(assignment, features, labels)
     return h, ClassSums(names, counts, class_sums(h, classes, len(names)))
 
 

@@ -15,13 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.gram import check_integers, class_sums
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from methods.class_sums import refuse_forms
+from learning.numerics.gram import class_sums
+from methods.class_sums import checked_samples, refuse_forms
 from methods.contract import MadeContribution
-from methods.errors import MethodError
-from methods.labels import check_samples, count_classes, index_classes
 from methods.part import NO_CONTEXT, PartContext
 from methods.pooled.messages import (
     ClassFeatures,
@@ -47,13 +43,7 @@ def finish(
     a form that there is not.
     """
     refuse_forms(context)
-    check_samples(assignment, features, labels)
-    names, classes = index_classes(assignment, labels)
-    counts = count_classes(assignment, names, classes)
-    try:
-        h = check_integers(features, -QUANTISED_LARGEST, QUANTISED_LARGEST)
-    except LearningError as error:
-        raise MethodError(str(error)) from error
+    h, names, classes, counts = checked_samples(assignment, features, labels)
     part: ClassFeatures | ClassMoments
     if assignment.settings.publish == "features":
         each = [sorted_rows(h[classes == index].astype(np.int8)) for index in range(len(names))]
