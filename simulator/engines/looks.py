@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from coordinator.core import entries
 from schemas.rounds import TRAIN, Observation
@@ -11,14 +12,14 @@ from schemas.values import DeviceId
 from simulator.records import LookRecord
 
 
+@dataclass
 class LookLog:
     """Follows a ledger, or a part of it that begins with a stage."""
 
-    def __init__(self) -> None:
-        self._counted: Counter[int] = Counter()
-        self._places: dict[int, tuple[int, int]] = {}
-        """Stage of each round, and its number in the stage."""
-        self._found: list[tuple[int, LookRecord]] = []
+    _counted: Counter[int] = field(init=False, default_factory=Counter)
+    _places: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
+    """Stage of each round, and its number in the stage."""
+    _found: list[tuple[int, LookRecord]] = field(init=False, default_factory=list)
 
     def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry; a look of a round that began before the log is left out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from coordinator.core import entries
 from methods.card import Card
@@ -24,7 +24,7 @@ WEIGHTS: PayloadKind = "weights"
 IMAGES: PayloadKind = "images"
 
 
-@dataclass(eq=False)
+@dataclass
 class Parcels:
     """Of one device in one stage, or in several."""
 
@@ -41,16 +41,23 @@ class Parcels:
         self.shared_images += other.shared_images
 
 
+@dataclass
 class ParcelCount:
     """Follows a ledger, or a part of it that begins with a stage."""
 
-    def __init__(self, network: entries.NetworkImported | None = None) -> None:
-        self._card: Card | None = None if network is None else card(network.method)
-        self._found: dict[tuple[DeviceId, int], Parcels] = defaultdict(Parcels)
-        self._held: dict[DeviceId, set[Digest]] = defaultdict(set)
-        self._kinds: dict[Digest, PayloadKind] = {}
-        """Of files that orders may name."""
-        self._phases: dict[int, str] = {}
+    network: InitVar[entries.NetworkImported | None] = None
+    _card: Card | None = field(init=False, default=None)
+    _found: dict[tuple[DeviceId, int], Parcels] = field(
+        init=False, default_factory=lambda: defaultdict(Parcels)
+    )
+    _held: dict[DeviceId, set[Digest]] = field(init=False, default_factory=lambda: defaultdict(set))
+    _kinds: dict[Digest, PayloadKind] = field(init=False, default_factory=dict)
+    """Of files that orders may name."""
+    _phases: dict[int, str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self, network: entries.NetworkImported | None) -> None:
+        if network is not None:
+            self._card = card(network.method)
 
     def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry."""
