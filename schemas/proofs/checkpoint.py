@@ -113,7 +113,10 @@ def _check_signatures(text: str, signatures: str, keys: tuple[VerifyKey, ...]) -
 
 
 def _from_base64(text: str) -> bytes:
+    """Return what a text stands for; nothing where it is no base64, or not in its one spelling."""
     try:
-        return base64.b64decode(text.encode("ascii"), validate=True)
+        data = base64.b64decode(text.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):
         return b""
+    # The last letter may hold bits that mean nothing; only one spelling counts.
+    return data if base64.b64encode(data).decode("ascii") == text else b""

@@ -68,6 +68,15 @@ def test_any_change_of_the_text_is_refused() -> None:
             read(altered)
 
 
+def test_every_changed_bit_of_a_note_is_refused() -> None:
+    data = NOTE.encode()
+    for place in range(8 * len(data)):
+        altered = bytearray(data)
+        altered[place // 8] ^= 1 << place % 8
+        with pytest.raises(SignatureError):
+            read(altered.decode("utf-8", "replace"))
+
+
 @pytest.mark.parametrize(
     "size", ["-1", "1e3", "12 34", "9" * 20, "٣"], ids=lambda size: f"size {size}"
 )
