@@ -6,8 +6,6 @@ be handed to whoever audits; the private one can be read by its owner alone.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 from coordinator.errors import KeyFileError
@@ -16,10 +14,9 @@ from coordinator.ledger.store import SignNote
 from coordinator.ledger.verify import ReadNote
 from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from schemas.private_file import write_private
 from schemas.proofs.checkpoint import Checkpoint
 from schemas.values import Digest, FleetId
-
-_PRIVATE_MODE = 0o600
 
 
 def key_folder(home: Path) -> Path:
@@ -35,7 +32,7 @@ def coordinator_key(home: Path, fleet: FleetId) -> SigningKey:
         if not file.exists():
             _make(file, SigningKey.fresh(name))
         key = SigningKey.from_pem(name, file.read_bytes())
-        file.with_suffix(".pub").write_text(f"{key.verify_key}\n", encoding="ascii")
+        _show(file.with_suffix(".pub"), f"{key.verify_key}\n")
     except OSError as error:
         raise KeyFileError(f"{file}: cannot be used: {error}; mend the folder's rights") from error
     except SignatureError as error:
@@ -76,13 +73,11 @@ def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
 def _make(file: Path, key: SigningKey) -> None:
     """Write a new private key, whole or not at all, readable for its owner alone."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = file.with_suffix(".new")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(key.pem)
-        target.flush()
-        os.fsync(target.fileno())
-    temporary.replace(file)
+    write_private(file, key.pem)
     fsync_folder(file.parent)
+
+
+def _show(file: Path, text: str) -> None:
+    """Write the public half, unless it is there: another program may be reading it."""
+    if not file.exists() or file.read_bytes() != text.encode("ascii"):
+        file.write_text(text, encoding="ascii")

@@ -13,7 +13,7 @@ from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
-from coordinator.core.retracted import told_of_retraction, told_of_retractions
+from coordinator.core.retraction_refusals import told_of_retraction, told_of_retractions
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from schemas.assignments import Assignment

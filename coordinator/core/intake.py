@@ -20,7 +20,7 @@ from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import Live
 from coordinator.core.records import Part
 from coordinator.core.requests import SendToDevice, TakePayload
-from coordinator.core.retracted import retraction_of
+from coordinator.core.retraction_refusals import retraction_of
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
 from methods.registry import card

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import InvalidValueError
-from tests.transport.worlds import PATIENCE, A, B, fresh_topics, next_of, send, started
+from tests.transport.worlds import PATIENCE, A, B, fresh_topics, next_of, send, started, until_saved
 from transport import brokers
 from transport.brokers import (
     Broker,
@@ -162,11 +162,7 @@ def test_a_persistent_mosquitto_remembers_over_a_crash(
         coordinator = started(connection_to(broker, "coordinator"))
         send(coordinator, topic, b"kept", retain=True)
         coordinator.stop()
-        database = tmp_path / "kept" / "mosquitto.db"
-        end = time.monotonic() + PATIENCE
-        while not database.exists() or b"kept" not in database.read_bytes():
-            assert time.monotonic() < end, "nothing was saved"
-            time.sleep(0.1)
+        until_saved(tmp_path / "kept" / "mosquitto.db", b"kept")
         broker.kill()
         broker.start()
         device = started(connection_to(broker, A), topic)

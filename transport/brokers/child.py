@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from schemas.envelope import COORDINATOR
 from schemas.errors import InvalidValueError
+from schemas.private_file import write_private
 from schemas.values import DeviceId
 from transport.brokers.lifeline import end_with_parent
 from transport.brokers.readiness import accepts
@@ -157,9 +158,7 @@ class ChildBroker(abc.ABC):
     def _admit(self, users: Iterable[str]) -> None:
         for user in users:
             self._secrets.setdefault(user, secrets.token_hex(32))
-        path = self._secrets_path
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(self._secrets))
+        write_private(self._secrets_path, json.dumps(self._secrets).encode("utf-8"))
 
     def _load_secrets(self) -> dict[str, str]:
         if not self._secrets_path.exists():

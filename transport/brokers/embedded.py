@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from schemas.private_file import write_private
 from transport.brokers.child import ChildBroker
 from transport.errors import BrokerStartError
 
@@ -53,10 +54,8 @@ class EmbeddedBroker(ChildBroker):
 
     def write_configuration(self) -> None:
         """Write address and secrets for the child."""
-        self._configuration.touch(mode=0o600)
-        self._configuration.write_text(
-            json.dumps({"host": self.host, "port": self.port, "users": self._secrets})
-        )
+        values = {"host": self.host, "port": self.port, "users": self._secrets}
+        write_private(self._configuration, json.dumps(values).encode("utf-8"))
 
     @property
     def _configuration(self) -> Path:

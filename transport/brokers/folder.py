@@ -24,7 +24,7 @@ from transport.brokers.mosquitto_configuration import (
     listener,
     persistence,
 )
-from transport.brokers.private_files import make_private_folder, secrets_of, write_private
+from transport.brokers.private_files import make_private_folder, secrets_of, write_secret
 
 CONFIGURATION = "mosquitto.conf"
 ACCESS = "acl_file"
@@ -65,9 +65,9 @@ def write_broker_folder(what: BrokerFolder) -> None:
     if not what.by_certificate:
         secrets = secrets_of(what.folder / SECRETS, what.users)
         lines = (f"{user}:{password_hash(secret)}\n" for user, secret in secrets.items())
-        write_private(what.folder / PASSWORDS, "".join(lines))
-    write_private(what.folder / ACCESS, mosquitto_access_file())
-    write_private(what.folder / CONFIGURATION, "\n".join(_configuration(what)) + "\n")
+        write_secret(what.folder / PASSWORDS, "".join(lines))
+    write_secret(what.folder / ACCESS, mosquitto_access_file())
+    write_secret(what.folder / CONFIGURATION, "\n".join(_configuration(what)) + "\n")
 
 
 def _configuration(what: BrokerFolder) -> Iterable[str]:

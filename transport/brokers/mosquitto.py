@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
+from schemas.private_file import write_private
 from transport.access import mosquitto_access_file
 from transport.brokers.child import ChildBroker
 from transport.brokers.mosquitto_configuration import LIMITS, persistence
@@ -94,9 +95,7 @@ class MosquittoBroker(ChildBroker):
             yield f"{user}:{password_hash(secret)}\n"
 
     def _write_private(self, name: str, text: str) -> None:
-        path = self.directory / name
-        path.touch(mode=0o600)
-        path.write_text(text)
+        write_private(self.directory / name, text.encode("utf-8"))
 
     def _program(self) -> str:
         program = find_mosquitto()

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from schemas.private_file import write_private
 from transport.errors import BrokerFilesError
 
 SECRET_BYTES = 32
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace the file at `path`, mode 0600; nobody ever reads half of it.
-
-    Raises `BrokerFilesError` naming the file.
-    """
-    temporary = path.with_name(f"{path.name}.new")
+def write_secret(path: Path, text: str) -> None:
+    """Replace the file at `path` as `write_private` does; raise `BrokerFilesError` naming it."""
     try:
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
+        write_private(path, text.encode("utf-8"))
     except OSError as error:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            temporary.unlink(missing_ok=True)
         raise BrokerFilesError(
             f"{path}: cannot be written: {error.strerror}; free the disk, or choose another folder"
         ) from error
@@ -61,7 +48,7 @@ def _secret(path: Path) -> str:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         secret = secrets.token_hex(SECRET_BYTES)
-        write_private(path, f"{secret}\n")
+        write_secret(path, f"{secret}\n")
         return secret
     except (OSError, UnicodeDecodeError) as error:
         raise BrokerFilesError(f"{path}: cannot be read: {error}; make it readable") from error

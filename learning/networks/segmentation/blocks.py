@@ -80,3 +80,20 @@ def in_sequence(
 def biased_convolution_plan(name: str, inputs: int, outputs: int) -> list[TensorPlan]:
     """Return kernel and bias of a 1 x 1 convolution that no normalisation follows."""
     return [*convolution_plan(name, inputs, outputs, 1), TensorPlan(f"{name}.bias", (outputs,))]
+
+
+class BesideEarlyMaps:
+    """What decoders have in common whose features are `inner` maps beside the `low` early ones."""
+
+    low: int
+    inner: int
+
+    @property
+    def width(self) -> int:
+        """Number of features of a pixel."""
+        return self.low + self.inner
+
+    @property
+    def keeps_low(self) -> bool:
+        """Features are as large as the early maps."""
+        return True

@@ -14,29 +14,19 @@ from dataclasses import dataclass
 
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan, convolution_plan
-from learning.networks.segmentation.blocks import in_sequence
+from learning.networks.segmentation.blocks import BesideEarlyMaps, in_sequence
 from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 _BRANCH, _GATE = "classifier.cbr", "classifier.scale.1"
 
 
 @dataclass(frozen=True)
-class LiteAspp:
+class LiteAspp(BesideEarlyMaps):
     """The decoder behind maps of `low` and `high` channels, with `inner` channels of its own."""
 
     low: int
     high: int
     inner: int = 128
-
-    @property
-    def width(self) -> int:
-        """Number of features of a pixel."""
-        return self.low + self.inner
-
-    @property
-    def keeps_low(self) -> bool:
-        """Features are as large as the early maps."""
-        return True
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors of branch and gate."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import NormedConvolution, Window
+from learning.networks.segmentation.blocks import BesideEarlyMaps, NormedConvolution, Window
 from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 
@@ -62,7 +62,7 @@ class SmallTrunk:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(BesideEarlyMaps):
     """The trunk's maps brought together from small to large.
 
     The last maps at the size of those before, both through a 3 x 3 convolution, are the tap; at the
@@ -73,16 +73,6 @@ class Merge:
     middle: int
     high: int
     inner: int = 32
-
-    @property
-    def width(self) -> int:
-        """Number of features of a pixel."""
-        return self.low + self.inner
-
-    @property
-    def keeps_low(self) -> bool:
-        """Features are as large as the early maps."""
-        return True
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors of the one convolution."""

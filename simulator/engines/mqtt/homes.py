@@ -20,6 +20,7 @@ from device_agent.settings import AgentSettings
 from device_agent.settings import BrokerSettings as AgentBrokerSettings
 from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
+from schemas.private_file import write_private
 from schemas.values import DeviceId, FleetId
 from transport.brokers import Broker
 
@@ -105,6 +106,4 @@ def _lines(fields: dict[str, Any]) -> list[str]:
 def write_password(home: Path, broker: Broker, user: str) -> None:
     """Write a user's broker secret into its home, readable by the owner alone."""
     home.mkdir(parents=True, exist_ok=True)
-    path = home / PASSWORD_FILE
-    path.touch(mode=0o600)
-    path.write_text(broker.credentials(user)[1] + "\n", encoding="utf-8")
+    write_private(home / PASSWORD_FILE, f"{broker.credentials(user)[1]}\n".encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from schemas.settings_file import SettingsError
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, FleetId
 from tests.transport.standalone import RunningBroker, free_port, running
-from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard
+from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard, until_saved
 from transport.brokers import MosquittoBroker
 from transport.errors import BrokerFilesError, NotAuthorisedError
 from transport.interface import Connection, Received
@@ -102,11 +101,7 @@ def test_that_mosquitto_keeps_what_was_retained_over_a_crash(
         coordinator = started(connection(broker, COORDINATOR))
         send(coordinator, topic, b"version 7", retain=True)
         coordinator.stop()
-        database = broker.folder / "state" / "mosquitto.db"
-        end = time.monotonic() + PATIENCE
-        while not database.exists() or b"version 7" not in database.read_bytes():
-            assert time.monotonic() < end, "nothing was saved"
-            time.sleep(0.1)
+        until_saved(broker.folder / "state" / "mosquitto.db", b"version 7")
 
         broker.crash()
         broker.start_again()
