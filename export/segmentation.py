@@ -108,7 +108,7 @@ def export_segmentation(
 
 def _check(network: SegmentationNetwork, arrays: Arrays, preprocessing: Preprocessing) -> None:
     try:
-        network.check(arrays, len(arrays.get(WEIGHT, ())))
+        network.check(arrays, len(arrays.get(WEIGHT, ())) - 1)
     except LearningError as error:
         raise ModelFileError(f"network: {error}") from error
     if preprocessing.layout != "NCHW":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
-from learning.networks.network import Network
+from learning.networks.network import AnyNetwork
 from methods.answers import AnswerFrame, Arrays, Mean
 from methods.network_weights import decode_weights, encode_weights
 from methods.once import OncePerRound
@@ -37,11 +37,20 @@ class AveragedAssignment(Protocol):
         """The method's settings."""
 
     @property
-    def network(self) -> Network:
+    def network(self) -> AnyNetwork:
         """The network that is trained."""
 
 
 A = TypeVar("A", bound=AveragedAssignment)
+N_co = TypeVar("N_co", bound=AnyNetwork, covariant=True)
+
+
+class OfNetwork(Protocol[N_co]):
+    """What says which network is trained."""
+
+    @property
+    def network(self) -> N_co:
+        """The network."""
 
 
 class Averaging(Generic[A]):
@@ -81,8 +90,8 @@ def first_weights(assignment: AveragedAssignment) -> bytes:
 
 
 def network_of(
-    assignment: AveragedAssignment, weights: bytes
-) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
+    assignment: OfNetwork[N_co], weights: bytes
+) -> tuple[N_co, Arrays, tuple[ClassName, ...]]:
     """Return network, tensors and rows of the head, to be exported."""
     arrays, names = decode_weights(weights, assignment.network)
     return assignment.network, arrays, names

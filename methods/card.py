@@ -35,6 +35,8 @@ class Card:
     """Whether devices that a round does not ask to train are asked to look at their images."""
     proxy: bool = False
     """Whether devices send gradients to a proxy, which chooses the old models that they get."""
+    segments: bool = False
+    """Whether its networks give every pixel a class, and are trained on pictures with masks."""
 
     def can_run(self, phase: str, features: frozenset[str]) -> bool:
         """Whether a device with these features can run the phase; unknown phases never run."""

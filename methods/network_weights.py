@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from learning.networks.head import ROWS, grow_head
-from learning.networks.network import Network
+from learning.networks.network import AnyNetwork
 from methods.errors import ContributionError
 from schemas.errors import SchemaError
 from schemas.tensors import Expected, encode_tensors, read_tensors
@@ -30,7 +30,7 @@ def encode_weights(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[Class
     return encode_tensors(arrays, {_CLASSES: list(names)}, compress=False)
 
 
-def decode_weights(data: bytes, network: Network) -> tuple[Arrays, tuple[ClassName, ...]]:
+def decode_weights(data: bytes, network: AnyNetwork) -> tuple[Arrays, tuple[ClassName, ...]]:
     """Return the tensors and the rows of the head; raise `ContributionError` for other files."""
 
     def expected(metadata: dict[str, Any]) -> dict[str, Expected]:
@@ -45,7 +45,7 @@ def decode_weights(data: bytes, network: Network) -> tuple[Arrays, tuple[ClassNa
     return file.tensors, names
 
 
-def decode_base(data: bytes, network: Network) -> Arrays:
+def decode_base(data: bytes, network: AnyNetwork) -> Arrays:
     """Return the tensors of a network that nobody trains; raise `ContributionError` for others."""
     plans = network.body.base_plan()
     expected = {plan.name: Expected("float32", plan.shape) for plan in plans}

@@ -58,6 +58,13 @@ class LocalData:
     exemplars_as: Exemplars = "images"
     """What the device lets a method remember of a sample: that its image lies in the folder, or
     its features, which stay when the image is gone."""
+    masks: npt.NDArray[np.uint8] | None = None
+    """Of methods whose card says `segments`, the mask of each picture, uint8 (N, h, w): 0 is
+    background, 255 is left out of everything, v else the class `mask_class_names[v - 1]`. The
+    digest of a row is then that of picture and mask together, and its class name that of the class
+    with most pixels in the mask."""
+    mask_class_names: tuple[ClassName, ...] = ()
+    """Sorted; by the names that classes have now."""
 
     def __len__(self) -> int:
         return len(self.class_names)

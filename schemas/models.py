@@ -26,6 +26,8 @@ SCORES = "scores"
 """First output of `head.onnx`, tensor of the golden scores."""
 SMALL_SCORES = "small_scores"
 """Of a network that gives pixels classes: the scores before they are resized to the picture."""
+BACKGROUND = "background"
+"""Class name of the first row of a network that gives pixels classes, and of no other row."""
 PROBABILITIES = "probabilities"
 """Second output of `head.onnx`: softmax of the scores times `logit_scale`."""
 GOLDEN_INPUTS = "inputs"
@@ -164,6 +166,10 @@ class Manifest(Strict):
     logit_scale: float = Field(gt=0)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
     preprocessing: AnyPreprocessing
+    answers: Literal["sample", "pixels"] = "sample"
+    """What has a class: a sample as a whole, or each pixel of the network's picture. For pixels,
+    features are (N, feature_width, h, w), scores (N, C, height, width), and the first of
+    `class_names` is `BACKGROUND`. Not written where it is "sample", as manifests never did."""
     parity: Parity
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
@@ -183,6 +189,11 @@ class Manifest(Strict):
             )
         if len(set(self.class_names)) != len(self.class_names):
             raise ValueError("class_names: a name stands twice; each head row has its own name")
+        if self.answers == "pixels" and self.class_names[0] != BACKGROUND:
+            raise ValueError(
+                f"class_names: {self.class_names[0]!r} comes first, but a model of pixels has "
+                f"{BACKGROUND!r} there"
+            )
         return self
 
     @property
@@ -197,7 +208,10 @@ class Manifest(Strict):
 
     def canonical_bytes(self) -> bytes:
         """Return the one byte string of this manifest."""
-        return canonical_json(self.model_dump(mode="json"))
+        fields = self.model_dump(mode="json")
+        if self.answers == "sample":
+            del fields["answers"]
+        return canonical_json(fields)
 
     @classmethod
     def read(cls, data: bytes) -> Self:

@@ -131,7 +131,7 @@ def _new_images(state: State) -> list[ImageToCount]:
         for digest, sighting in state.scanning.images.items()
         if digest not in records.measured
         and digest not in records.unusable
-        and (ready or sighting.class_name in known)
+        and (ready or any(name in known for name in sighting.shown))
         and not _is_counted(state, digest)
     )
     return sorted(found, key=lambda image: image.path)

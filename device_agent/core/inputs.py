@@ -89,6 +89,8 @@ class Image:
     path: str
     digest: Digest
     class_name: ClassName
+    others: tuple[ClassName, ...] = ()
+    """Further classes that its mask shows, sorted; `class_name` is that with most pixels."""
 
 
 @dataclass(frozen=True)

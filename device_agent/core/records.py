@@ -48,6 +48,13 @@ class Sighting:
     path: str
     """Relative to the data folder."""
     class_name: ClassName
+    others: tuple[ClassName, ...] = ()
+    """Further classes that its mask shows."""
+
+    @property
+    def shown(self) -> tuple[ClassName, ...]:
+        """Every class that it shows, that under which it counts first."""
+        return (self.class_name, *self.others)
 
 
 class LetterKey(NamedTuple):

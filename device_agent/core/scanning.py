@@ -93,13 +93,17 @@ def sight(
     for image in images:
         first = sightings.get(image.digest)
         if first is None or first.class_name == image.class_name:
-            sightings.setdefault(image.digest, Sighting(image.path, image.class_name))
+            sightings.setdefault(image.digest, _sighting(image))
             continue
         known = counted.get(image.digest)
         if known is not None and known.class_name == image.class_name:
-            sightings[image.digest] = Sighting(image.path, image.class_name)
+            sightings[image.digest] = _sighting(image)
         problems.append(_two_classes(first, image, sightings[image.digest]))
     return sightings, problems
+
+
+def _sighting(image: inputs.Image) -> Sighting:
+    return Sighting(image.path, image.class_name, image.others)
 
 
 def _two_classes(first: Sighting, second: inputs.Image, kept: Sighting) -> Problem:
@@ -115,7 +119,7 @@ def waiting_classes(records: Records, images: Mapping[Digest, Sighting]) -> Mapp
     if records.assignment is None:
         return {}
     known = set(records.assignment.class_names)
-    return Counter(s.class_name for s in images.values() if s.class_name not in known)
+    return Counter(name for s in images.values() for name in s.shown if name not in known)
 
 
 def counted_images(records: Records) -> Mapping[Digest, Counted]:

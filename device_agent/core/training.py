@@ -179,13 +179,17 @@ def _is_ready(state: State, assignment: Assignment) -> bool:
 
 
 def _images(state: State, order: RoundOrder) -> tuple[ImageToCount, ...]:
-    """Return the images of the head's classes, by path; aliases count as what they mean."""
+    """Return the images of the head's classes, by path; aliases count as what they mean.
+
+    One that shows several goes by the first of them that the head has.
+    """
     rows = set(order.class_names)
     found = []
     for digest, sighting in state.scanning.images.items():
-        name = order.aliases.get(sighting.class_name, sighting.class_name)
-        if name in rows and digest not in state.records.unusable:
-            found.append(ImageToCount(sighting.path, digest, name))
+        names = [order.aliases.get(name, name) for name in sighting.shown]
+        known = [name for name in names if name in rows]
+        if known and digest not in state.records.unusable:
+            found.append(ImageToCount(sighting.path, digest, known[0]))
     return tuple(sorted(found, key=lambda image: image.path))
 
 

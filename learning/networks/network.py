@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,38 @@ import numpy.typing as npt
 from learning.errors import NetworkError
 from learning.networks.body import Body
 from learning.networks.head import HeadKind, head_plan, initial_head, row_shapes, row_width
-from learning.networks.plan import Arrays, initial_arrays
+from learning.networks.plan import Arrays, TensorPlan, initial_arrays
 
 Shape = tuple[int, ...]
+
+
+class PlannedBody(Protocol):
+    """The part before the head, as far as files of tensors go."""
+
+    def base_plan(self) -> Sequence[TensorPlan]:
+        """Return the tensors that stay as a file gives them; none where all are trained."""
+        ...
+
+
+class AnyNetwork(Protocol):
+    """A network whatever it scores, samples or their pixels: all that files of weights know."""
+
+    @property
+    def body(self) -> PlannedBody:
+        """The part before the head."""
+        ...
+
+    def initial(self, seed: int, class_names: Sequence[str]) -> Arrays:
+        """Return the first tensors from `seed`, equal on every machine, buffers among them."""
+        ...
+
+    def shapes(self, classes: int) -> dict[str, Shape]:
+        """Return the shape of every tensor of the network with that many classes."""
+        ...
+
+    def check(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
+        """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,14 @@ def test_a_manifest_in_another_spelling_is_refused_so_that_its_digest_is_unambig
         Manifest.read(spaced)
 
 
+def test_only_a_model_of_pixels_says_what_it_answers_for() -> None:
+    whole = Manifest(**manifest_fields())
+    assert "answers" not in json.loads(whole.canonical_bytes()), "manifests of before stay theirs"
+    pixels = Manifest(**manifest_fields(answers="pixels", class_names=("background", "cat")))
+    assert json.loads(pixels.canonical_bytes())["answers"] == "pixels"
+    assert Manifest.read(pixels.canonical_bytes()) == pixels
+
+
 def test_a_manifest_has_a_place_for_a_signature_that_is_still_empty() -> None:
     values = json.loads(Manifest(**manifest_fields()).canonical_bytes())
     assert values["key"] is None
@@ -85,6 +93,7 @@ def test_a_manifest_has_a_place_for_a_signature_that_is_still_empty() -> None:
         ({"tolerance": 0.0}, "tolerance"),
         ({"version": 0}, "version"),
         ({"schema_version": 2}, "schema_version"),
+        ({"answers": "pixels"}, "'zero' comes first, but a model of pixels has 'background' there"),
         ({"surprise": 1}, "surprise"),
     ],
 )

@@ -151,6 +151,10 @@ class DenseBody:
         """Return the tensors of trunk and decoder."""
         return (*self.trunk.plan(), *self.decoder.plan())
 
+    def base_plan(self) -> Sequence[TensorPlan]:
+        """Return no tensor: all of them are trained."""
+        return ()
+
     def maps(self, layers: DenseLayers[V], pictures: V) -> BodyMaps[V]:
         """Return features and taps of pictures (n, channels, h, w)."""
         return self.decoded(layers, self.trunk.maps(layers, pictures))

@@ -45,11 +45,11 @@ class SegmentationNetwork:
         body = initial_arrays(self.body.plan(), seed)
         return body | initial_pixel_head(self.width, class_names, seed)
 
-    def shapes(self, rows: int) -> dict[str, Shape]:
-        """Return the shape of every tensor with that many rows, the background's among them."""
+    def shapes(self, classes: int) -> dict[str, Shape]:
+        """Return the shape of every tensor with that many classes beside the background."""
         shapes = {plan.name: plan.shape for plan in self.body.plan()}
-        return shapes | row_shapes("linear", self.width, rows)
+        return shapes | row_shapes("linear", self.width, 1 + classes)
 
-    def check(self, arrays: Mapping[str, npt.NDArray[Any]], rows: int) -> None:
+    def check(self, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> None:
         """Raise `NetworkError` naming the first tensor that is missing, foreign or misshapen."""
-        check_tensors(arrays, self.shapes(rows))
+        check_tensors(arrays, self.shapes(classes))

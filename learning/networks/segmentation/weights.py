@@ -43,7 +43,7 @@ def read_whole(path: Path, network: SegmentationNetwork) -> Arrays:
     rows = _rows(path, state)
     shapes = [TensorPlan(name, tuple(tensor.shape)) for name, tensor in rows.items()]
     arrays = _arrays(path, {**state, **rows}, (*network.body.plan(), *shapes))
-    network.check(arrays, len(arrays[WEIGHT]))
+    network.check(arrays, len(arrays[WEIGHT]) - 1)
     return arrays
 
 

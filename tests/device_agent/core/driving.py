@@ -29,6 +29,7 @@ class Driven:
         self.rules = Rules(**rules)
         self.now = 1000.0
         self.disk: dict[str, tuple[str, str]] = {}
+        self.scenes: tuple[inputs.Image, ...] = ()
         self.requests: list[requests.Request] = []
         self.start()
 
@@ -120,6 +121,7 @@ class Driven:
             inputs.Image(f"{label}/{name}", making.digest(content), ClassName(label))
             for name, (label, content) in sorted(self.disk.items())
         )
+        images += self.scenes
         while True:
             self.now = max(self.now, self.state.scanning.due)
             self.give(inputs.Ticked())
