@@ -23,6 +23,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from learning.errors import ImageError, TextError
 from learning.numerics.tokens import TextSpec, token_ids
 
+OUTSIDE = 255
+"""Value of a mask where its picture ends, which is left out of everything."""
 MAX_PIXELS = 50_000_000
 """Pictures with more pixels are refused before they are decoded (150 MB as RGB)."""
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -127,6 +129,26 @@ def sized_pixels(
     return pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]
 
 
+def sized_mask(mask: npt.NDArray[np.uint8], spec: PreprocessingSpec) -> npt.NDArray[np.uint8]:
+    """Return a mask (h, w) at the model's size (H, W): the geometry of `sized_pixels`, nearest.
+
+    `mask` belongs to the picture when it is upright. No value is made that it does not have, but
+    for `OUTSIDE` where a crop reaches over its edge. Raises `ImageError` for any other shape, for
+    values of another type, and where the picture would be refused.
+    """
+    if mask.ndim != 2 or not mask.size or mask.dtype != np.uint8:
+        raise ImageError(
+            f"mask: {mask.dtype} of shape {mask.shape}; give uint8 of shape (height, width)"
+        )
+    image = Image.fromarray(mask)
+    check_pixels(image)
+    resized, left, top = _resized(image, spec, Image.Resampling.NEAREST)
+    height, width = spec.size
+    sized = Image.new("L", (width, height), OUTSIDE)
+    sized.paste(resized, (-left, -top))
+    return np.array(sized)
+
+
 @lru_cache(maxsize=8)
 def _normalised_levels(
     divide_by: int, mean: tuple[float, ...], deviation: tuple[float, ...]
@@ -196,10 +218,18 @@ def _upper_byte(image: Image.Image) -> Image.Image:
 
 
 def _resize(image: Image.Image, spec: PreprocessingSpec) -> Image.Image:
+    resized, left, top = _resized(image, spec, _FILTERS[spec.interpolation])
     height, width = spec.size
-    method = _FILTERS[spec.interpolation]
+    return resized.crop((left, top, left + width, top + height))
+
+
+def _resized(
+    image: Image.Image, spec: PreprocessingSpec, method: Image.Resampling
+) -> tuple[Image.Image, int, int]:
+    """Return the image before it is cropped to `size`, and where the crop begins: left, top."""
+    height, width = spec.size
     if spec.resize == "stretch":
-        return image.resize((width, height), method)
+        return image.resize((width, height), method), 0, 0
     assert spec.shorter_side is not None
     wide, high = _cover(image.width, image.height, spec.shorter_side)
     if wide * high > MAX_PIXELS:
@@ -207,9 +237,7 @@ def _resize(image: Image.Image, spec: PreprocessingSpec) -> Image.Image:
             f"image: {image.width} x {image.height} pixels are too narrow to be cropped to "
             f"{width} x {height}; cut a part out of it"
         )
-    resized = image.resize((wide, high), method)
-    left, top = round((wide - width) / 2), round((high - height) / 2)
-    return resized.crop((left, top, left + width, top + height))
+    return image.resize((wide, high), method), round((wide - width) / 2), round((high - height) / 2)
 
 
 def _cover(width: int, height: int, shorter_side: int) -> tuple[int, int]:
