@@ -16,8 +16,8 @@ from device_agent.sources.scenes import LabelledScene
 from learning.errors import ImageError
 from schemas.values import ClassName, Digest
 from simulator.datasets.pictures import read_picture, size_of
-from simulator.datasets.segmentation.presence import kept_presence
-from simulator.datasets.segmentation.samples import check_class_names, check_mask, classes_in
+from simulator.datasets.segmentation.kept_pixels import kept_pixels
+from simulator.datasets.segmentation.samples import check_class_names, check_mask, count_pixels
 from simulator.errors import DatasetError
 
 
@@ -57,13 +57,18 @@ class SegmentedFiles:
         return len(self.pairs)
 
     @cached_property
-    def presence(self) -> NDArray[np.bool_]:
-        """Whether any pixel of a picture is of a class, (N, C); opens all masks, once."""
+    def pixels(self) -> NDArray[np.int64]:
+        """How many pixels of a mask are of a class, (N, C); opens all masks, once."""
         masks = [pair.mask for pair in self.pairs]
         classes = len(self.class_names)
-        return kept_presence(
-            self.root, masks, classes, lambda index: classes_in(self.mask(index), classes)
+        return kept_pixels(
+            self.root, masks, classes, lambda index: count_pixels(self.mask(index), classes)
         )
+
+    @property
+    def presence(self) -> NDArray[np.bool_]:
+        """Whether any pixel of a picture is of a class, (N, C); opens all masks, once."""
+        return self.pixels > 0
 
     @cached_property
     def fingerprint(self) -> Digest:
@@ -102,6 +107,6 @@ class SegmentedFiles:
             self.class_names,
             self.read_mask,
         )
-        if "presence" in self.__dict__:
-            taken.__dict__["presence"] = self.presence[indices]
+        if "pixels" in self.__dict__:
+            taken.__dict__["pixels"] = self.pixels[indices]
         return taken

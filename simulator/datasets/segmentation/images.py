@@ -13,7 +13,7 @@ from schemas.values import ClassName, Digest
 from simulator.datasets.segmentation.samples import (
     check_class_names,
     check_mask,
-    classes_in,
+    count_pixels,
     digest_of,
 )
 from simulator.errors import DatasetError
@@ -52,11 +52,16 @@ class SegmentedImages:
         return len(self.masks)
 
     @cached_property
+    def pixels(self) -> NDArray[np.int64]:
+        """How many pixels of a mask are of a class, (N, C)."""
+        classes = len(self.class_names)
+        rows = [count_pixels(mask, classes) for mask in self.masks]
+        return np.array(rows, np.int64).reshape(len(rows), classes)
+
+    @property
     def presence(self) -> NDArray[np.bool_]:
         """Whether any pixel of a picture is of a class, (N, C)."""
-        classes = len(self.class_names)
-        rows = [classes_in(mask, classes) for mask in self.masks]
-        return np.array(rows, np.bool_).reshape(len(rows), classes)
+        return self.pixels > 0
 
     @cached_property
     def fingerprint(self) -> Digest:

@@ -32,6 +32,10 @@ class SegmentedSamples(Protocol):
         """Names of all classes, background not among them."""
 
     @property
+    def pixels(self) -> NDArray[np.int64]:
+        """How many pixels of a mask are of a class, (N, C)."""
+
+    @property
     def presence(self) -> NDArray[np.bool_]:
         """Whether any pixel of a picture is of a class, (N, C)."""
 
@@ -90,10 +94,10 @@ def check_mask(mask: NDArray[np.uint8], classes: int, place: str) -> None:
         raise DatasetError(f"{place}: {error}") from error
 
 
-def classes_in(mask: NDArray[np.uint8], classes: int) -> NDArray[np.bool_]:
-    """Return whether any pixel is of each class, (C,)."""
-    numbers = np.bincount(mask.ravel(), minlength=classes + 1)
-    return numbers[1 : classes + 1] > 0
+def count_pixels(mask: NDArray[np.uint8], classes: int) -> NDArray[np.int64]:
+    """Return the number of pixels of each class, (C,)."""
+    numbers = np.bincount(mask.ravel(), minlength=classes + 1).astype(np.int64)
+    return numbers[1 : classes + 1]
 
 
 def digest_of(scene: LabelledScene) -> Digest:
@@ -110,7 +114,7 @@ __all__ = [
     "SegmentedSplit",
     "check_class_names",
     "check_mask",
-    "classes_in",
+    "count_pixels",
     "digest_of",
     "value_names",
     "value_of",

@@ -42,6 +42,14 @@ def test_grey_pictures_become_three_channels(files: SegmentedFiles):
     assert np.array_equal(files.scene(0).picture, np.stack([grey] * 3))
 
 
+def test_pixels_of_classes_are_counted(files: SegmentedFiles):
+    expected = [[int((mask == label + 1).sum()) for label in range(9)] for mask in MASKS]
+    assert files.pixels.tolist() == expected
+    again = SegmentedFiles(files.root, files.pairs, files.class_names)
+    assert again.pixels.tolist() == expected  # as they were kept
+    assert files.take(np.array([2, 0])).pixels.tolist() == [expected[2], expected[0]]
+
+
 def test_presence_is_that_of_the_masks(files: SegmentedFiles):
     expected = [[label + 1 in mask for label in range(9)] for mask in MASKS]
     assert files.presence.tolist() == expected
@@ -69,7 +77,7 @@ def test_masks_are_opened_once_for_their_presence(files: SegmentedFiles):
 
 def test_a_damaged_memory_says_that_it_can_go(files: SegmentedFiles, own_cache: Path):
     assert files.presence.any()
-    (kept,) = (own_cache / "presence").iterdir()
+    (kept,) = (own_cache / "mask-pixels").iterdir()
     kept.write_bytes(b"torn")
     with pytest.raises(DatasetError, match="delete this file, it is only a cache"):
         _ = SegmentedFiles(files.root, files.pairs, files.class_names).presence

@@ -18,6 +18,7 @@ def test_presence_is_what_a_loop_says():
     for index in range(8):
         for label in range(9):
             assert scenes.presence[index, label] == (label + 1 in scenes.masks[index])
+            assert scenes.pixels[index, label] == (scenes.masks[index] == label + 1).sum()
     assert not scenes.presence.all()
 
 

@@ -1,4 +1,4 @@
-"""Which classes are in which mask of a folder, found out once and then kept.
+"""How many pixels of each class the masks of a folder have, found out once and then kept.
 
 All masks of a data set must be opened for that. The result lies in the cache folder and holds as
 long as names, sizes and times of the files stay; deleting it costs opening them once more.
@@ -19,26 +19,28 @@ from schemas.values import Digest
 from simulator.datasets.cache_folder import cache_folder
 from simulator.errors import DatasetError
 
-Presence = NDArray[np.bool_]
+Pixels = NDArray[np.int64]
+_KEPT = np.dtype("<u4")
+"""A picture of more pixels is refused long before."""
 
 
-def kept_presence(
-    root: Path, masks: Sequence[str], classes: int, find: Callable[[int], Presence]
-) -> Presence:
-    """Return which classes are in which mask, (N, classes).
+def kept_pixels(
+    root: Path, masks: Sequence[str], classes: int, count: Callable[[int], Pixels]
+) -> Pixels:
+    """Return the pixels of each class in each mask, (N, classes).
 
-    `masks` are paths relative to `root`, and `find` opens the mask of a number, on all cores.
+    `masks` are paths relative to `root`, and `count` opens the mask of a number, on all cores.
     Raises `DatasetError` for files that are gone and for a damaged memory.
     """
-    file = cache_folder("presence") / f"{_digest(root, masks, classes)}.bits"
+    file = cache_folder("mask-pixels") / f"{_digest(root, masks, classes)}.counts"
     try:
         if file.exists():
-            return _unpack(file, len(masks), classes)
+            return _read(file, len(masks), classes)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            rows = list(pool.map(find, range(len(masks))))
-        found = np.array(rows, np.bool_).reshape(len(masks), classes)
+            rows = list(pool.map(count, range(len(masks))))
+        found = np.array(rows, np.int64).reshape(len(masks), classes)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(file, np.packbits(found).tobytes())
+        write_durably(file, found.astype(_KEPT).tobytes())
     except OSError as error:
         raise DatasetError(
             f"{error.filename}: cannot be used: {error.strerror}; mend its permissions"
@@ -46,11 +48,11 @@ def kept_presence(
     return found
 
 
-def _unpack(file: Path, masks: int, classes: int) -> Presence:
-    bits = np.unpackbits(np.frombuffer(file.read_bytes(), np.uint8))
-    if not masks * classes <= len(bits) < masks * classes + 8:
+def _read(file: Path, masks: int, classes: int) -> Pixels:
+    data = file.read_bytes()
+    if len(data) != masks * classes * _KEPT.itemsize:
         raise DatasetError(f"{file}: is damaged; delete this file, it is only a cache")
-    return bits[: masks * classes].astype(np.bool_).reshape(masks, classes)
+    return np.frombuffer(data, _KEPT).astype(np.int64).reshape(masks, classes)
 
 
 def _digest(root: Path, masks: Sequence[str], classes: int) -> Digest:
