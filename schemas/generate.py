@@ -1,4 +1,4 @@
-"""Writes docs/protocol: a JSON Schema for each kind of message, and two pages about them.
+"""Writes docs/protocol: a JSON Schema for each message, an AsyncAPI document, and two pages.
 
 `python -m schemas.generate` writes, `python -m schemas.generate --check` only tells what is stale
 and exits with 1 then. Run it from the root of the source tree, or name the folder.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from schemas import asyncapi
 from schemas.catalogue import CATALOGUE
 from schemas.envelope import Header
 from schemas.protocol_pages import envelope_page, readme
@@ -27,6 +28,7 @@ def pages() -> dict[str, str]:
     return {
         **texts,
         "envelope.schema.json": _schema(Header),
+        asyncapi.FILE_NAME: asyncapi.document(),
         "envelope.md": envelope_page(),
         "README.md": readme(),
     }

@@ -27,6 +27,9 @@ lost is sent again until the coordinator's `receipt` arrives, and repeats are an
 same receipt. Data above {inline:,} bytes is not sent but offered: the receiver fetches it in
 blocks (`block.request`, `block.data`) on a second connection and checks each by its SHA-256.
 
+[asyncapi.json](asyncapi.json) says the same to programs, with quality of service and retention
+([AsyncAPI](https://www.asyncapi.com/docs/reference/specification/v3.0.0) 3.0).
+
 | kind | from | topic | retained | attachment | JSON Schema of the body |
 | --- | --- | --- | --- | --- | --- |
 {rows}

@@ -27,6 +27,13 @@ Branch = Literal["", "proxy"]
 UP_LEAVES: tuple[str, ...] = get_args(UpLeaf)
 DOWN_LEAVES: tuple[str, ...] = get_args(DownLeaf)
 
+_UNCONFIRMED = frozenset({"hb", "req", "blk"})
+
+
+def qos_of(leaf: str) -> Literal[0, 1]:
+    """Return the quality of service on topics with this leaf: 0 for what is soon out of date."""
+    return 0 if leaf in _UNCONFIRMED else 1
+
 
 class Topic(ValidatedText):
     """A topic to publish on: no wildcards, no empty level, at most 200 characters."""
