@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from torch import Tensor
 from learning.networks.network import Network
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Mode, Outputs, Tensors, forward
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,24 @@ class Inference:
     ) -> Iterator[Outputs]:
         """Yield what the network makes of each batch; of no inputs, one empty batch."""
         kind = next(iter(parameters.values())).dtype
+
+        def use(batch: Tensor) -> Outputs:
+            return forward(network, parameters, buffers, batch, Mode())
+
+        for outputs in self.over(use, inputs):
+            yield Outputs(outputs.features.to(kind), outputs.logits.to(kind), buffers)
+
+    def over(self, call: Callable[[Tensor], Found], inputs: Tensor) -> Iterator[Found]:
+        """Yield what `call` makes of each batch of `inputs` (n, ...), normalised, without gradient.
+
+        For networks whose outputs fit no memory together: dense ones. Under `autocast` results are
+        as coarse as `call` leaves them. Of no inputs, one empty batch.
+        """
         for raw in torch.split(inputs, self.batch_size):
             batch = self.pictures.normalise(raw) if self.pictures else raw
             with torch.no_grad(), self._precision(batch):
-                outputs = forward(network, parameters, buffers, batch, Mode())
-            yield Outputs(outputs.features.to(kind), outputs.logits.to(kind), buffers)
+                found = call(batch)
+            yield found
 
     def _precision(self, batch: Tensor) -> torch.autocast:
         return torch.autocast(batch.device.type, torch.bfloat16, enabled=self.autocast)

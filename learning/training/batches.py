@@ -1,8 +1,9 @@
-"""From an agent's data to its batches, in the order that chance gives."""
+"""From an agent's data to its steps' batches, whole or in parts, in the order that chance gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,8 +14,16 @@ from learning.training.chance import Moment, signed
 from learning.training.work import Batch, Work
 
 
-def agent_batches(work: Work, epoch: int, found: Tensors) -> Iterator[Batch]:
-    """Yield the batches of one agent's epoch, each of its real size.
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a step's batch, and its share of the step's rows."""
+
+    batch: Batch
+    share: float
+
+
+def agent_steps(work: Work, epoch: int, found: Tensors) -> Iterator[Iterator[Part]]:
+    """Yield the steps of one agent's epoch, each as the parts of its batch, made when asked for.
 
     `found` holds rows for each sample (N, ...) beside those of the data.
     """
@@ -25,15 +34,34 @@ def agent_batches(work: Work, epoch: int, found: Tensors) -> Iterator[Batch]:
     extras = {**data.extras, **found}
     for step in range(batching.count(len(data))):
         rows = order[step * batching.size : (step + 1) * batching.size]
-        moment = Moment(keys, epoch, step)
-        yield Batch(
-            inputs=batch_inputs(data.inputs[rows], work.pictures, moment),
-            targets=data.targets[rows],
-            weight=torch.ones(len(rows), dtype=real_type(work), device=device),
-            extras={name: values[rows] for name, values in extras.items()},
-            dropout=moment.dropout,
-            words=moment.loss_words,
-        )
+        yield _parts(work, rows, extras, Moment(keys, epoch, step))
+
+
+def _parts(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Iterator[Part]:
+    sizes = work.batching.part_sizes(len(rows), work.least_rows)
+    first = 0
+    for part in rows.split(sizes):
+        batch = _batch(work, part, extras, replace(moment, first=first))
+        yield Part(batch, len(part) / len(rows))
+        first += len(part)
+
+
+def _batch(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Batch:
+    raw, targets = work.data.inputs[rows], work.data.targets[rows]
+    if work.scenes is not None and work.pictures is not None:
+        raw, targets = work.scenes(raw, targets, moment.picture_words(len(rows)))
+        inputs = work.pictures.normalise(raw)
+    else:
+        inputs = batch_inputs(raw, work.pictures, moment)
+    return Batch(
+        inputs=inputs,
+        targets=targets,
+        weight=torch.ones(len(rows), dtype=real_type(work), device=raw.device),
+        extras={name: values[rows] for name, values in extras.items()},
+        dropout=moment.dropout,
+        words=moment.loss_words,
+        norms_frozen=work.norms_frozen,
+    )
 
 
 def batch_inputs(raw: Tensor, pictures: Pictures | None, moment: Moment) -> Tensor:

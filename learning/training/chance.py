@@ -8,6 +8,9 @@ and word i of a sequence is again the key of a sequence. From the key of an agen
     word 2  dropout        then epoch, then batch, then layer, then element
     word 3  a loss's own   then epoch, then batch, then number of the draw
 
+A part of a batch has the rows and elements that it has in the batch; the own draws of a part that
+begins with row r > 0 are the words of word r.
+
 So one agent draws the same numbers alone, in a stack and on every machine, whatever others do.
 torch computes modulo 2^64 in int64; NumPy's uint64 gives the same bits.
 """
@@ -15,6 +18,7 @@ torch computes modulo 2^64 in int64; NumPy's uint64 gives the same bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +71,10 @@ def subkeys(keys: Tensor, position: int) -> Tensor:
     return _mixed(keys + _constant((position + 1) * 0x9E3779B97F4A7C15))
 
 
-def words(keys: Tensor, count: int) -> Tensor:
-    """Return words 0 to `count` of each sequence: int64 (..., count) from keys (...)."""
+def words(keys: Tensor, count: int, start: int = 0) -> Tensor:
+    """Return `count` words of each sequence from word `start`: int64 (..., count), keys (...)."""
     gamma = _constant(0x9E3779B97F4A7C15)
-    position = torch.arange(1, count + 1, device=keys.device)
+    position = torch.arange(start + 1, start + count + 1, device=keys.device)
     return _mixed(keys.unsqueeze(-1) + position * gamma)
 
 
@@ -81,25 +85,32 @@ class Moment:
     keys: Tensor
     epoch: int
     batch: int
+    first: int = 0
+    """Row of the batch with which this part of it begins."""
 
     def picture_words(self, rows: int) -> Tensor:
         """Return a word for each row of the batch, int64 (..., rows)."""
-        return words(self._keys(AUGMENTATION), rows)
+        return words(self._keys(AUGMENTATION), rows, self.first)
 
     def loss_words(self, count: int) -> Tensor:
         """Return so many words for what a loss draws, int64 (..., count)."""
-        return words(self._keys(LOSS), count)
+        keys = self._keys(LOSS)
+        return words(subkeys(keys, self.first) if self.first else keys, count)
 
     def dropout(self, values: Tensor, rate: float, layer: int) -> Tensor:
         """Return `values` (..., n, ...) with about `rate` of the elements zero, the rest scaled up.
 
         `rate` is rounded to a multiple of 2^-16, and the scale makes the expectation exact.
-        Element e of an agent, in row-major order, is decided by lane e % 4 of word e // 4.
+        Element e of an agent's batch, in row-major order, is decided by lane e % 4 of word e // 4.
         """
         dropped = round(rate * _LEVELS)
-        elements = values.shape[self.keys.dim() :].numel()
+        rows, *row = values.shape[self.keys.dim() :]
+        elements = prod(row)
+        skipped, beyond = divmod(self.first * elements, _LANES)
+        elements *= rows
         keys = subkeys(self._keys(DROPOUT), layer)
-        lanes = words(keys, -(-elements // _LANES)).view(torch.int16)[..., :elements]
+        drawn = words(keys, -(-(beyond + elements) // _LANES), skipped)
+        lanes = drawn.view(torch.int16)[..., beyond : beyond + elements]
         kept = lanes.reshape(values.shape) >= dropped - _LEVELS // 2
         return values * kept * (_LEVELS / (_LEVELS - dropped))
 

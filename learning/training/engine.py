@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from learning.errors import TrainingError
 from learning.training.loop import check, train_alone
 from learning.training.memory import agents_per_stack
 from learning.training.settings import EngineSettings
 from learning.training.stack import train_stacked
-from learning.training.stacking import signature
+from learning.training.stacking import alone_because, signature
 from learning.training.work import Trained, Work, shortened
 
 _CALIBRATION_RUNS = 3
@@ -29,7 +28,7 @@ def train(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
     """Return what training makes of each work, in their order; no work is changed.
 
     Raises `TrainingError` for work that cannot be trained as described, or, where the engine is
-    `stack`, for a loss whose network has no layers for stacks.
+    `stack`, for work that cannot share one: a network without layers for stacks, scenes, parts.
     """
     for work in works:
         check(work)
@@ -70,17 +69,13 @@ def _train_group(works: Sequence[Work], settings: EngineSettings) -> list[Traine
     if settings.engine == "loop" or not works[0].batching.count(len(works[0].data)):
         return train_in_loop(works, settings)
     if settings.engine == "stack":
-        if not works[0].loss.stackable:
-            raise TrainingError(
-                "engine: this network has no layers for stacks of agents; choose loop or auto"
-            )
         return train_in_stacks(works, settings)
     return _faster(works, settings)(works, settings)
 
 
 def _faster(works: Sequence[Work], settings: EngineSettings) -> _Train:
     """Return the faster way, by a few batches of each."""
-    if len(works) == 1 or not works[0].loss.stackable:
+    if len(works) == 1 or alone_because(works[0]) is not None:
         return train_in_loop
     short = [shortened(work, _CALIBRATION_BATCHES) for work in works]
     alone = short[:_ALONE]

@@ -7,10 +7,11 @@ import torch
 from learning.errors import TrainingError
 from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
-from learning.training.batches import agent_batches, real_type
+from learning.training.batches import agent_steps, real_type
 from learning.training.devices import moved
 from learning.training.settings import EngineSettings
-from learning.training.sgd import Trainable, gradients_of
+from learning.training.sgd import Trainable
+from learning.training.steps import slope_of
 from learning.training.work import Extras, Trained, Work
 
 
@@ -26,24 +27,31 @@ def train_alone(work: Work, settings: EngineSettings) -> Trained:
     for epoch, rate in enumerate(work.optimiser.rates):
         extras = prepared(work, state.tensors(), buffers, epoch, settings)
         total = torch.zeros((), dtype=real_type(work), device=settings.device)
-        for batch in agent_batches(work, epoch, extras.samples):
-            leaves = state.leaves()
-            with settings.precision():
-                loss, buffers = work.loss(leaves, buffers, work.frozen, extras.agent, batch)
-            state.step(gradients_of(loss, leaves), work.optimiser, rate)
-            total += loss.detach()
+        for parts in agent_steps(work, epoch, extras.samples):
+            slope = slope_of(work, state.leaves(), buffers, extras.agent, parts, settings)
+            state.step(slope.gradients, work.optimiser, rate)
+            buffers = slope.buffers
+            total += slope.loss
         losses.append(total)
     return _trained(work, state, buffers, losses)
 
 
 def check(work: Work) -> None:
-    """Raise `TrainingError` for work with a batch of one that a normalisation would measure."""
+    """Raise `TrainingError` for work with a batch or part of one that a norm would measure."""
     batching = work.batching
+    if work.least_rows == 1:
+        return
     alone = batching.smallest < 2 and len(work.data) % batching.size == 1
-    if work.buffers and (alone or batching.size == 1):
+    if alone or batching.size == 1:
         raise TrainingError(
             f"batching: {len(work.data)} samples leave a batch of one, which batch normalisation "
-            "cannot measure; set size and smallest to 2 or more"
+            "cannot measure; set size and smallest to 2 or more, or freeze the norms"
+        )
+    if batching.part_size == 1:
+        raise TrainingError(
+            f"batching: {batching.size} samples in {batching.parts} parts are parts of one, which "
+            f"batch normalisation cannot measure; set parts to {batching.size // 2} at most, or "
+            "freeze the norms"
         )
 
 
@@ -53,7 +61,10 @@ def prepared(
     """Return what the work's full pass before an epoch finds, if it has one."""
     if work.prepare is None:
         return Extras()
-    infer = Inference(settings.inference_batch, work.pictures, settings.autocast)
+    at_once = settings.inference_batch
+    if work.scenes is not None:
+        at_once = min(at_once, work.batching.size)
+    infer = Inference(at_once, work.pictures, settings.autocast)
     return work.prepare(work, parameters, buffers, epoch, infer)
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from learning.losses.ewc import FISHER_CAP
-from learning.training.batches import agent_batches
+from learning.training.batches import agent_steps
 from learning.training.devices import moved
 from learning.training.settings import EngineSettings
-from learning.training.sgd import Trainable, gradients_of
+from learning.training.sgd import Trainable
+from learning.training.steps import slope_of
 from learning.training.work import Work
 
 
@@ -26,10 +27,9 @@ def fisher_diagonal(
     leaves = Trainable.copied(work.parameters, momentum=0.0).leaves()
     sums = {name: torch.zeros_like(value) for name, value in work.parameters.items()}
     count = work.batching.count(len(work.data))
-    for batch in agent_batches(work, 0, {}):
-        with settings.precision():
-            loss, _ = work.loss(leaves, work.buffers, work.frozen, {}, batch)
-        for total, gradient in zip(sums.values(), gradients_of(loss, leaves), strict=True):
+    for parts in agent_steps(work, 0, {}):
+        slope = slope_of(work, leaves, work.buffers, {}, parts, settings)
+        for total, gradient in zip(sums.values(), slope.gradients, strict=True):
             total.add_(gradient.square(), alpha=1 / count)
     return {name: total.clamp(max=cap) for name, total in sums.items()}
 

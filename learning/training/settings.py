@@ -19,6 +19,7 @@ class EngineSettings:
     autocast: bool = False
     """bfloat16 where torch deems it safe; weights and their steps stay as they are (float32)."""
     inference_batch: int = 256
+    """Samples of a full pass at once; of scenes no more than a batch of training."""
     stack_bytes: int = 1 << 30
     """Memory that a stack of agents may take; more agents are trained in several stacks."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from learning.errors import TrainingError
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import real_type
 from learning.training.devices import moved_together
@@ -20,15 +21,19 @@ from learning.training.loop import prepared
 from learning.training.settings import EngineSettings
 from learning.training.sgd import Trainable, gradients_of
 from learning.training.stack_batches import StackedData
-from learning.training.stacking import first_of, stack_tensors, stack_trees
+from learning.training.stacking import alone_because, first_of, stack_tensors, stack_trees
 from learning.training.work import Batch, Extras, Trained, Work
 
 
 def train_stacked(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
     """Return what training makes of works that can share a stack, in their order.
 
-    Each has a batch at least, and `signature` is equal for all of them.
+    Each has a batch at least, and `signature` is equal for all of them. Raises `TrainingError` for
+    work that cannot share a stack.
     """
+    reason = alone_because(works[0])
+    if reason is not None:
+        raise TrainingError(f"engine: {reason}; choose loop or auto")
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
     run = _Run.of(moved_together([works[index] for index in by_size], settings.device), settings)
     results = dict(zip(by_size, run.train(), strict=True))

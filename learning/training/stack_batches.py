@@ -73,4 +73,5 @@ class StackedData:
             extras={name: values[rows] for name, values in extras.items()},
             dropout=moment.dropout,
             words=moment.loss_words,
+            norms_frozen=self.works[0].norms_frozen,
         )

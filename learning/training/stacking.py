@@ -43,6 +43,17 @@ def first_of(tree: Mapping[str, Any], agents: int) -> dict[str, Any]:
     }
 
 
+def alone_because(work: Work) -> str | None:
+    """Return why a work cannot share a stack, whatever the others are; None where it can."""
+    if not work.loss.stackable:
+        return "this network has no layers for stacks of agents"
+    if work.scenes is not None:
+        return "scenes are cut for one agent at a time, not for stacks of agents"
+    if work.batching.parts > 1:
+        return "batches in parts are for one agent at a time, not for stacks of agents"
+    return None
+
+
 def signature(work: Work) -> Hashable:
     """Return a value that is equal for works which can share a stack."""
     data = work.data
@@ -51,6 +62,8 @@ def signature(work: Work) -> Hashable:
         work.optimiser,
         work.batching,
         work.pictures,
+        work.scenes,
+        work.norms_frozen,
         work.prepare is None,
         tuple(_described(tree) for tree in (work.parameters, work.buffers, work.frozen)),
         tuple(

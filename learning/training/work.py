@@ -18,6 +18,7 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Dropout, Mode, Tensors
 from learning.training.chance import Chance
+from learning.training.scenes import SceneCrops, check_scenes
 
 Tree = Mapping[str, Any]
 """Tensors by name, or further such mappings."""
@@ -27,7 +28,8 @@ Tree = Mapping[str, Any]
 class Data:
     """An agent's samples: inputs (N, ...), targets (N, ...), and whatever else has one row each.
 
-    Inputs are floats, or uint8 pictures (N, c, h, w) where the work has `pictures`.
+    Inputs are floats, or uint8 pictures (N, c, h, w) where the work has `pictures`. Targets of
+    scenes are masks, uint8 (N, h, w).
     """
 
     inputs: Tensor
@@ -47,7 +49,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The samples of one step: inputs (..., n, ...), targets (..., n), and who counts."""
+    """The samples of a step or of a part of one: inputs (..., n, ...), targets (..., n, ...)."""
 
     inputs: Tensor
     targets: Tensor
@@ -57,6 +59,7 @@ class Batch:
     dropout: Dropout | None = None
     words: Callable[[int], Tensor] | None = None
     """From a number to so many words of chance for the loss's own draws, int64 (..., number)."""
+    norms_frozen: bool = False
 
     @property
     def stacked(self) -> bool:
@@ -65,7 +68,8 @@ class Batch:
 
     def mode(self, *, training: bool) -> Mode:
         """Return how a network is to see this batch: as in training, or as in use."""
-        return Mode(training, self.weight if self.stacked else None, self.dropout)
+        weight = self.weight if self.stacked else None
+        return Mode(training, weight, self.dropout, self.norms_frozen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +123,38 @@ class Batching:
 
     size: int
     smallest: int = 2
+    parts: int = 1
+    """A batch goes through the network in so many parts, a short one in fewer: the step's memory
+    is that of `part_size` samples. Loss and gradients are the parts' mean, weighted by their rows,
+    as of one batch where the loss is a mean over rows; what a loss counts otherwise, pixels for
+    one, and what batch normalisation measures, is of the part."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.smallest <= self.size:
             raise TrainingError(
                 f"smallest: {self.smallest} with batches of {self.size}; give 1 to {self.size}"
             )
+        if self.parts < 1:
+            raise TrainingError(f"parts: {self.parts}; give 1 or more")
+
+    @property
+    def part_size(self) -> int:
+        """Samples that go through the network at once."""
+        return -(-self.size // self.parts)
 
     def count(self, samples: int) -> int:
         """Return the number of batches of an epoch."""
         full, rest = divmod(samples, self.size)
         return full + (rest >= self.smallest)
+
+    def part_sizes(self, rows: int, least: int) -> list[int]:
+        """Return the parts of a batch of so many rows, as even as can be, the larger ones first.
+
+        None is of fewer than `least` rows: three in parts of two are one part.
+        """
+        count = max(1, min(-(-rows // self.part_size), rows // least))
+        each, rest = divmod(rows, count)
+        return [each + 1] * rest + [each] * (count - rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,10 +174,24 @@ class Work:
     """Teachers, anchors, masks, parts that are not trained."""
     pictures: Pictures | None = None
     prepare: Prepare | None = None
+    scenes: SceneCrops | None = None
+    """Cuts pictures and the masks that are their targets alike; `pictures` then only normalises."""
+    norms_frozen: bool = False
+    """Whether batch normalisation follows the running statistics while training, and leaves them:
+    a batch or part of one sample is then allowed."""
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise TrainingError("parameters: none are given; name at least one to train")
+        if self.scenes is not None:
+            check_scenes(self.data.inputs, self.data.targets)
+            if self.pictures is None:
+                raise TrainingError("pictures: missing; scenes are bytes that it normalises")
+
+    @property
+    def least_rows(self) -> int:
+        """Samples that go through the network at once at least: two where a norm measures them."""
+        return 2 if self.buffers and not self.norms_frozen else 1
 
 
 Prepare = Callable[[Work, Tensors, Tensors, int, Inference], Extras]

@@ -1,0 +1,52 @@
+"""One step's loss and gradients, of its batch at once or of its parts one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from learning.networks.torch_layers import Tensors
+from learning.training.batches import Part
+from learning.training.settings import EngineSettings
+from learning.training.sgd import gradients_of
+from learning.training.work import Work
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """What a step found: the loss (), its gradient by each leaf, and the new buffers."""
+
+    loss: Tensor
+    gradients: list[Tensor]
+    buffers: Tensors
+
+
+def slope_of(
+    work: Work,
+    leaves: Tensors,
+    buffers: Tensors,
+    extras: Tensors,
+    parts: Iterable[Part],
+    settings: EngineSettings,
+) -> Slope:
+    """Return the mean slope of a step's parts, weighted by their rows.
+
+    Only one part's values are in memory at a time; buffers go from part to part.
+    """
+    losses: list[Tensor] = []
+    gradients: list[Tensor] = []
+    for part in parts:
+        with settings.precision():
+            loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
+        loss = loss * part.share
+        gradients = _added(gradients, gradients_of(loss, leaves))
+        losses.append(loss.detach())
+    return Slope(torch.stack(losses).sum(), gradients, buffers)
+
+
+def _added(sums: list[Tensor], more: list[Tensor]) -> list[Tensor]:
+    """Return the sums with `more`; tensors of autograd may share memory, so none is changed."""
+    return list(torch._foreach_add(sums, more)) if sums else more
