@@ -72,6 +72,15 @@ def write_golden_scores(scores: _Floats) -> bytes:
     return safetensors.numpy.save({SCORES: scores})
 
 
+def golden_inputs(data: bytes) -> npt.NDArray[Any]:
+    """Return the preprocessed samples of a golden batch of any kind; raise `ModelFileError`."""
+    try:
+        inputs: npt.NDArray[Any] = safetensors.numpy.load(data)[GOLDEN_INPUTS]
+    except (safetensors.SafetensorError, KeyError) as error:
+        raise ModelFileError(f"golden: no golden batch ({error}); make it again") from error
+    return inputs
+
+
 def frozen_features(model: LoadedModel, input_name: str, inputs: npt.NDArray[Any]) -> _Floats:
     """Run the frozen model; raise `ModelFileError` if a feature is NaN or infinite."""
     features = model.run({input_name: inputs})[FEATURES]

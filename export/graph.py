@@ -62,12 +62,18 @@ def opset_of(model: ModelProto) -> int:
 
 def output_width(model: ModelProto) -> int:
     """Return the declared width of the first output, which has the shape (N, width)."""
-    dimensions = model.graph.output[0].type.tensor_type.shape.dim
-    if len(dimensions) != 2 or dimensions[1].dim_value < 1:
+    shape = output_shape(model)
+    if len(shape) != 1 or shape[0] < 1:
         raise ModelFileError(
             "model: its output does not declare the shape (N, width); import it as a backbone"
         )
-    return int(dimensions[1].dim_value)
+    return shape[0]
+
+
+def output_shape(model: ModelProto) -> tuple[int, ...]:
+    """Return the declared shape of the first output behind its batch axis; 0 for a free axis."""
+    _, *axes = model.graph.output[0].type.tensor_type.shape.dim
+    return tuple(int(axis.dim_value) for axis in axes)
 
 
 def nested_graphs(graph: GraphProto, depth: int = 0) -> Iterator[GraphProto]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import AnyPreprocessing, FileReference, Manifest
+from schemas.models import AnyPreprocessing, FileReference, Manifest, Parity
 from schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
@@ -96,6 +96,19 @@ class ExportRules:
 DEFAULT_RULES = ExportRules()
 
 
+@dataclass(frozen=True, eq=False)
+class PackedHead:
+    """A head as a file, with its golden scores and what was measured of it."""
+
+    file: bytes
+    golden_scores: bytes
+    feature_width: int
+    parity: Parity
+    tolerance: float
+    """Of a device's self-test."""
+    answers: Literal["sample", "pixels"] = "sample"
+
+
 @dataclass(frozen=True)
 class ExportedModel:
     """A manifest and, by digest, the bytes of the files that it pins."""
@@ -133,13 +146,20 @@ def pack_model(
     features = _features(lineage, golden)
     scores = head_scores(file, golden.features)
     limits = rules.for_scores(scores)
-    _self_test(head_scores(file, features), scores, limits.device_tolerance)
+    require_golden(head_scores(file, features), scores, limits.device_tolerance)
     if extra_features is not None:
         features = np.concatenate([features, extra_features])
     parity = measure_parity(file, head, features)
     require_parity(parity, limits.parity_tolerance)
-    files = (lineage.frozen, file, lineage.golden, write_golden_scores(scores))
-    frozen, scored, batch, answers = (FileReference.of(data) for data in files)
+    written = write_golden_scores(scores)
+    packed = PackedHead(file, written, width, parity, limits.device_tolerance)
+    return described(lineage, facts, packed)
+
+
+def described(lineage: Lineage, facts: ModelFacts, head: PackedHead) -> ExportedModel:
+    """Return a model whose files are made and measured: its manifest beside them."""
+    files = (lineage.frozen, head.file, lineage.golden, head.golden_scores)
+    frozen, scored, batch, scores = (FileReference.of(data) for data in files)
     manifest = Manifest(
         version=facts.version,
         method=facts.method,
@@ -147,13 +167,14 @@ def pack_model(
         frozen=frozen,
         head=scored,
         golden=batch,
-        golden_scores=answers,
+        golden_scores=scores,
         class_names=facts.class_names,
-        feature_width=width,
+        feature_width=head.feature_width,
         logit_scale=facts.logit_scale,
         preprocessing=lineage.preprocessing,
-        parity=parity,
-        tolerance=limits.device_tolerance,
+        answers=head.answers,
+        parity=head.parity,
+        tolerance=head.tolerance,
         ledger_index=facts.ledger_index,
         created_ns=facts.created_ns,
     )
@@ -177,10 +198,13 @@ def _features(lineage: Lineage, golden: Golden) -> npt.NDArray[np.float32]:
     return frozen_features(LoadedModel(lineage.frozen), name, golden.inputs)
 
 
-def _self_test(
+def require_golden(
     scores: npt.NDArray[np.float32], golden: npt.NDArray[np.float32], tolerance: float
 ) -> None:
-    """Do here what every device will do, so that no model leaves that all would refuse."""
+    """Do here what every device will do, so that no model leaves that all would refuse.
+
+    Raises `ParityError` where `scores` stray from the `golden` ones by more than `tolerance`.
+    """
     difference = float(np.abs(scores - golden).max())
     if difference > tolerance:
         raise ParityError(

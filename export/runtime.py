@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,19 @@ class LoadedModel:
             raise _failure("load", error) from error
         self._names = [output.name for output in self._session.get_outputs()]
 
-    def run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Return the outputs by name; raise `ModelFileError` if the run fails."""
+    def run(
+        self, feeds: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str] | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the outputs by name, or those `outputs` alone.
+
+        Raises `ModelFileError` if the run fails.
+        """
+        names = self._names if outputs is None else outputs
         try:
-            values = self._session.run(self._names, dict(feeds))
+            values = self._session.run(names, dict(feeds))
         except Exception as error:  # as above
             raise _failure("run", error) from error
-        return {name: np.asarray(value) for name, value in zip(self._names, values, strict=True)}
+        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
 
 
 def describe_runtime() -> str:

@@ -40,10 +40,7 @@ MAX_MAP_NUMBERS = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class DenseHead:
-    """The rows of a dense network's head, for features (N, M, *small) of pictures of `size`.
-
-    An `export.head.Head`, so that its parity is measured as any other's.
-    """
+    """The rows of a dense network's head, for features (N, M, *small) of pictures of `size`."""
 
     weight: npt.NDArray[np.float32]
     """(C, M), the background's row first."""
@@ -56,9 +53,8 @@ class DenseHead:
         """Numbers of rows and of features, (C, M)."""
         return self.weight.shape
 
-    def file(self, logit_scale: float = 1.0) -> bytes:
-        """Return `head.onnx`; equal heads give equal bytes. No score depends on `logit_scale`."""
-        del logit_scale
+    def file(self) -> bytes:
+        """Return `head.onnx`; equal heads give equal bytes."""
         rows, width = self.weight.shape
         graph = GraphBuilder()
         kernel = graph.constant("weights", self.weight[:, :, None, None], np.float32)
@@ -77,9 +73,13 @@ class DenseHead:
 
     def expected(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores (N, C, H, W) of features (N, M, h, w), in float64 with NumPy."""
-        weight = self.weight.astype(np.float64)
-        small = np.einsum("cm,nmhw->nchw", weight, features.astype(np.float64))
-        return resized(small + self.bias[:, None, None], self.size)
+        return resized(self.expected_small(features), self.size)
+
+    def expected_small(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the scores (N, C, h, w) that are not resized yet, as `expected` computes them."""
+        pixels = features.reshape(len(features), self.weight.shape[1], -1).astype(np.float64)
+        scores = self.weight.astype(np.float64) @ pixels + self.bias[:, np.newaxis]
+        return np.asarray(scores.reshape(len(features), len(self.weight), *self.small))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +111,9 @@ def _check(network: SegmentationNetwork, arrays: Arrays, preprocessing: Preproce
         network.check(arrays, len(arrays.get(WEIGHT, ())) - 1)
     except LearningError as error:
         raise ModelFileError(f"network: {error}") from error
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"network: {name!r} holds NaN or infinity; begin a new round")
     if preprocessing.layout != "NCHW":
         raise ModelFileError(
             f"preprocessing.layout: {preprocessing.layout!r}; networks take 'NCHW'"

@@ -1,0 +1,41 @@
+"""Golden batches of dense networks: two pictures, and the small scores that pixels of them get.
+
+Features are left out, as maps of them take megabytes for each picture. A picture that gives the
+small scores has been through the whole pair but for the resizing, whose result they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+
+from export.errors import ModelFileError
+from export.golden import golden_inputs
+from export.noise import noise_inputs
+from schemas.models import GOLDEN_INPUTS, SMALL_SCORES, Preprocessing
+
+SAMPLES = 2
+
+
+def build_dense_golden(preprocessing: Preprocessing) -> bytes:
+    """Return the golden batch of all dense networks with that preprocessing: made-up pictures."""
+    return safetensors.numpy.save({GOLDEN_INPUTS: noise_inputs(preprocessing, SAMPLES)})
+
+
+def read_dense_golden(data: bytes, preprocessing: Preprocessing) -> npt.NDArray[Any]:
+    """Return the pictures (N, ...) of a golden batch; raise `ModelFileError` if it is none."""
+    inputs = golden_inputs(data)
+    if not len(inputs) or inputs.shape[1:] != preprocessing.shape:
+        raise ModelFileError(
+            f"golden: {inputs.shape} inputs are no pictures of shape {preprocessing.shape}; make "
+            "the batch again for this preprocessing"
+        )
+    return inputs
+
+
+def write_dense_scores(small_scores: npt.NDArray[np.float32]) -> bytes:
+    """Return the file of golden scores (N, C, h, w)."""
+    return safetensors.numpy.save({SMALL_SCORES: np.ascontiguousarray(small_scores)})
