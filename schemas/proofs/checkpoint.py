@@ -54,8 +54,7 @@ class Checkpoint:
         Raises `SignatureError` where none did, where a signature of one of them is wrong, for a
         log of another fleet, and for anything that is not such a note.
         """
-        if len(note.encode()) > MAX_NOTE_BYTES:
-            raise SignatureError(f"note: over {MAX_NOTE_BYTES} bytes; a checkpoint is shorter")
+        _check_text(note)
         text, blank, signatures = note.partition("\n\n")
         if not blank or not signatures.endswith("\n"):
             raise SignatureError(f"note: {shorten(note)} is none; fetch the checkpoint again")
@@ -82,6 +81,15 @@ class Checkpoint:
 def origin(fleet: FleetId) -> str:
     """Return the name of a fleet's log."""
     return f"fleetledger/{fleet}"
+
+
+def _check_text(note: str) -> None:
+    try:
+        size = len(note.encode())
+    except UnicodeEncodeError as error:
+        raise SignatureError(f"note: {shorten(note)} is no text; fetch it again") from error
+    if size > MAX_NOTE_BYTES:
+        raise SignatureError(f"note: over {MAX_NOTE_BYTES} bytes; a checkpoint is shorter")
 
 
 def _signature_line(key: SigningKey, text: str) -> str:

@@ -1,0 +1,40 @@
+"""Bytes from the network are read or refused in words: spoiled messages, and any others."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzzing.__main__ import outcome
+from tests.fuzzing.mutations import MUTATIONS, spoiled
+from tests.fuzzing.parsers import parsers
+
+PARSERS = parsers()
+NAMES = sorted(PARSERS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_good_is_accepted(name: str) -> None:
+    assert all(outcome(PARSERS[name], data) for data in PARSERS[name].good)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**63))
+def test_what_was_spoiled_is_read_or_refused(name: str, seed: int) -> None:
+    outcome(PARSERS[name], spoiled(Random(seed), PARSERS[name].good))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=200, deadline=None)
+@given(data=st.binary(max_size=400))
+def test_any_bytes_are_refused(name: str, data: bytes) -> None:
+    assert not outcome(PARSERS[name], data)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda item: item.__name__)
+def test_every_mutation_changes_something(mutation: object) -> None:
+    good = PARSERS["envelope"].good
+    assert callable(mutation)
+    assert any(mutation(Random(seed), good[0], good) != good[0] for seed in range(20))
