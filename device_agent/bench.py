@@ -200,7 +200,7 @@ class Bench:
         if order.round.observes:
             seen = look(request, order, data, memory)
             return (*told, observed(request, seen, unusable, self._blobs))
-        done = train(request, order, data, memory)
+        done = train(request, order, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))
 
     def _read_features(self, backbone: Digest, request: Train) -> ReadFeatures:

@@ -135,6 +135,10 @@ deviations = 2.0
 exemplars = "images"
 # Most that features take on the disk, so that each image is computed once; the oldest go first.
 feature_cache_megabytes = 256
+# Where networks train: "cpu", "cuda", or "auto", a GPU where torch finds one.
+device = "auto"
+# Less memory, and less time on most GPUs: compute in bfloat16 where that is safe.
+bfloat16 = false
 
 [policy]
 # Whether features of single images, or moments of a class's features, may leave this device. A

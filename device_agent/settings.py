@@ -81,6 +81,12 @@ class TrainingSettings(Strict):
     features, which stay on the device when the image is gone."""
     feature_cache_megabytes: int = Field(default=256, ge=1, le=1_000_000)
     """Most that features of a frozen backbone take on the disk; the oldest go first."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks train; `auto` takes a GPU where torch finds one."""
+    bfloat16: bool = False
+    """Whether training computes in bfloat16 where torch deems it safe; weights stay float32."""
+    inference_batch: int = Field(default=8, ge=1, le=4096)
+    """Images at once where training looks through all of them before an epoch."""
 
 
 class PolicySettings(Strict):

@@ -21,6 +21,7 @@ from device_agent.core.requests import Train
 from device_agent.errors import MissingError
 from device_agent.features.reading import ReadFeatures
 from device_agent.images import Picture, read_pictures
+from device_agent.settings import TrainingSettings
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
 from methods.registry import card, load_training_device
@@ -43,6 +44,8 @@ from transport.block_source import BlockSource
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
+    from learning.training.settings import EngineSettings
+    from learning.training.work import Trained, Work
 
 log = logging.getLogger("device_agent.training")
 
@@ -172,25 +175,57 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     return None if begun is None else Session(to.half, to.assignment, begun)
 
 
-def train(request: Train, order: Order, data: LocalData, memory: bytes | None) -> TrainingDone:
-    """Carry an order out; raise `MissingError` without torch, `MethodError`, `LearningError`."""
+def engine_settings(settings: TrainingSettings) -> EngineSettings:
+    """Return how this device computes; raise `TrainingError` for a GPU that torch does not find."""
+    from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
+    from learning.training.settings import EngineSettings  # noqa: PLC0415
+
+    return EngineSettings(
+        device=found_device(settings.device),
+        autocast=settings.bfloat16,
+        inference_batch=settings.inference_batch,
+    )
+
+
+def train(
+    request: Train,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    settings: TrainingSettings,
+) -> TrainingDone:
+    """Carry an order out; raise `MissingError` without torch, `MethodError`, `LearningError`.
+
+    Raises `MemoryError` where the GPU's memory is too small.
+    """
     began = time.perf_counter()
     session = begin(request, order, data, memory)
     if session is None:
         return TrainingDone(None, time.perf_counter() - began)
-    from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
-    from learning.training.settings import EngineSettings  # noqa: PLC0415
+    from learning.training.devices import brought_back  # noqa: PLC0415 - needs torch
 
+    engine = engine_settings(settings)
     trained, works = None, 0
     following: Session | None = session
     while following is not None:
         session, works = following, works + 1
         if session.begun.trains:
             log.info("round %d: work %d begins", order.round.number, works)
-            trained = train_alone(session.begun.work, EngineSettings())
+            trained = brought_back(_trained(session.begun.work, engine))
             log.info("round %d: work %d is done", order.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)
+
+
+def _trained(work: Work, settings: EngineSettings) -> Trained:
+    import torch  # noqa: PLC0415 - heavy, and optional
+
+    from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
+
+    try:
+        return train_alone(work, settings)
+    except torch.OutOfMemoryError as error:  # of a GPU
+        raise MemoryError(str(error)) from error
 
 
 def answered(

@@ -1,4 +1,4 @@
-"""Work moved to where it is computed."""
+"""Where torch computes: which device that is, and work moved there and back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from learning.errors import TrainingError
 from learning.networks.torch_layers import Tensors
-from learning.training.work import Data, Tree, Work
+from learning.training.work import Data, Trained, Tree, Work
+
+
+def found_device(asked: str) -> str:
+    """Return torch's name of what is asked for: `cpu`, `cuda`, or `auto`, a GPU if there is one.
+
+    Raises `TrainingError` for a GPU that torch does not find.
+    """
+    there = torch.cuda.is_available()
+    if asked == "cuda" and not there:
+        raise TrainingError("device: cuda, which torch does not find here; set cpu or auto")
+    return "cuda" if asked != "cpu" and there else "cpu"
+
+
+def brought_back(trained: Trained) -> Trained:
+    """Return what training made, in the memory of the processor."""
+    place = _Place("cpu")
+    return replace(
+        trained,
+        parameters=place.tensors(trained.parameters),
+        buffers=place.tensors(trained.buffers),
+    )
 
 
 def moved(work: Work, device: str) -> Work:
@@ -33,11 +56,11 @@ class _Place:
         data = work.data
         return replace(
             work,
-            parameters=self._tensors(work.parameters),
-            buffers=self._tensors(work.buffers),
+            parameters=self.tensors(work.parameters),
+            buffers=self.tensors(work.buffers),
             frozen=self._tree(work.frozen),
             data=Data(
-                self._tensor(data.inputs), self._tensor(data.targets), self._tensors(data.extras)
+                self._tensor(data.inputs), self._tensor(data.targets), self.tensors(data.extras)
             ),
         )
 
@@ -46,7 +69,7 @@ class _Place:
             self.arrived[id(tensor)] = tensor.to(self.device)
         return self.arrived[id(tensor)]
 
-    def _tensors(self, tensors: Tensors) -> dict[str, Tensor]:
+    def tensors(self, tensors: Tensors) -> dict[str, Tensor]:
         return {name: self._tensor(tensor) for name, tensor in tensors.items()}
 
     def _tree(self, tree: Tree) -> dict[str, Any]:

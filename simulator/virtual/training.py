@@ -180,12 +180,12 @@ def _trained(sessions: Mapping[Who, Session], settings: HallSettings) -> dict[Wh
 
 def torch_device(asked: str) -> str:
     """Return torch's name of the device that a scenario asks for; raise `EngineError`."""
-    import torch  # noqa: PLC0415 - heavy, and optional
+    from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
 
-    there = torch.cuda.is_available()
-    if asked == "cuda" and not there:
-        raise EngineError("engine.device: cuda, which torch does not find here; set cpu or auto")
-    return "cuda" if asked != "cpu" and there else "cpu"
+    try:
+        return found_device(asked)
+    except LearningError as error:
+        raise EngineError(f"engine.{error}") from error
 
 
 def _begin(trainee: Trainee) -> Session | None:

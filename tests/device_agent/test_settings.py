@@ -69,6 +69,10 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
             'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n[training]\nexemplars = "all"\n',
             r"training\.exemplars: 'all'",
         ),
+        (
+            'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\n[training]\ndevice = "tpu"\n',
+            r"training\.device: 'tpu'",
+        ),
     ],
 )
 def test_a_wrong_file_is_told_with_field_and_value(tmp_path: Path, text: str, told: str) -> None:

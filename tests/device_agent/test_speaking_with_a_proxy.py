@@ -11,6 +11,7 @@ from device_agent.core.requests import Train
 from device_agent.core.state import Rules
 from device_agent.report import status_lines
 from device_agent.status import Status, read_status
+from device_agent.settings import TrainingSettings
 from device_agent.training import TrainingDone
 from methods.training_half import LocalData, Observed, Order
 from schemas.contributions import Contribution, Nothing
@@ -49,7 +50,9 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingHalf:
     """The small method, carried out without torch, which it does not need."""
     half = watching_method.install(monkeypatch, SMALL)
 
-    def train(request: Train, order: Order, data: LocalData, memory: bytes | None) -> TrainingDone:
+    def train(
+        request: Train, order: Order, data: LocalData, memory: bytes | None, _: TrainingSettings
+    ) -> TrainingDone:
         begun = half.begin(None, order, data, memory, None)
         return TrainingDone(half.finish(None, begun, None) if begun is not None else None, 0.1)
 

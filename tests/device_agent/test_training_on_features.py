@@ -40,7 +40,7 @@ class Trainee(Workshop):
         self.weights = self.blobs.put(b"first weights")
         monkeypatch.setattr("device_agent.bench.train", self._train)
 
-    def _train(self, request, order, data, memory) -> TrainingDone:
+    def _train(self, request, order, data, memory, settings) -> TrainingDone:
         self.given.append(data)
         return TrainingDone(ANSWER if len(data) else None, 0.1)
 

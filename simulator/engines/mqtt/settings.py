@@ -59,7 +59,11 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         ),
         model=ModelSettings(providers=_providers(scenario)),
         detection=scenario.detection,
-        training=TrainingSettings(exemplars=scenario.devices.exemplars),
+        training=TrainingSettings(
+            exemplars=scenario.devices.exemplars,
+            device=scenario.engine.device,
+            bfloat16=scenario.engine.bfloat16,
+        ),
         policy=scenario.devices.policy,
     )
 

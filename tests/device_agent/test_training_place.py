@@ -1,0 +1,76 @@
+"""Where a device trains and how precisely: what its owner sets reaches the engine."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from device_agent import training as device_training  # noqa: E402
+from device_agent.core import inputs  # noqa: E402
+from device_agent.home import AgentHome  # noqa: E402
+from device_agent.settings import TrainingSettings  # noqa: E402
+from device_agent.training import engine_settings  # noqa: E402
+from learning.errors import TrainingError  # noqa: E402
+from learning.training import loop  # noqa: E402
+from methods import registry  # noqa: E402
+from tests.device_agent.test_training_with_lga import School  # noqa: E402
+
+
+@pytest.fixture
+def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
+    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, "lga"))
+    return School(tmp_path)
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "used"),
+    [("auto", True, "cuda"), ("auto", False, "cpu"), ("cpu", True, "cpu"), ("cuda", True, "cuda")],
+)
+def test_auto_takes_a_gpu_where_there_is_one(monkeypatch, asked, there, used):
+    gpus(monkeypatch, there)
+    assert engine_settings(TrainingSettings(device=asked)).device == used
+
+
+def test_a_gpu_that_is_not_there_is_told_with_the_way_out(monkeypatch):
+    gpus(monkeypatch, there=False)
+    with pytest.raises(TrainingError, match="device: cuda.*; set cpu or auto"):
+        engine_settings(TrainingSettings(device="cuda"))
+
+
+def test_precision_and_memory_of_a_look_are_the_owners(monkeypatch):
+    gpus(monkeypatch, there=False)
+    settings = engine_settings(TrainingSettings(bfloat16=True, inference_batch=3))
+    assert (settings.engine, settings.autocast, settings.inference_batch) == ("loop", True, 3)
+
+
+def test_a_training_computes_as_the_home_says(school, monkeypatch):
+    seen = []
+
+    def watched(work, settings):
+        seen.append(settings)
+        return loop.train_alone(work, settings)
+
+    monkeypatch.setattr(device_training, "_trained", watched)
+    home = school.bench._home
+    chosen = TrainingSettings(device="cpu", bfloat16=True)
+    changed = home.settings.model_copy(update={"training": chosen})
+    monkeypatch.setattr(school.bench, "_home", AgentHome(home.folder, changed))
+    answer = school.ask(1, None, publishes=False)
+    assert isinstance(answer, inputs.Trained)
+    assert [(one.device, one.autocast) for one in seen] == [("cpu", True)]
+
+
+def test_a_gpu_whose_memory_is_too_small_can_be_tried_again(school, monkeypatch):
+    def full(work, settings):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(loop, "train_alone", full)
+    answer = school.ask(1, None, publishes=False)
+    assert isinstance(answer, inputs.TrainingFailed)
+    assert "do not fit" in answer.reason
+    assert not answer.hopeless
