@@ -28,3 +28,14 @@ def stepped_rates(
 def cosine_rate(rate: float, number: int, rounds: int) -> float:
     """Return the rate of round `number`, from 0, that falls along half a cosine over all rounds."""
     return 0.5 * rate * (1 + cos(pi * number / rounds))
+
+
+def polynomial_rates(
+    rate: float, epochs: int, first: int, total: int, power: float
+) -> tuple[float, ...]:
+    """Return the rate times (1 - number / total)^power for epochs of so many in all, from 0 on.
+
+    `first` is the number of the first of these epochs; from `total` on the rate is 0.
+    """
+    left = (max(0.0, 1 - (first + epoch) / total) for epoch in range(epochs))
+    return tuple(rate * share**power for share in left)

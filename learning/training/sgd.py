@@ -43,7 +43,8 @@ class Trainable:
     def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float) -> None:
         """Go one step against the gradients, all in place: stacks are large.
 
-        v = momentum * v + gradient + weight_decay * w;  w = w - rate * v
+        v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
+        w = w - rate * (gradient + weight_decay * w + momentum * v)
         """
         decay = optimiser.weight_decay
         if self.velocities:
@@ -51,11 +52,13 @@ class Trainable:
             torch._foreach_add_(self.velocities, gradients)
             if decay:
                 torch._foreach_add_(self.velocities, self.values, alpha=decay)
-            torch._foreach_add_(self.values, self.velocities, alpha=-rate)
-        else:
+        if not self.velocities or optimiser.nesterov:
             if decay:
                 torch._foreach_mul_(self.values, 1 - rate * decay)
             torch._foreach_add_(self.values, gradients, alpha=-rate)
+        if self.velocities:
+            ahead = optimiser.momentum if optimiser.nesterov else 1.0
+            torch._foreach_add_(self.values, self.velocities, alpha=-rate * ahead)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""

@@ -107,6 +107,12 @@ class Sgd:
     rates: tuple[float, ...]
     momentum: float = 0.0
     weight_decay: float = 0.0
+    nesterov: bool = False
+    """Whether a step looks ahead along the velocity, which there must be."""
+
+    def __post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise TrainingError("nesterov: True without momentum; give a momentum above 0")
 
     @property
     def epochs(self) -> int:

@@ -95,7 +95,10 @@ def train_by_reference(work: Work) -> dict[str, torch.Tensor]:
     module.load_state_dict({**work.parameters, **work.buffers}, strict=False)
     settings = work.optimiser
     optimiser = torch.optim.SGD(
-        module.parameters(), momentum=settings.momentum, weight_decay=settings.weight_decay
+        module.parameters(),
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        nesterov=settings.nesterov,
     )
     for epoch, rate in enumerate(settings.rates):
         for group in optimiser.param_groups:

@@ -1,5 +1,7 @@
 """The loop against torch's own optimiser and modules, step by step."""
 
+from dataclasses import replace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -28,6 +30,21 @@ def test_training_is_that_of_torch_with_modules(dtype, within, size):
     trained = train_alone(work, SETTINGS)
     assert largest_difference(state(trained), train_by_reference(work)) < within
     assert trained.steps == 8 * work.batching.count(size)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
+def test_nesterovs_steps_are_torchs(weight_decay):
+    optimiser = Sgd((0.1, 0.05), 0.9, weight_decay, nesterov=True)
+    (work,) = make_works((37,), optimiser=optimiser)
+    made = state(train_alone(work, SETTINGS))
+    assert largest_difference(made, train_by_reference(work)) < 1e-12
+    plain = replace(work, optimiser=replace(optimiser, nesterov=False))
+    assert largest_difference(made, state(train_alone(plain, SETTINGS))) > 1e-3
+
+
+def test_nesterov_without_momentum_is_refused():
+    with pytest.raises(TrainingError, match="nesterov"):
+        Sgd((0.1,), nesterov=True)
 
 
 def test_rates_of_zero_move_only_the_buffers():

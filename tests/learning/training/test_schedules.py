@@ -2,7 +2,12 @@
 
 import pytest
 
-from learning.training.schedules import constant_rates, cosine_rate, stepped_rates
+from learning.training.schedules import (
+    constant_rates,
+    cosine_rate,
+    polynomial_rates,
+    stepped_rates,
+)
 
 
 def rates_of_torch(make, epochs):
@@ -30,3 +35,10 @@ def test_steps_are_those_of_torch():
 def test_the_cosine_is_that_of_torch():
     wanted = rates_of_torch(lambda s, o: s.CosineAnnealingLR(o, 10), 10)
     assert [cosine_rate(0.4, number, 10) for number in range(10)] == pytest.approx(wanted)
+
+
+def test_the_polynomial_is_that_of_torch():
+    wanted = rates_of_torch(lambda s, o: s.PolynomialLR(o, 10, power=0.9), 10)
+    assert polynomial_rates(0.4, 10, 0, 10, 0.9) == pytest.approx(wanted)
+    assert polynomial_rates(0.4, 3, 4, 10, 0.9) == pytest.approx(wanted[4:7])
+    assert polynomial_rates(0.4, 2, 9, 10, 0.9)[1] == 0

@@ -63,8 +63,13 @@ def test_forty_steps_are_those_of_torch_with_modules():
 
 @pytest.mark.parametrize(
     "optimiser",
-    [Sgd((0.1, 0.01, 0.0)), Sgd((0.1, 0.05), weight_decay=0.1), Sgd((0.1, 0.05), momentum=0.5)],
-    ids=["rates", "weight decay", "momentum"],
+    [
+        Sgd((0.1, 0.01, 0.0)),
+        Sgd((0.1, 0.05), weight_decay=0.1),
+        Sgd((0.1, 0.05), momentum=0.5),
+        Sgd((0.1, 0.05), momentum=0.5, weight_decay=0.1, nesterov=True),
+    ],
+    ids=["rates", "weight decay", "momentum", "nesterov"],
 )
 def test_every_optimiser_does_the_same(optimiser):
     assert_same_as_alone(make_works(SIZES, optimiser=optimiser))
