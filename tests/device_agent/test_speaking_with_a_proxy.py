@@ -10,8 +10,8 @@ import pytest
 from device_agent.core.requests import Train
 from device_agent.core.state import Rules
 from device_agent.report import status_lines
-from device_agent.status import Status, read_status
 from device_agent.settings import TrainingSettings
+from device_agent.status import Status, read_status
 from device_agent.training import TrainingDone
 from methods.training_half import LocalData, Observed, Order
 from schemas.contributions import Contribution, Nothing

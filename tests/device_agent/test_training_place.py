@@ -38,7 +38,7 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch, asked, there, used):
 
 def test_a_gpu_that_is_not_there_is_told_with_the_way_out(monkeypatch):
     gpus(monkeypatch, there=False)
-    with pytest.raises(TrainingError, match="device: cuda.*; set cpu or auto"):
+    with pytest.raises(TrainingError, match=r"device: cuda.*; set cpu or auto"):
         engine_settings(TrainingSettings(device="cuda"))
 
 
