@@ -6,7 +6,8 @@ FleetledgerError            everything this project raises on purpose
 │   ├── EnvelopeError       the frame around a message
 │   ├── TensorError         packed or safetensors data
 │   ├── ProofError          a proof about the ledger does not hold
-│   └── SignatureError      a signature is missing, wrong, or by a key that may not sign this
+│   ├── SignatureError      a signature is missing, wrong, or by a key that may not sign this
+│   └── ReleaseError        a release or a root is signed, and not for here, or not for now
 ├── TransportError          (transport.errors)
 ├── MethodError             (methods.errors)
 ├── ExportError             (export.errors)
@@ -56,6 +57,10 @@ class ProofError(SchemaError):
 
 class SignatureError(SchemaError):
     """A signature is missing or wrong, or its key is unknown or may not sign this."""
+
+
+class ReleaseError(SchemaError):
+    """A release or a root is not for this fleet, this device or this time, or is not the newest."""
 
 
 def shorten(value: object) -> str:
