@@ -11,6 +11,7 @@ from typing import Literal
 
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import BlockData, BlockRequest
@@ -54,6 +55,8 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(Birth, "device", ("up/<device>/state",), retained=True),
     Entry(Death, "device", ("up/<device>/state",), retained=True),
     Entry(Heartbeat, "device", ("up/<device>/hb",)),
+    Entry(Enrolment, "device", _UP),
+    Entry(KeyRotation, "device", _UP),
     Entry(Contribution, "device", _UP, attachment="the payload, up to 64 KiB; else offered"),
     Entry(Withdrawal, "device", _UP),
     Entry(Nothing, "device", _UP),
@@ -65,6 +68,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(CoordinatorBirth, "coordinator", ("all/state",), retained=True),
     Entry(CoordinatorDeath, "coordinator", ("all/state",), retained=True),
     Entry(Welcome, "coordinator", ("down/<device>/ctl",)),
+    Entry(Enrolled, "coordinator", ("down/<device>/ctl",)),
     Entry(Receipt, "coordinator", ("down/<device>/rcpt",)),
     Entry(Assignment, "coordinator", ("down/<device>/assignment",), retained=True),
     Entry(DesiredModel, "coordinator", ("down/<device>/desired",), retained=True),

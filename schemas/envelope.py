@@ -3,7 +3,10 @@
 The header holds everything that a reader needs, so MQTT 3.1.1 suffices. `message_id` is the
 SHA-256 of the header line; the header pins the attachment by length and digest, so the id covers
 all. Only the canonical line of a header is accepted: a message has one id, not one per spelling.
-`key` and `signature` are places for the device's signature and are empty for now.
+
+A signature is over the topic below the fleet's own, such as `up/crane-7/msg`, a line feed, and the
+header line with a null in the signature's place; the message id is of that line too. So a message
+that is signed is worth something on its own topic, in its own fleet, and nowhere else.
 
 The laws: `decode(encode(envelope)) == envelope`, and `encode(decode(data)) == data` for all data
 that `decode` accepts.
@@ -18,11 +21,15 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from schemas.canonical import canonical_json, parse_json
-from schemas.errors import EnvelopeError, SchemaError, shorten
+from schemas.errors import EnvelopeError, SchemaError, SignatureError, shorten
+from schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
 from schemas.message import Message, Strict, explain
+from schemas.topics import FleetTopics, Topic
 from schemas.values import BootId, DeviceId, Digest, FleetId
 
 SCHEMA_VERSION: Literal[1] = 1
+DOMAIN = "fleetledger/envelope/1"
+"""What signatures of envelopes are for, see `schemas.keys`."""
 MAX_HEADER_BYTES = 128 * 1024
 MAX_ATTACHMENT_BYTES = 256 * 1024
 MAX_ENVELOPE_BYTES = MAX_HEADER_BYTES + MAX_ATTACHMENT_BYTES + 1
@@ -61,10 +68,10 @@ class Header(Strict):
     """Bytes after the header line."""
     attachment_digest: Digest | None = None
     """SHA-256 of these bytes, null where there are none."""
-    key: None = None
-    """Place for the name of the signing key; null for now."""
-    signature: None = None
-    """Place for the sender's signature; null for now."""
+    key: KeyHash | None = None
+    """Names the key that signed, by the hash in its text; null where nobody signed."""
+    signature: SignatureText | None = None
+    """The sender's signature, base64 of 64 bytes; null where nobody signed."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +83,51 @@ class Envelope:
 
     @cached_property
     def message_id(self) -> Digest:
-        """SHA-256 of the header line; the same for every repeat of the message."""
-        return Digest.of(_header_line(self.header))
+        """SHA-256 of the header line without its signature; the same for every repeat."""
+        return Digest.of(self.unsigned_line)
+
+    @cached_property
+    def line(self) -> bytes:
+        """The header line."""
+        return _header_line(self.header)
+
+    @property
+    def unsigned_line(self) -> bytes:
+        """The header line with a null in the signature's place."""
+        signature = self.header.signature
+        if signature is None:
+            return self.line
+        # The keys are sorted, so nothing but the version follows the signature.
+        return self.line.removesuffix(_end(f'"{signature}"')) + _end("null")
+
+    def signed(self, key: SigningKey, topic: Topic) -> Envelope:
+        """Return this message as `key` signs it for its topic; `Header.key` must name the key."""
+        signature = SignatureText.of(key.sign(DOMAIN, self._signed_bytes(topic)))
+        line = self.line.removesuffix(_end("null")) + _end(f'"{signature}"')
+        header = self.header.model_copy(update={"signature": signature})
+        return _with_line(Envelope(header, self.attachment), line)
+
+    def check_signature(self, key: VerifyKey, topic: str) -> None:
+        """Raise `SignatureError` unless `key` signed this message for that topic.
+
+        Raises `InvalidValueError` if the topic is one of another fleet than the header's.
+        """
+        named, signature = self.header.key, self.header.signature
+        if named is None or signature is None:
+            raise SignatureError(
+                f"signature: {self.header.kind!r} on {topic} is not signed; only what {key.name!r} "
+                "has signed is believed there"
+            )
+        if named != key.key_hash.hex():
+            raise SignatureError(
+                f"key: {str(named)!r} signed {self.header.kind!r} on {topic}; only the key "
+                f"{key.key_hash.hex()!r} of {key.name!r} is believed there"
+            )
+        key.check(signature.raw, DOMAIN, self._signed_bytes(topic))
+
+    def _signed_bytes(self, topic: str) -> bytes:
+        below = FleetTopics(self.header.fleet).below(topic)
+        return f"{below}\n".encode() + self.unsigned_line
 
     def read(self, model: type[BodyType]) -> BodyType:
         """Return the body as `model`; raise `SchemaError` if the kind or a field is wrong."""
@@ -91,12 +141,16 @@ class Envelope:
 
 @dataclass
 class Sender:
-    """Makes envelopes for one program run: fills in fleet, sender, boot and the next sequence."""
+    """Makes envelopes for one program run: fills in fleet, sender, boot and the next sequence.
+
+    With a `signer` everything is signed by it, for the topic on which it will be sent.
+    """
 
     fleet: FleetId
     name: DeviceId
     boot: BootId
     next_sequence: int = 0
+    signer: SigningKey | None = None
 
     def seal(
         self,
@@ -105,13 +159,18 @@ class Sender:
         sent_ms: int,
         attachment: bytes = b"",
         refers_to: Digest | None = None,
+        topic: Topic | None = None,
     ) -> Envelope:
-        """Wrap `body` (and `attachment`, at most 256 KiB) for sending."""
+        """Wrap `body` (and `attachment`, at most 256 KiB) for sending.
+
+        Who has a signer must say on which `topic`; raises `EnvelopeError` otherwise.
+        """
         if len(attachment) > MAX_ATTACHMENT_BYTES:
             raise EnvelopeError(
                 f"attachment: {len(attachment)} bytes exceed {MAX_ATTACHMENT_BYTES}; "
                 "offer it and let the receiver fetch blocks"
             )
+        signer = self.signer
         header = Header(
             kind=body.kind,
             fleet=self.fleet,
@@ -123,14 +182,22 @@ class Sender:
             body=body.model_dump(mode="json"),
             attachment_size=len(attachment),
             attachment_digest=Digest.of(attachment) if attachment else None,
+            key=None if signer is None else KeyHash(signer.verify_key.key_hash.hex()),
         )
         self.next_sequence += 1
-        return Envelope(header, attachment)
+        envelope = Envelope(header, attachment)
+        if signer is None:
+            return envelope
+        if topic is None:
+            raise EnvelopeError(
+                f"topic: {body.kind!r} is to be signed and goes nowhere; say on which topic"
+            )
+        return envelope.signed(signer, topic)
 
 
 def encode(envelope: Envelope) -> bytes:
     """Return the bytes to publish; raise `EnvelopeError` if the header is too large."""
-    line = _header_line(envelope.header)
+    line = envelope.line
     if len(line) > MAX_HEADER_BYTES:
         raise EnvelopeError(
             f"header: {len(line)} bytes of {envelope.header.kind!r} exceed {MAX_HEADER_BYTES}; "
@@ -151,7 +218,7 @@ def decode(data: bytes) -> Envelope:
         )
     header = _read_header(line)
     _check_attachment(header, attachment)
-    return Envelope(header, attachment)
+    return _with_line(Envelope(header, attachment), line)
 
 
 def _check_attachment(header: Header, attachment: bytes) -> None:
@@ -166,6 +233,17 @@ def _check_attachment(header: Header, attachment: bytes) -> None:
             f"attachment_digest: header says {shorten(header.attachment_digest)}, the attached "
             f"bytes have {shorten(expected)}; the message was altered on its way: send it again"
         )
+
+
+def _with_line(envelope: Envelope, line: bytes) -> Envelope:
+    """Note the header line where it is known already: to write it takes longer than to sign it."""
+    envelope.__dict__["line"] = line
+    return envelope
+
+
+def _end(signature: str) -> bytes:
+    """Return the end of a header line, from the signature on."""
+    return f'"signature":{signature},"version":{SCHEMA_VERSION}}}'.encode()
 
 
 def _header_line(header: Header) -> bytes:
@@ -194,5 +272,10 @@ def _read_header(line: bytes) -> Header:
         raise EnvelopeError(
             "header: the line is not canonical JSON of all header fields; "
             "sort the keys, leave out spaces, write every field and no escapes"
+        )
+    if (header.key is None) != (header.signature is None):
+        raise EnvelopeError(
+            f"signature: {shorten(header.signature)} by the key {shorten(header.key)}; "
+            "give both or neither"
         )
     return header

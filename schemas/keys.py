@@ -17,7 +17,7 @@ import binascii
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from typing_extensions import Self
@@ -26,24 +26,53 @@ from schemas.errors import InvalidValueError, SignatureError, shorten
 from schemas.values import ValidatedText
 
 if TYPE_CHECKING:  # an agent that checks no proof starts without it
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 SIGNATURE_BYTES = 64
+_KNOWN_KEYS = 4096
+"""Public keys that are kept ready for checking."""
 _ED25519 = b"\x01"
 """Names the algorithm in a note's key."""
+
+
+class KeyHash(ValidatedText):
+    """The 4 bytes by which a signature names its key."""
+
+    pattern = re.compile(r"[0-9a-f]{8}")
+    rule = "8 lower-case hexadecimal digits"
+
+
+class SignatureText(ValidatedText):
+    """A signature as text: base64 of its 64 bytes, of which only one spelling is accepted."""
+
+    pattern = re.compile(r"[A-Za-z0-9+/]{85}[AQgw]==")
+    rule = "base64 of 64 bytes, padded, the unused bits zero"
+
+    @classmethod
+    def of(cls, signature: bytes) -> Self:
+        """Return the text of 64 bytes."""
+        return cls(base64.b64encode(signature).decode("ascii"))
+
+    @property
+    def raw(self) -> bytes:
+        """The 64 bytes."""
+        return base64.b64decode(self)
 
 
 class KeyName(ValidatedText):
     """Name of a key, as its signatures carry it."""
 
-    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,126}")
-    rule = "1 to 127 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter or digit"
+    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,159}")
+    rule = "1 to 160 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter or digit"
 
 
 class VerifyKey(ValidatedText):
     """A public key with its name, as text; see the module."""
 
-    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,126}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}")
+    pattern = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,159}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}")
     rule = "NAME+HASH+KEY, as `fleetledger` prints it"
 
     @classmethod
@@ -82,14 +111,9 @@ class VerifyKey(ValidatedText):
     def check(self, signature: bytes, domain: str, message: bytes) -> None:
         """Raise `SignatureError` unless this key signed `message` for that purpose."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - see the top
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
-            Ed25519PublicKey,
-        )
 
         try:
-            Ed25519PublicKey.from_public_bytes(self.public).verify(
-                signature, signed_bytes(domain, message)
-            )
+            _ready(self).verify(signature, signed_bytes(domain, message))
         except InvalidSignature:
             raise SignatureError(
                 f"signature: is not that of {self.name!r} over these bytes as {domain!r}; "
@@ -168,6 +192,16 @@ def read_verify_key(text: str) -> VerifyKey:
         raise SignatureError(
             f"key: {shorten(text)} is none; give {VerifyKey.rule}, whole"
         ) from error
+
+
+@lru_cache(maxsize=_KNOWN_KEYS)
+def _ready(key: VerifyKey) -> Ed25519PublicKey:
+    """Return a public key to check with; to make it costs as much as a tenth of a check."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+        Ed25519PublicKey,
+    )
+
+    return Ed25519PublicKey.from_public_bytes(key.public)
 
 
 def _key_hash(name: str, key: bytes) -> bytes:

@@ -48,8 +48,18 @@ Written by `python -m schemas.generate`; edit `schemas/envelope.py`, not this pa
 
 Canonical JSON has its keys sorted by code point, no spaces, UTF-8 without escapes that JSON does
 not demand, finite numbers, and at most {depth} levels. A reader refuses a header line that is not
-the canonical one, so a message has one `message_id`: the SHA-256 of the header line. The header
-pins the attachment by size and digest, so the id covers the whole message.
+the canonical one, so a message has one `message_id`: the SHA-256 of the header line with a null in
+the signature's place. The header pins the attachment by size and digest, so the id covers the whole
+message.
+
+A signature, where there is one, is Ed25519 (RFC 8032) over
+
+    {domain} NUL <topic below the fleet's, such as up/crane-7/msg> LF <the line with signature null>
+
+in base64, of which one spelling is accepted. So no message is worth anything on another topic, in
+another fleet, or for another purpose. `key` is the hash in the public key's text
+(NAME+HASH+KEY, as [signed notes](https://c2sp.org/signed-note) write it). Who must sign what:
+[trust](../trust.md).
 
 | bound | bytes |
 | --- | --- |
@@ -90,6 +100,7 @@ def envelope_page() -> str:
     data = encode(sample)
     return _ENVELOPE.format(
         depth=MAX_DEPTH,
+        domain=envelope.DOMAIN,
         header=envelope.MAX_HEADER_BYTES,
         attachment=envelope.MAX_ATTACHMENT_BYTES,
         inline=envelope.INLINE_LIMIT,

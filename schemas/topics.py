@@ -83,6 +83,16 @@ class FleetTopics:
         """Return filters for what one device receives on the given leaves."""
         return tuple(str(self.down(device, leaf)) for leaf in leaves)
 
+    def below(self, topic: str) -> str:
+        """Return what follows the fleet in a topic, such as `up/dev-1/msg`.
+
+        Raises `InvalidValueError` for a topic of another fleet.
+        """
+        prefix = f"{ROOT}/{self.fleet}/"
+        if not topic.startswith(prefix):
+            raise InvalidValueError("topic", topic, f"expected one below {prefix}")
+        return topic[len(prefix) :]
+
     def parse(self, topic: str) -> DeviceTopic:
         """Read a device topic; raise `InvalidValueError` for anything else."""
         levels = topic.split("/")

@@ -2,7 +2,9 @@
 
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from schemas.envelope import Sender
+from schemas.keys import KeyName, SignatureText, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus, Preprocessing
 from schemas.offers import BlockData, BlockRequest, Offer
@@ -31,6 +33,7 @@ from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 DIGEST = Digest.of(b"anything")
 BOOT = BootId("0123456789abcdef")
+VERIFY_KEY = VerifyKey.of(KeyName("harbour/device/crane-7"), bytes(range(32)))
 KEY = PartKey(stage=2, part=7)
 CAT = ClassName("cat")
 OFFER = Offer(digest=DIGEST, size=200_000, list_digest=Digest.of(b"list"))
@@ -137,6 +140,9 @@ EXAMPLES: tuple[Message, ...] = (
     ModelStatus(version=4, manifest=DIGEST, state="active"),
     CoordinatorBirth(ledger_size=12),
     CoordinatorDeath(),
+    Enrolment(key=VERIFY_KEY, mac=DIGEST),
+    KeyRotation(key=VERIFY_KEY, approval=SignatureText.of(bytes(64))),
+    Enrolled(key=VERIFY_KEY),
     Welcome(boot=BOOT, held=(HeldPart(key=KEY, revision=1, payload=DIGEST),), next_part=8),
     Receipt(about="contribution", key=KEY, revision=1, answer=Accepted(ledger_index=5)),
     Receipt(about="nothing", key=KEY, answer=Later(after_seconds=1.5)),

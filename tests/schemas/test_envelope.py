@@ -132,7 +132,15 @@ REFUSALS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a missing optional field": (lambda: without("key"), "write every field"),
     "another fleet's spelling": (lambda: written(fleet="Big Fleet"), "fleet: 'Big Fleet': FleetId"),
     "a negative sequence": (lambda: written(sequence=-1), "sequence: -1: Input should be greater"),
-    "a signature": (lambda: written(signature="x"), "signature: 'x': Input should be None"),
+    "a signature": (lambda: written(signature="x"), "signature: 'x': SignatureText: 'x' is not"),
+    "a key without a signature": (
+        lambda: written(key="0123abcd"),
+        "signature: None by the key '0123abcd'; give both or neither",
+    ),
+    "a signature without a key": (
+        lambda: written(signature="A" * 86 + "=="),
+        "signature: 'AAA.* by the key None; give both or neither",
+    ),
     "a torn attachment": (
         lambda: written()[:-1],
         "attachment_size: header says 7, 6 arrived; the message was cut on its way",
