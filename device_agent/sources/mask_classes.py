@@ -11,6 +11,7 @@ from typing_extensions import Self
 from device_agent.errors import SourceError
 from device_agent.sources.masks import BACKGROUND, IGNORED
 from schemas.message import Strict
+from schemas.models import BACKGROUND as BACKGROUND_NAME
 from schemas.settings_file import SettingsError, load_settings
 from schemas.values import ClassName
 
@@ -29,6 +30,10 @@ class MaskClasses(Strict):
         for value, name in self.classes.items():
             if not BACKGROUND < int(value) < IGNORED:
                 raise ValueError(f"{value} = {name!s}: give classes values from 1 to 254")
+            if name == BACKGROUND_NAME:
+                raise ValueError(
+                    f"{value} = {name!s}: that is 0; leave it out, or rename the class"
+                )
             if name in held:
                 raise ValueError(f"{name!s} is {held[name]} and {value}; give it one value")
             held[name] = value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,23 @@ def decode_mask(data: bytes) -> NDArray[np.uint8]:
 
 def values_in(mask: NDArray[np.uint8]) -> list[int]:
     """Return the values that a mask has, ascending, background and 255 among them."""
-    return [int(value) for value in np.flatnonzero(np.bincount(mask.ravel(), minlength=256))]
+    return sorted(pixels_of(mask))
+
+
+def pixels_of(mask: NDArray[np.uint8]) -> dict[int, int]:
+    """Return how many pixels have each value that a mask has."""
+    counts = np.bincount(mask.ravel(), minlength=256)
+    return {int(value): int(counts[value]) for value in np.flatnonzero(counts)}
+
+
+def unknown_values(values: Iterable[int], classes: Collection[int]) -> list[int]:
+    """Return the values, ascending, that are no class, not background and not 255."""
+    return sorted(set(values) - {BACKGROUND, IGNORED, *classes})
 
 
 def check_values(mask: NDArray[np.uint8], classes: Collection[int], way_out: str) -> None:
     """Raise `ImageError` with `way_out` unless every value is a class, background or 255."""
-    unknown = sorted(set(values_in(mask)) - {BACKGROUND, IGNORED, *classes})
+    unknown = unknown_values(values_in(mask), classes)
     if unknown:
         told = ", ".join(str(value) for value in unknown[:5])
         raise ImageError(f"mask: no class has the value {told}; {way_out}")

@@ -19,9 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL.Image import Image
 
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
@@ -36,23 +38,36 @@ from schemas.reports import Problem
 from schemas.values import Digest
 
 IMAGES, MASKS, CLASSES = "images", "masks", "classes.toml"
-MASK_SUFFIXES = frozenset((".png",))
+_SUFFIXES = {IMAGES: SUFFIXES, MASKS: frozenset((".png",))}
+MEND_VALUES = f"write its class into {CLASSES}, or mend the mask"
+"""The way out where a mask has a value without a class."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture and its mask, as paths relative to the data folder, and the digest of both."""
+    """A picture and its mask, as paths relative to the data folder.
+
+    With the digest that the two must have where that matters, else None.
+    """
 
     picture: str
     mask: str
+    digest: Digest | None
+
+
+@dataclass(frozen=True)
+class FoundScene(Scene):
+    """A scene that a scan found."""
+
     digest: Digest
+    mask_digest: Digest
 
 
 @dataclass(frozen=True)
 class ScannedScenes:
     """What a scan found: scenes at rest, sorted by picture, and what the owner should mend."""
 
-    scenes: tuple[Scene, ...]
+    scenes: tuple[FoundScene, ...]
     problems: tuple[Problem, ...]
     unsettled: int
     """Scenes of which a file is perhaps still being written."""
@@ -70,7 +85,7 @@ class LabelledScene:
 class _Findings:
     """What one scan has found so far."""
 
-    scenes: list[Scene] = field(default_factory=list)
+    scenes: list[FoundScene] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     seen: dict[str, Seen] = field(default_factory=dict)
     unsettled: int = 0
@@ -93,8 +108,8 @@ class SceneSource:
         mounted is never taken for an empty one.
         """
         found = _Findings()
-        pictures = self._list(IMAGES, SUFFIXES, found)
-        masks = self._list(MASKS, MASK_SUFFIXES, found)
+        pictures = named_files(self._folder, IMAGES, found.problems)
+        masks = named_files(self._folder, MASKS, found.problems)
         for name in sorted(pictures.keys() & masks.keys()):
             self._look_at(pictures[name], masks[name], found)
         for name in sorted(pictures.keys() - masks.keys()):
@@ -105,23 +120,6 @@ class SceneSource:
             found.problems.append(problem("scene", text))
         self._cache.update(found.seen)
         return ScannedScenes(tuple(found.scenes), tuple(found.problems), found.unsettled)
-
-    def _list(self, part: str, suffixes: frozenset[str], found: _Findings) -> dict[str, str]:
-        """Return the files of `part` by name, without folder and suffix; the first of a name."""
-        if not (self._folder / part).is_dir():
-            raise SourceError(
-                f"data.folder: {self._folder / part}: there is no such folder; mount it, make it, "
-                "or mend `[data] folder` in agent.toml"
-            )
-        files: dict[str, str] = {}
-        for path in sample_files(self._folder, part, suffixes, found.problems):
-            name = str(PurePosixPath(path).relative_to(part).with_suffix(""))
-            if name in files:
-                text = f"{path}: has the name of {files[name]}; rename or remove one of them"
-                found.problems.append(problem("scene", text))
-            else:
-                files[name] = path
-        return files
 
     def _look_at(self, picture: str, mask: str, found: _Findings) -> None:
         seen: list[Seen | None] = []
@@ -141,7 +139,29 @@ class SceneSource:
             return
         found.seen |= {picture: seen[0], mask: seen[1]}
         digest = scene_digest(seen[0].digest, seen[1].digest)
-        found.scenes.append(Scene(picture, mask, digest))
+        found.scenes.append(FoundScene(picture, mask, digest, seen[1].digest))
+
+
+def named_files(folder: Path, part: str, problems: list[Problem]) -> dict[str, str]:
+    """Return the files of `IMAGES` or `MASKS` by name, without folder and suffix, as paths.
+
+    Of two files of one name the first counts, and the other is a problem. Raises `SourceError` if
+    the folder is not there.
+    """
+    if not (folder / part).is_dir():
+        raise SourceError(
+            f"data.folder: {folder / part}: there is no such folder; mount it, make it, or mend "
+            "`[data] folder` in agent.toml"
+        )
+    files: dict[str, str] = {}
+    for path in sample_files(folder, part, _SUFFIXES[part], problems):
+        name = str(PurePosixPath(path).relative_to(part).with_suffix(""))
+        if name in files:
+            text = f"{path}: has the name of {files[name]}; rename or remove one of them"
+            problems.append(problem("scene", text))
+        else:
+            files[name] = path
+    return files
 
 
 def scene_digest(picture: Digest, mask: Digest) -> Digest:
@@ -152,34 +172,56 @@ def scene_digest(picture: Digest, mask: Digest) -> Digest:
 def read_scene(folder: Path, scene: Scene, classes: MaskClasses) -> LabelledScene:
     """Return picture and mask of a scene.
 
-    Raises `ImageError` naming the file that does not decode, a mask of another size than its
-    picture, or a value that no class has; `ChangedError` if a file is not the one that was found.
+    Raises what `read_files` and `decode_scene` raise, and `ImageError` naming a value of the mask
+    that no class has.
     """
-    picture_data, mask_data = (_read(folder / path) for path in (scene.picture, scene.mask))
-    if scene_digest(Digest.of(picture_data), Digest.of(mask_data)) != scene.digest:
-        raise ChangedError(f"{folder / scene.picture}: it or its mask has changed since then")
-    picture = _decode_picture(scene.picture, picture_data)
+    image, mask = decode_scene(scene, *read_files(folder, scene), "RGB")
     try:
-        mask = decode_mask(mask_data)
-        check_same_size(picture.shape[1:], mask.shape)
-        known = classes.names
-        check_values(mask, known, f"write its class into {CLASSES}, or mend the mask")
+        check_values(mask, classes.names, MEND_VALUES)
     except ImageError as error:
         raise ImageError(f"{scene.mask}: {error}") from error
-    return LabelledScene(picture, mask)
+    return LabelledScene(np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)), mask)
 
 
-def _decode_picture(path: str, data: bytes) -> NDArray[np.uint8]:
+def read_files(folder: Path, scene: Scene) -> tuple[bytes, bytes]:
+    """Return the bytes of picture and mask.
+
+    Raises `ImageError` for a file that is too large, and `ChangedError` if one cannot be read or
+    is not the one that was found.
+    """
+    picture, mask = read_limited(folder / scene.picture), read_limited(folder / scene.mask)
+    if scene.digest not in {None, scene_digest(Digest.of(picture), Digest.of(mask))}:
+        raise ChangedError(f"{folder / scene.picture}: it or its mask has changed since then")
+    return picture, mask
+
+
+def decode_scene(
+    scene: Scene, picture: bytes, mask: bytes, mode: Literal["L", "RGB"]
+) -> tuple[Image, NDArray[np.uint8]]:
+    """Return the picture, upright, and its mask (h, w), whatever its values are.
+
+    Raises `ImageError` naming the file that does not decode, or a mask of another size.
+    """
+    image = _decode_picture(scene.picture, picture, mode)
+    try:
+        values = decode_mask(mask)
+        check_same_size((image.height, image.width), (values.shape[0], values.shape[1]))
+    except ImageError as error:
+        raise ImageError(f"{scene.mask}: {error}") from error
+    return image, values
+
+
+def _decode_picture(path: str, data: bytes, mode: Literal["L", "RGB"]) -> Image:
     try:
         image = open_picture(data)
         check_pixels(image)
-        pixels = np.asarray(decode_picture(image, "RGB"))
+        return decode_picture(image, mode)
     except ImageError as error:
         raise ImageError(f"{path}: {error}") from error
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _read(path: Path) -> bytes:
+def read_limited(path: Path) -> bytes:
+    """Return a file's bytes; raise `ImageError` if it is too large, else `ChangedError`."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:

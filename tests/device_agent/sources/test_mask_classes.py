@@ -28,6 +28,7 @@ def test_every_value_has_its_name_in_ascending_order(tmp_path: Path) -> None:
         ('01 = "cat"', "01"),
         ('cat = "1"', "classes.cat"),
         ('1 = "cat"\n2 = "cat"', "cat is 1 and 2; give it one value"),
+        ('1 = "background"', "1 = background: that is 0; leave it out"),
         ('1 = "a/b"', "'a/b'"),
         ("1 = 5", "classes.1: 5"),
         ('1 = "a"\n1 = "b"', "not TOML"),

@@ -1,0 +1,135 @@
+"""A data folder of scenes as the agent's rules see it: images, each with the classes it shows.
+
+- A scene counts under the class with most pixels in its mask; the others stand beside it.
+- A mask is read once: what it shows is kept by its digest. Names are looked up at every scan, so a
+  class that is renamed in classes.toml has its new name at once.
+- A scene is left out while its mask cannot be read, or has a value that classes.toml lacks.
+- One that shows nothing but background and 255 is no sample. All such are one problem, and so are
+  all masks with the same unknown value, because a folder may have thousands of either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from device_agent.core.inputs import Image, Scanned
+from device_agent.core.telling import problem
+from device_agent.images import ChangedError
+from device_agent.sources.cache import DigestCache
+from device_agent.sources.mask_classes import load_mask_classes
+from device_agent.sources.masks import unknown_values
+from device_agent.sources.scenes import (
+    CLASSES,
+    MASKS,
+    MEND_VALUES,
+    FoundScene,
+    SceneSource,
+    read_limited,
+)
+from device_agent.sources.shown import Shown, ShownCache, look_at
+from learning.errors import ImageError
+from schemas.reports import Problem
+from schemas.values import ClassName, Digest
+
+
+@dataclass
+class _Sorted:
+    """What the masks of one scan have turned out to show; paths of those that show no class."""
+
+    images: list[Image] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    nameless: dict[int, list[str]] = field(default_factory=dict)
+    """By value that no class has."""
+    empty: list[str] = field(default_factory=list)
+
+
+class SceneFolder:
+    """Scans a data folder of scenes; for one thread."""
+
+    def __init__(
+        self,
+        folder: Path,
+        digests: DigestCache,
+        shown: ShownCache,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._source = SceneSource(folder, digests, clock)
+        self._shown = shown
+
+    def scan(self) -> Scanned:
+        """Return all scenes at rest that show a class, sorted by path, and what is to be mended.
+
+        Raises `SourceError` if one of the folders is not there, or classes.toml is of no use.
+        """
+        names = load_mask_classes(self._folder / CLASSES).names
+        found = self._source.scan()
+        result = _Sorted()
+        for scene in found.scenes:
+            self._sort(scene, names, result)
+        self._shown.keep({scene.mask_digest for scene in found.scenes})
+        images = tuple(sorted(result.images, key=lambda image: image.path))
+        problems = (*found.problems, *result.problems, *_in_short(result))
+        return Scanned(images, problems, found.unsettled)
+
+    def _sort(self, scene: FoundScene, names: Mapping[int, ClassName], result: _Sorted) -> None:
+        try:
+            shown = self._shown_by(scene)
+        except ChangedError:
+            return  # the next scan is right again
+        if shown.fault:
+            text = f"{scene.mask}: {shown.fault}; left out until it changes"
+            result.problems.append(problem("scene", text))
+            return
+        nameless = unknown_values(shown.pixels, names)
+        for value in nameless:
+            result.nameless.setdefault(value, []).append(scene.mask)
+        pixels = {names[value]: count for value, count in shown.pixels.items() if value in names}
+        if nameless:
+            return
+        if not pixels:
+            result.empty.append(scene.mask)
+            return
+        first, *others = most_first(pixels)
+        result.images.append(Image(scene.picture, scene.digest, first, tuple(sorted(others))))
+
+    def _shown_by(self, scene: FoundScene) -> Shown:
+        """Return what a mask shows, reading it at most once; raise `ChangedError`."""
+        shown = self._shown.get(scene.mask_digest)
+        if shown is None:
+            try:
+                data = read_limited(self._folder / scene.mask)
+            except ImageError as error:
+                return Shown(fault=str(error))
+            if Digest.of(data) != scene.mask_digest:
+                raise ChangedError(f"{scene.mask}: has changed since it was found")
+            shown = look_at(data)
+            self._shown.put(scene.mask_digest, shown)
+        return shown
+
+
+def most_first(pixels: Mapping[ClassName, int]) -> list[ClassName]:
+    """Return the classes by their pixels, most first, and by name where they have as many."""
+    return sorted(pixels, key=lambda name: (-pixels[name], name))
+
+
+def _in_short(result: _Sorted) -> list[Problem]:
+    told = [
+        problem("scene", f"{_some(masks)}: no class has the value {value}; {MEND_VALUES}")
+        for value, masks in sorted(result.nameless.items())
+    ]
+    if result.empty:
+        text = (
+            f"{MASKS}: nothing but background and 255 in {_some(result.empty)}; such scenes show "
+            "no class and are left out"
+        )
+        told.append(problem("scene", text))
+    return told
+
+
+def _some(paths: list[str]) -> str:
+    """Name one of the paths, in words that stay the same while their number grows."""
+    return min(paths) + (" and others" if len(paths) > 1 else "")
