@@ -18,9 +18,7 @@ import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
-
-IGNORED = 255
-"""Label of pixels that no loss counts."""
+from learning.losses.segmentation.pixels import IGNORED
 
 _LEVELS = 1 << 16
 

@@ -92,6 +92,21 @@ def test_losses_draw_words_of_their_own_alone_and_in_a_stack():
         assert together[agent].numpy().view(np.uint64).tolist() == random_words(key, 0, 6).tolist()
 
 
+def test_a_part_of_a_batch_has_the_words_and_the_dropout_of_its_rows():
+    key = torch.tensor(signed(CHANCES[0].key))
+    whole, part = Moment(key, 3, 7), Moment(key, 3, 7, first=5)
+    assert torch.equal(part.picture_words(4), whole.picture_words(9)[5:])
+    for shape in ((), (7,), (3, 4)):
+        dropped = whole.dropout(torch.ones(9, *shape), 0.5, 1)
+        assert torch.equal(part.dropout(torch.ones(4, *shape), 0.5, 1), dropped[5:])
+
+
+def test_a_loss_draws_other_words_for_each_part_of_a_batch():
+    key = torch.tensor(signed(CHANCES[0].key))
+    drawn = torch.cat([Moment(key, 3, 7, first=first).loss_words(50) for first in (0, 2, 5)])
+    assert len(drawn.unique()) == 150
+
+
 def test_pictures_have_a_word_each():
     together = moment(CHANCES).picture_words(6)
     key = word(word(word(CHANCES[1].key, 1), 3), 7)
