@@ -124,7 +124,7 @@ def test_importance_is_that_of_whole_batches():
 
 def test_parts_of_one_are_refused_where_a_norm_measures_them():
     (work,) = make_works((16,), batching=Batching(8, parts=8))
-    with pytest.raises(TrainingError, match="parts of one.*set parts to 4 at most"):
+    with pytest.raises(TrainingError, match=r"parts of one.*set parts to 4 at most"):
         train_alone(work, SETTINGS)
     assert train_alone(replace(work, norms_frozen=True), SETTINGS).steps == 2 * 8
 
@@ -148,7 +148,7 @@ def test_frozen_norms_train_alike_alone_and_in_a_stack():
 
 def test_stacks_refuse_parts_and_auto_trains_them_one_by_one():
     works = make_works((16, 16), epochs=1, batching=Batching(8, parts=2))
-    with pytest.raises(TrainingError, match="in parts are for one agent.*choose loop or auto"):
+    with pytest.raises(TrainingError, match=r"in parts are for one agent.*choose loop or auto"):
         train(works, EngineSettings(engine="stack"))
     chosen, alone = (train(works, EngineSettings(engine=name)) for name in ("auto", "loop"))
     for one, other in zip(chosen, alone, strict=True):
