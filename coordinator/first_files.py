@@ -14,10 +14,11 @@ from PIL import Image
 
 from coordinator.backbones import read_file
 from coordinator.errors import NetworkSettingsError
+from coordinator.pixel_networks import with_trunk
 from learning.errors import ImageError
-from learning.networks.network import Network
+from learning.networks.network import AnyNetwork
 from learning.numerics.preprocessing import sized_pixels
-from methods.network_weights import Arrays
+from methods.network_weights import Arrays, encode_weights
 from methods.training_half import SHARED, TrainingAssignment, TrainingCoordinatorHalf
 from schemas.models import AnyPreprocessing, Preprocessing
 from schemas.values import ClassName
@@ -34,6 +35,8 @@ class FirstFiles:
 
     weights: Path | None = None
     """Parameters and buffers with the rows of a head, as `methods.network_weights` writes them."""
+    trunk: Path | None = None
+    """A state dict that a network of pixels takes its trunk from; the rest begins by its seed."""
     shared: Path | None = None
     """An .npz file with the array `images`."""
 
@@ -47,16 +50,26 @@ class FirstWeights:
 
 
 def first_weights(
-    half: TrainingCoordinatorHalf, assignment: TrainingAssignment, file: Path | None
+    half: TrainingCoordinatorHalf, assignment: TrainingAssignment, first: FirstFiles
 ) -> FirstWeights:
     """Return the weights in a file, or those of nobody's training where there is none.
 
-    Raises `BackboneFileError` where it cannot be read, the method's `ContributionError` where it is
+    Raises `NetworkSettingsError` where files do not go together, `BackboneFileError` where one
+    cannot be read, the method's `ContributionError` or `learning.errors.NetworkError` where it is
     not of its network.
     """
-    if file is None:
-        return FirstWeights(half.first_weights(assignment), ())
-    data = read_file(file)
+    if first.weights is None:
+        data = half.first_weights(assignment)
+        if first.trunk is None:
+            return FirstWeights(data, ())
+        network, arrays, names = half.network_of(assignment, data)
+        return FirstWeights(encode_weights(with_trunk(network, arrays, first.trunk), names), names)
+    if first.trunk is not None:
+        raise NetworkSettingsError(
+            f"trunk: {first.trunk} given beside {first.weights}, which holds a trunk; leave "
+            "--trunk or --first-weights out"
+        )
+    data = read_file(first.weights)
     _, _, names = half.network_of(assignment, data)
     return FirstWeights(data, names)
 
@@ -90,7 +103,7 @@ def extras_of(
     return {SHARED: half.shared_of(assignment, _sized(file, _read_images(file), preprocessing))}
 
 
-def base_tensors(network: Network, name: str, file: Path | None) -> Arrays:
+def base_tensors(network: AnyNetwork, name: str, file: Path | None) -> Arrays:
     """Return the network's tensors that nobody trains, from a file; none where all are trained.
 
     Raises `NetworkSettingsError` where a file is lacking or has no place, and `NetworkError` where

@@ -14,7 +14,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.projections import TABLES
 from coordinator.settings import load
-from export.golden import read_golden
+from export.golden import golden_inputs
 from export.joined import join_model, require_equal
 from export.output_file import write_described
 from export.runtime import describe_runtime
@@ -35,13 +35,14 @@ class JoinedModel:
         """Return what stands in the JSON file."""
         manifest = self.manifest
         return {
+            "answers": manifest.answers,
             "model": Digest.of(self.model),
             "version": manifest.version,
             "method": manifest.method,
             "manifest": manifest.digest,
             "class_names": list(manifest.class_names),
             "input": manifest.preprocessing.input_name,
-            "outputs": [SCORES, PROBABILITIES],
+            "outputs": [SCORES] if manifest.answers == "pixels" else [SCORES, PROBABILITIES],
             "logit_scale": manifest.logit_scale,
             "preprocessing": manifest.preprocessing.model_dump(mode="json"),
         }
@@ -74,9 +75,9 @@ def joined_model(home: Path, version: int) -> JoinedModel:
     with _blobs(home) as (ledger, blobs):
         manifest = Manifest.read(blobs.get(_manifest_of(ledger, version)))
         pair = (blobs.get(manifest.frozen.digest), blobs.get(manifest.head.digest))
-        golden = read_golden(blobs.get(manifest.golden.digest))
+        samples = golden_inputs(blobs.get(manifest.golden.digest))
     model = join_model(*pair)
-    inputs = {manifest.preprocessing.input_name: golden.inputs}
+    inputs = {manifest.preprocessing.input_name: samples}
     return JoinedModel(manifest, model, require_equal(model, pair, inputs, manifest.tolerance))
 
 

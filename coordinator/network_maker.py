@@ -37,8 +37,10 @@ from coordinator.packing import base_of, handed_over, pack_network
 from coordinator.paths import ledger_path
 from coordinator.workshop import Finished
 from export.backbone import import_backbone
+from export.errors import ModelFileError
 from export.network import export_body
 from learning.errors import LearningError
+from learning.networks.segmentation.network import SegmentationNetwork
 from methods.registry import load_training_coordinator
 from methods.training_half import Asked, Given, Summing, TrainingAssignment
 from schemas.errors import FleetledgerError
@@ -143,6 +145,11 @@ class NetworkMaker:
             trained.read_assignment(network.settings),
             blobs.get(request.weights.weights.digest),
         )
+        if isinstance(described, SegmentationNetwork):
+            raise ModelFileError(
+                f"network: {network.name!r} gives every pixel a class and is no backbone of whole "
+                f"pictures, which {successor.method!r} needs; import another network"
+            )
         base = base_of(network, described, blobs)
         body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)

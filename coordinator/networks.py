@@ -13,6 +13,7 @@ from coordinator.first_files import FirstFiles, base_tensors, extras_of, first_w
 from coordinator.ledger.blobs import BlobStore
 from coordinator.offering import offer_of
 from coordinator.paths import blob_folder
+from coordinator.pixel_networks import check_pixels, dense_golden
 from coordinator.settings import (
     CoordinatorSettings,
     FirstStageSettings,
@@ -26,10 +27,11 @@ from export.network import export_network
 from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
+from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
 from methods.registry import card, load_training_coordinator, trains
 from methods.training_half import TrainingAssignment
-from schemas.models import AnyPreprocessing
+from schemas.models import AnyPreprocessing, of_pictures
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
 
@@ -65,19 +67,25 @@ def prepare_network(
     """
     settings, first = load(home), first or FirstFiles()
     method, successor = _who_trains(settings)
+    known = card(method.name)
     _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
+    if known.segments:
+        check_pixels(method.name, preprocessing, backbone, weights_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
-    half, known = load_training_coordinator(method.name), card(method.name)
+    half = load_training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = half.assign(method.settings, shape)
     _check_torch(method.name, assignment)
-    begins = first_weights(half, assignment, first.weights)
+    begins = first_weights(half, assignment, first)
     extras = extras_of(half, assignment, first.shared, preprocessing)
-    network, _, _ = half.network_of(assignment, begins.data)
+    network, arrays, _ = half.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
-    golden = build_golden(_probed(network, preprocessing, frozen, base), preprocessing)
+    if isinstance(network, SegmentationNetwork):
+        golden = dense_golden(network, arrays, of_pictures(preprocessing))
+    else:
+        golden = build_golden(_probed(network, preprocessing, frozen, base), preprocessing)
     base_data = encode_tensors(base, compress=False) if base else None
     store = BlobStore(settings.blobs or blob_folder(home))
     frozen_data = None if frozen is None else frozen.file
@@ -102,6 +110,7 @@ def prepare_network(
         base=None if base_data is None else offer_of(base_data),
         observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
         proxy=known.proxy and bool(getattr(assignment, "has_proxy", False)),
+        segments=known.segments,
     )
 
 
@@ -182,6 +191,12 @@ def _who_trains(
             raise NetworkSettingsError(
                 f"first_stage.name: {first.name!r} before method.name {fleet.name!r}; give a "
                 "method that trains before a method of statistics"
+            )
+        if card(first.name).segments:
+            raise NetworkSettingsError(
+                f"first_stage.name: {first.name!r} trains a network that gives every pixel a "
+                f"class, and {fleet.name!r} goes on with features of whole pictures; give another "
+                "method, or make it the fleet's own: method.name"
             )
         return first, Successor(method=fleet.name, settings=fleet.settings)
     if not trains(fleet.name):

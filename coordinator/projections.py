@@ -41,12 +41,15 @@ def _device_model_status(db: Database, entry: Entry) -> None:
 
 def _device_evaluated(db: Database, entry: Entry) -> None:
     results = entry.body["results"].values()
+    shares = [result["correct"] / result["total"] for result in results]
+    of_pixels = entry.body.get("answers") == "pixels"
     db.table("device").update(
         str(entry.device),
         {
             "evaluated_version": entry.body["version"],
             "correct": sum(result["correct"] for result in results),
             "total": sum(result["total"] for result in results),
+            "mean_iou": sum(shares) / len(shares) if of_pixels and shares else None,
             "bytes_up": entry.body["bytes_up"],
             "bytes_down": entry.body["bytes_down"],
         },
@@ -68,6 +71,7 @@ DEVICE = Projection(
         "evaluated_version": int,
         "correct": int,
         "total": int,
+        "mean_iou": float,
         "bytes_up": int,
         "bytes_down": int,
     },

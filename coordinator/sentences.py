@@ -50,6 +50,7 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
     after = ""
     if body.successor is not None:
         after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
+    pixels = " It gives every pixel a class, or the background." if body.segments else ""
     proxy = " A proxy scores what comes of it and chooses old models." if body.proxy else ""
     what = "it whole"
     if body.base is not None:
@@ -61,7 +62,7 @@ def _network_imported(body: entries.NetworkImported, _: Entry) -> str:
         )
     return (
         f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
-        f"rounds, with {body.method}.{_phases(body)}{_begins(body)}{after}{proxy}"
+        f"rounds, with {body.method}.{pixels}{_phases(body)}{_begins(body)}{after}{proxy}"
     )
 
 
@@ -250,11 +251,23 @@ def _device_model_status(body: entries.DeviceModelStatus, entry: Entry) -> str:
 
 
 def _device_evaluated(body: entries.DeviceEvaluated, entry: Entry) -> str:
+    if body.answers == "pixels":
+        return _mean_iou(body, entry)
     right = sum(result.correct for result in body.results.values())
     asked = sum(result.total for result in body.results.values())
     return (
         f"On device {entry.device} model {body.version} was right for {right} of {asked} held-out "
         f"samples ({body.provider})."
+    )
+
+
+def _mean_iou(body: entries.DeviceEvaluated, entry: Entry) -> str:
+    shares = [result.correct / result.total for result in body.results.values()]
+    mean = 100 * sum(shares) / max(len(shares), 1)
+    return (
+        f"On device {entry.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
+        f"pixels of held-out pictures, over {len(shares)} classes with the background "
+        f"({body.provider})."
     )
 
 

@@ -115,6 +115,10 @@ class DeviceRow:
     active_version: int | None
     model_state: str
     accuracy: float | None
+    """Share of held-out samples that the model is right for; of a model of pixels the mean over
+    classes, the background among them, of intersection over union."""
+    of_pixels: bool
+    """Whether `accuracy` is the latter."""
 
 
 @dataclass(frozen=True)
@@ -265,10 +269,17 @@ def devices(home: Path) -> list[DeviceRow]:
             row["samples"],
             row["active_version"],
             " ".join(filter(None, (row["model_state"], row["model_reason"]))),
-            row["correct"] / row["total"] if row["total"] else None,
+            _accuracy(row),
+            row["mean_iou"] is not None,
         )
         for row in rows
     ]
+
+
+def _accuracy(row: dict[str, Any]) -> float | None:
+    if row["mean_iou"] is not None:
+        return float(row["mean_iou"])
+    return row["correct"] / row["total"] if row["total"] else None
 
 
 def models(home: Path) -> list[ModelRow]:

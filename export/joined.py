@@ -1,7 +1,8 @@
 """A whole model in one ONNX file: preprocessed samples in, scores and probabilities out.
 
 For programs that know nothing of pairs and manifests. Frozen part and head are put into one graph;
-what only said how they follow each other, the name `features`, stays inside.
+what only said how they follow each other, the name `features`, stays inside. Of a model of pixels
+the scores of every pixel come out, and probabilities are left to the reader, as by its `head.onnx`.
 """
 
 from __future__ import annotations
@@ -15,35 +16,35 @@ from onnx import ModelProto
 
 from export.errors import ModelFileError, ParityError
 from export.graph import clean, opset_of, prefix_names, write
-from export.head import head_scores
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
 from schemas.models import FEATURES, PROBABILITIES, SCORES
 
 PREFIX = "head/"
+_OUTPUTS = (SCORES, PROBABILITIES)
 
 
 def join_model(frozen: bytes, head: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> bytes:
     """Return one model with the input of `frozen` and the outputs of `head`; equal bytes for equal.
 
-    Where the two speak different opsets the older one is converted to the newer. Raises
-    `ModelFileError` where they cannot become one.
+    Small scores are no output of it. Where the two speak different opsets the older one is
+    converted to the newer. Raises `ModelFileError` where they cannot become one.
     """
     first, second = check(frozen, domains), check(head, domains)
     opset = max(opset_of(first), opset_of(second))
     first, second = _raised(first, opset), _raised(second, opset)
-    outputs = (SCORES, PROBABILITIES)
-    if first.graph.input[0].name in outputs:
+    results = [result for result in second.graph.output if result.name in _OUTPUTS]
+    if first.graph.input[0].name in _OUTPUTS:
         raise ModelFileError(
             f"input_name: {first.graph.input[0].name!r} is the name of an output of the joined "
             "model; import the backbone again with another input"
         )
-    prefix_names(second.graph, PREFIX, frozenset({FEATURES, *outputs}))
+    prefix_names(second.graph, PREFIX, frozenset({FEATURES, *_OUTPUTS}))
     graph = first.graph
     graph.node.extend(second.graph.node)
     graph.initializer.extend(second.graph.initializer)
     del graph.output[:]
-    graph.output.extend(second.graph.output)
+    graph.output.extend(results)
     data = write(clean(first))
     check(data, domains)
     return data
@@ -54,12 +55,17 @@ def require_equal(
 ) -> float:
     """Return by how much the scores of a joined model differ from those of its pair.
 
-    `inputs` are preprocessed samples by the input's name. Raises `ParityError` above `tolerance`.
+    `inputs` are preprocessed samples by the input's name, compared one by one, as the scores of a
+    picture's pixels may be 256 MiB. Raises `ParityError` above `tolerance`.
     """
-    frozen, head = pair
-    expected = head_scores(head, LoadedModel(frozen).run(inputs)[FEATURES])
-    found = LoadedModel(joined).run(inputs)[SCORES]
-    difference = float(np.abs(found - expected).max())
+    frozen, head, whole = (LoadedModel(data) for data in (*pair, joined))
+    ((name, samples),) = inputs.items()
+    differences = []
+    for sample in samples:
+        one = {name: sample[np.newaxis]}
+        expected = head.run({FEATURES: frozen.run(one)[FEATURES]}, [SCORES])[SCORES]
+        differences.append(np.abs(whole.run(one, [SCORES])[SCORES] - expected).max())
+    difference = float(np.max(differences))
     if difference > tolerance:
         raise ParityError(
             f"joined model: its scores stray by {difference:.3g} from those of the pair, more than "

@@ -183,6 +183,12 @@ def _kilobytes(row: views.RoundRow) -> str:
     return f"{row.bytes_down / 1000:.0f}/{up}"
 
 
+def _accuracy(row: views.DeviceRow) -> str | None:
+    if row.accuracy is None:
+        return None
+    return f"{100 * row.accuracy:.1f} %" + (" mIoU" if row.of_pixels else "")
+
+
 @app.command()
 def status(home: Home = HOME) -> None:
     """Show the devices: what they gave, which model they run, how well it does there."""
@@ -193,7 +199,7 @@ def status(home: Home = HOME) -> None:
             row.samples,
             row.active_version,
             row.model_state,
-            None if row.accuracy is None else f"{100 * row.accuracy:.1f} %",
+            _accuracy(row),
         )
         for row in views.devices(home)
     ]

@@ -164,6 +164,13 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
         Path | None,
         typer.Option(help="Weights trained elsewhere to begin with, with a head.", dir_okay=False),
     ] = None,
+    trunk: Annotated[
+        Path | None,
+        typer.Option(
+            help="State dict of torchvision's to begin the trunk of a network of pixels with.",
+            dir_okay=False,
+        ),
+    ] = None,
     shared: Annotated[
         Path | None,
         typer.Option(
@@ -176,7 +183,7 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     from coordinator.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
     from coordinator.networks import prepare_network  # noqa: PLC0415
 
-    first = FirstFiles(first_weights, shared)
+    first = FirstFiles(first_weights, trunk, shared)
     network = prepare_network(
         home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
     )

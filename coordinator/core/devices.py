@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from coordinator.core import entries
 from coordinator.core.assigning import assignment_for, round_assignment
+from coordinator.core.background import is_taken
 from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.intake import Intake
 from coordinator.core.live import Live
@@ -20,7 +21,7 @@ from schemas.assignments import Assignment
 from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
-from schemas.models import ModelStatus
+from schemas.models import BACKGROUND, ModelStatus
 from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
 from schemas.values import BootId, DeviceId
@@ -94,9 +95,7 @@ class Devices:
             case Evaluation.kind:
                 return self._evaluated(device, envelope.read(Evaluation))
             case WaitingClasses.kind:
-                waiting = envelope.read(WaitingClasses).classes
-                self._live.device(device).waiting_classes = dict(waiting)
-                return Decision()
+                return self._waiting(device, envelope.read(WaitingClasses), now_ns)
             case Problem.kind:
                 problem = envelope.read(Problem)
                 return record_for(
@@ -104,6 +103,22 @@ class Devices:
                 )
             case kind:
                 raise SchemaError(f"kind: {kind!r} is not a message of devices; see docs/protocol")
+
+    def _waiting(self, device: DeviceId, waiting: WaitingClasses, now_ns: int) -> Decision:
+        """Note which classes wait for a stage; a name that cannot be one is told."""
+        known = {
+            name: images
+            for name, images in waiting.classes.items()
+            if not is_taken(self._state, name)
+        }
+        self._live.device(device).waiting_classes = known
+        if len(known) == len(waiting.classes):
+            return Decision()
+        text = (
+            f"class: {BACKGROUND!r} is what the fleet's network calls pixels of no class, the "
+            "value 0 of masks; give the class another name"
+        )
+        return self.complain(device, text, now_ns)
 
     def _answered(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         """Decide about what gets a receipt, also where the device is not admitted."""
@@ -277,6 +292,9 @@ class Devices:
     def _evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
         if self._state.devices[device].evaluated_version == evaluation.model_version:
             return Decision()
+        model = self._state.models.get(evaluation.model_version)
+        lineage = None if model is None else model.lineage
+        of_pixels = isinstance(lineage, entries.NetworkImported) and lineage.segments
         body = entries.DeviceEvaluated(
             version=evaluation.model_version,
             results=evaluation.results,
@@ -285,6 +303,7 @@ class Devices:
             bytes_up=evaluation.bytes_up,
             bytes_down=evaluation.bytes_down,
             losses=evaluation.losses,
+            answers="pixels" if of_pixels else "sample",
         )
         return record_for(device, body)
 

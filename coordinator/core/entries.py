@@ -286,6 +286,9 @@ class DeviceEvaluated(EntryBody):
     bytes_down: int
     losses: tuple[int, ...] = ()
     """Summed losses of the same images at the scales of `learning.numerics.calibration`."""
+    answers: Literal["sample", "pixels"] = "sample"
+    """What the model gives a class. Of pixels, results are the sizes of intersection and union of
+    what is of a class and what the model took for it, the background among the classes."""
 
 
 class CommandDone(EntryBody):

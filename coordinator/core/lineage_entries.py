@@ -94,6 +94,8 @@ class NetworkImported(EntryBody):
     """Whether devices that a round does not ask to train are asked to look at their images."""
     proxy: bool = False
     """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
+    segments: bool = False
+    """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

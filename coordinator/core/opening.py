@@ -5,7 +5,7 @@ The rules, under `[stages] open = "reports"`:
 - The next stage opens only when the last one is closed, and never without a frozen model.
 - A device counts when it has reported class names that the registry lacks, or, since the last
   stage was opened, images that its model is unsure about. The latter gives no names, so at least
-  one device has to report some.
+  one device has to report some. The background's name is none where networks have it already.
 - `reports_quorum` devices have to count, and `settle_seconds` have to pass without another report,
   so that classes that come together are learned together.
 - The stage is opened for all names reported, those of most devices first, as many as one
@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
+from coordinator.core.background import is_taken
 from coordinator.core.decision import Decision
 from coordinator.core.entries import COORDINATOR
 from coordinator.core.live import NANOSECONDS
@@ -72,7 +73,12 @@ class Opening:
         return last is not None and now_ns - last >= self._rules.settle_seconds * NANOSECONDS
 
     def _new(self, device: Device) -> tuple[ClassName, ...]:
-        return tuple(name for name in device.named if not self._state.classes.knows(name))
+        state = self._state
+        return tuple(
+            name
+            for name in device.named
+            if not state.classes.knows(name) and not is_taken(state, name)
+        )
 
     def _needed(self) -> int:
         quorum = self._rules.reports_quorum

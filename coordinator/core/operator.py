@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.core import commands, entries
+from coordinator.core.background import check_classes, check_network
 from coordinator.core.decision import Decision, record
 from coordinator.core.models import Models
 from coordinator.core.retracting import Retracting
@@ -34,6 +35,7 @@ class Operator:
                 return record(backbone, actor=actor), text
             case commands.ImportNetwork(network=network):
                 check_lineage(self._state, network)
+                check_network(self._state, network)
                 text = f"network {network.digest.short} leads; it begins with its first weights"
                 return record(network, actor=actor), text
             case commands.OpenStage(class_names=names):
@@ -69,6 +71,7 @@ class Operator:
 
     def _rename(self, old: ClassName, new: ClassName) -> Decision:
         old = self._resolve(old)
+        check_classes(self._state, (new,))
         if new in self._state.classes.indices:
             raise CommandError(
                 f"class: {str(new)!r} exists; to make both one use `fleetledger class merge`"

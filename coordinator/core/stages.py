@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from coordinator.core import entries
+from coordinator.core.background import check_classes
 from coordinator.core.decision import Decision, record, together
 from coordinator.core.live import NANOSECONDS
 from coordinator.core.records import Device, Stage
@@ -46,6 +47,7 @@ class Stages:
                 raise CommandError(
                     f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
                 )
+        check_classes(state, class_names)
         self._check_first_weights(class_names)
         new_names = tuple(name for name in class_names if not state.classes.knows(name))
         check_room(state, new_names, class_names)

@@ -328,6 +328,8 @@ def _device_evaluated(
 ) -> None:
     assert device is not None
     _known(state, device).evaluated_version = body.version
+    if body.answers == "pixels":
+        return  # totals are pixels, and no temperature is fitted on these
     model = state.models.get(body.version)
     newest = state.calibrated_version or 0
     if not body.losses or model is None or model.lineage != state.lineage or body.version < newest:

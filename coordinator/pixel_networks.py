@@ -1,0 +1,75 @@
+"""What is particular when a network is imported that gives every pixel of a picture a class."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from coordinator.errors import NetworkSettingsError
+from export.dense_golden import build_dense_golden, read_dense_golden
+from export.golden import frozen_features
+from export.runtime import LoadedModel
+from export.segmentation import export_segmentation
+from learning.networks.segmentation.network import SegmentationNetwork
+from methods.network_weights import Arrays
+from schemas.models import AnyPreprocessing, Preprocessing
+
+
+def check_pixels(
+    method: str, preprocessing: AnyPreprocessing, backbone: Path | None, weights: Path | None
+) -> None:
+    """Raise `NetworkSettingsError` where a method that segments is not given whole pictures."""
+    if backbone is not None:
+        raise NetworkSettingsError(
+            f"backbone: {backbone} given, but {method!r} trains whole networks, which give every "
+            "pixel a class; leave --backbone out; a pretrained trunk goes with --trunk"
+        )
+    if weights is not None:
+        raise NetworkSettingsError(
+            f"weights: {weights} has no place, {method!r} trains whole networks; a pretrained "
+            "trunk goes with --trunk"
+        )
+    if preprocessing.mode == "text":
+        raise NetworkSettingsError(
+            f"preprocessing.mode: 'text', and {method!r} gives pixels of pictures their classes; "
+            "give 'RGB' or 'L'"
+        )
+    if preprocessing.layout != "NCHW":
+        raise NetworkSettingsError(
+            f"preprocessing.layout: {preprocessing.layout!r}, and networks take 'NCHW'"
+        )
+
+
+def dense_golden(
+    network: SegmentationNetwork, arrays: Arrays, preprocessing: Preprocessing
+) -> bytes:
+    """Return the golden batch of a network's models.
+
+    A network that cannot be exported, or that begins with weights whose features are no numbers,
+    is refused now, and not after a stage: raises `ModelFileError`.
+    """
+    golden = build_dense_golden(preprocessing)
+    trunk = LoadedModel(export_segmentation(network, arrays, preprocessing).trunk)
+    inputs = read_dense_golden(golden, preprocessing)
+    frozen_features(trunk, preprocessing.input_name, inputs[:1])
+    return golden
+
+
+def with_trunk(network: object, arrays: Arrays, file: Path) -> Arrays:
+    """Return a network's first tensors with the trunk's from a file of torchvision's.
+
+    Raises `NetworkSettingsError` where the network has no such trunk or torch is missing, and
+    `learning.errors.NetworkError` for a file that is not of its trunk.
+    """
+    if not isinstance(network, SegmentationNetwork):
+        raise NetworkSettingsError(
+            f"trunk: {file} has no place, as the network gives no classes to pixels; leave --trunk "
+            "out, or give --first-weights"
+        )
+    if find_spec("torch") is None:
+        raise NetworkSettingsError(
+            f"trunk: reading {file} needs torch; pip install 'fleetledger[train]'"
+        )
+    from learning.networks.segmentation.weights import read_trunk  # noqa: PLC0415 - needs torch
+
+    return {**arrays, **read_trunk(file, network)}
