@@ -21,10 +21,9 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from learning.errors import ImageError, TextError
+from learning.numerics.framing import OUTSIDE, Frame, frame_of
 from learning.numerics.tokens import TextSpec, token_ids
 
-OUTSIDE = 255
-"""Value of a mask where its picture ends, which is left out of everything."""
 MAX_PIXELS = 50_000_000
 """Pictures with more pixels are refused before they are decoded (150 MB as RGB)."""
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -142,10 +141,10 @@ def sized_mask(mask: npt.NDArray[np.uint8], spec: PreprocessingSpec) -> npt.NDAr
         )
     image = Image.fromarray(mask)
     check_pixels(image)
-    resized, left, top = _resized(image, spec, Image.Resampling.NEAREST)
+    frame, resized = _resized(image, spec, Image.Resampling.NEAREST)
     height, width = spec.size
     sized = Image.new("L", (width, height), OUTSIDE)
-    sized.paste(resized, (-left, -top))
+    sized.paste(resized, (-frame.left, -frame.top))
     return np.array(sized)
 
 
@@ -218,29 +217,20 @@ def _upper_byte(image: Image.Image) -> Image.Image:
 
 
 def _resize(image: Image.Image, spec: PreprocessingSpec) -> Image.Image:
-    resized, left, top = _resized(image, spec, _FILTERS[spec.interpolation])
+    frame, resized = _resized(image, spec, _FILTERS[spec.interpolation])
     height, width = spec.size
-    return resized.crop((left, top, left + width, top + height))
+    return resized.crop((frame.left, frame.top, frame.left + width, frame.top + height))
 
 
 def _resized(
     image: Image.Image, spec: PreprocessingSpec, method: Image.Resampling
-) -> tuple[Image.Image, int, int]:
-    """Return the image before it is cropped to `size`, and where the crop begins: left, top."""
-    height, width = spec.size
-    if spec.resize == "stretch":
-        return image.resize((width, height), method), 0, 0
-    assert spec.shorter_side is not None
-    wide, high = _cover(image.width, image.height, spec.shorter_side)
-    if wide * high > MAX_PIXELS:
+) -> tuple[Frame, Image.Image]:
+    """Return the image before it is cropped to `size`, and its frame."""
+    frame = frame_of(image.width, image.height, spec)
+    if frame.wide * frame.high > MAX_PIXELS:
+        height, width = spec.size
         raise ImageError(
             f"image: {image.width} x {image.height} pixels are too narrow to be cropped to "
             f"{width} x {height}; cut a part out of it"
         )
-    return image.resize((wide, high), method), round((wide - width) / 2), round((high - height) / 2)
-
-
-def _cover(width: int, height: int, shorter_side: int) -> tuple[int, int]:
-    """Return the size at which the shorter side is `shorter_side`, the other rounded down."""
-    shorter = min(width, height)
-    return width * shorter_side // shorter, height * shorter_side // shorter
+    return frame, image.resize((frame.wide, frame.high), method)

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from learning.errors import ImageError
-from learning.numerics.preprocessing import OUTSIDE, sized_mask, sized_pixels
+from learning.numerics.framing import OUTSIDE
+from learning.numerics.preprocessing import sized_mask, sized_pixels
 from tests.learning.test_preprocessing import Spec
 
 STRETCHED = Spec(size=(6, 9), interpolation="nearest")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from device_agent.sources.masks import BACKGROUND, IGNORED, values_in
+from learning.numerics.palette import voc_colours
 from schemas.values import ClassName
 from simulator.errors import MetricsError
 from simulator.report.pictures.style import INK, MUTED, new_figure
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Mask = NDArray[np.uint8]
-_IGNORED_COLOUR = (224, 224, 192)
-"""Of borders and void in VOC's own palette, where 255 would come out thus."""
 _PANEL, _LEGEND_ROW = 1.9, 0.22
 """Inches of a panel's side and of a row of the legend."""
 _LEGEND_CHARACTERS = 16
@@ -36,22 +35,6 @@ class SegmentedScene:
 
     picture: NDArray[np.uint8]
     masks: Mapping[str, Mask]
-
-
-def voc_colours() -> NDArray[np.uint8]:
-    """Return a fixed colour for every value, uint8 (256, 3): black for 0, as in VOC's palette.
-
-    Every three bits of a value set a bit of red, green and blue, from the highest bit down, so that
-    values near each other look different.
-    """
-    values = np.arange(256)
-    colours = np.zeros((256, 3), np.uint8)
-    for bit in range(8):
-        for channel in range(3):
-            colours[:, channel] |= ((values >> channel & 1) << 7 - bit).astype(np.uint8)
-        values = values >> 3
-    colours[IGNORED] = _IGNORED_COLOUR
-    return colours
 
 
 def draw_segmentation(scenes: Sequence[SegmentedScene], class_names: Sequence[ClassName]) -> Figure:
