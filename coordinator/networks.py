@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,16 +83,11 @@ def prepare_network(
     extras = extras_of(half, assignment, first.shared, preprocessing)
     network, arrays, _ = half.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
-    if isinstance(network, SegmentationNetwork):
-        golden = dense_golden(network, arrays, of_pictures(preprocessing))
-    else:
-        golden = build_golden(_probed(network, preprocessing, frozen, base), preprocessing)
+    golden = _golden(network, arrays, preprocessing, frozen, base)
     base_data = encode_tensors(base, compress=False) if base else None
-    store = BlobStore(settings.blobs or blob_folder(home))
     frozen_data = None if frozen is None else frozen.file
-    for data in (begins.data, golden, frozen_data, base_data, *extras.values()):
-        if data is not None:
-            store.put(data)
+    files = (begins.data, golden, frozen_data, base_data, *extras.values())
+    _store(BlobStore(settings.blobs or blob_folder(home)), files)
     return NetworkImported(
         name=str(method.settings.get("network", method.name)),
         weights=offer_of(begins.data),
@@ -167,18 +163,31 @@ def _described(frozen: _Frozen) -> FrozenBackbone:
     )
 
 
-def _probed(
-    network: Network, preprocessing: AnyPreprocessing, frozen: _Frozen | None, base: Arrays
+def _store(store: BlobStore, files: Iterable[bytes | None]) -> None:
+    for data in files:
+        if data is not None:
+            store.put(data)
+
+
+def _golden(
+    network: Network | SegmentationNetwork,
+    first: Arrays,
+    preprocessing: AnyPreprocessing,
+    frozen: _Frozen | None,
+    base: Arrays,
 ) -> bytes:
-    """Return the file that features of golden pictures come from.
+    """Return the golden batch of a network that begins with the tensors `first`.
 
     A network that cannot be exported is refused now, and not after a stage.
     """
+    if isinstance(network, SegmentationNetwork):
+        return dense_golden(network, first, of_pictures(preprocessing))
     arrays = network.initial(0, _PROBE)
     if frozen is None:
-        return export_network(network, arrays, preprocessing, base).trunk
+        trunk = export_network(network, arrays, preprocessing, base).trunk
+        return build_golden(trunk, preprocessing)
     NetworkHead(network, arrays, frozen.feature_width).file(1.0)
-    return frozen.file
+    return build_golden(frozen.file, preprocessing)
 
 
 def _who_trains(
