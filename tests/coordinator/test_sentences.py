@@ -8,6 +8,7 @@ from coordinator.core.entries import (
     ENTRY_KINDS,
     ContributionAccepted,
     DeviceBorn,
+    DeviceEvaluated,
     EntryBody,
     FrozenBackbone,
     NothingReported,
@@ -23,6 +24,7 @@ from schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import CAPABLE, names, offer
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.core.test_background import OF_PIXELS, evaluated
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
 from tests.coordinator.test_views import story
 
@@ -139,6 +141,18 @@ def test_what_devices_train_of_a_network_is_said() -> None:
         body = NETWORK.model_copy(update=changes)
         begins = f"Network {body.digest.short} (mlp) leads: devices train "
         assert said(body) == f"{begins}{what}, in rounds, with rounds."
+
+
+def test_what_a_network_of_pixels_does_and_how_well_is_said() -> None:
+    assert said(OF_PIXELS).endswith(
+        "devices train it whole, in rounds, with rounds. It gives every pixel a class, or the "
+        "background."
+    )
+    (body,) = evaluated(OF_PIXELS).told(DeviceEvaluated)
+    assert said(body, "dev-1") == (
+        "On device dev-1 model 1 has a mean IoU of 57.5 % on the pixels of held-out pictures, over "
+        "2 classes with the background (CPUExecutionProvider)."
+    )
 
 
 def test_what_a_phase_was_is_said() -> None:

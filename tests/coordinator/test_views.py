@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from coordinator import views
+from coordinator.cli.coordinator import app
 from coordinator.core import commands
-from coordinator.core.entries import RoundOpened
+from coordinator.core.entries import NetworkImported, RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.errors import CommandError
@@ -23,6 +25,7 @@ from schemas.rounds import Observation, RoundAnswer
 from tests.coordinator.core.harness import Bench, contribution, exported, names
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.core.test_background import OF_PIXELS, evaluated
 from tests.coordinator.core.test_models import wanted
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
 
@@ -116,6 +119,21 @@ def test_devices_show_what_they_gave_and_how_well_their_model_does(home: Path) -
     assert first.accuracy == 0.75
     assert (second.contributions, second.samples, second.active_version) == (1, 6, None)
     assert second.accuracy is None
+
+
+@pytest.mark.parametrize(
+    ("network", "share", "shown"),
+    [(OF_PIXELS, (0.9 + 0.25) / 2, "57.5 % mIoU"), (NETWORK, 91 / 104, "87.5 %")],
+)
+def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
+    tmp_path: Path, network: NetworkImported, share: float, shown: str
+) -> None:
+    write(tmp_path, evaluated(network))
+    (device,) = views.devices(tmp_path)
+    assert device.accuracy == pytest.approx(share)
+    assert device.of_pixels == network.segments
+    told = CliRunner().invoke(app, ["status", "--home", str(tmp_path)], env={"COLUMNS": "200"})
+    assert f" {shown} " in told.output
 
 
 def test_models_show_where_they_run(home: Path) -> None:
