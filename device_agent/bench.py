@@ -22,6 +22,7 @@ from device_agent.core.requests import (
     Evaluate,
     InstallModel,
     Measure,
+    ReadManifest,
     Request,
     Scan,
     Train,
@@ -35,7 +36,7 @@ from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Model, SessionSettings
 from device_agent.installing import Installer
-from device_agent.measuring import head_of, measure
+from device_agent.measuring import measure, measuring_head, read_images
 from device_agent.memory import give_back
 from device_agent.observing import look, observed
 from device_agent.samples import LocalSamples
@@ -57,7 +58,7 @@ from transport.meter import Counts
 
 log = logging.getLogger("device_agent.bench")
 
-WORK = (Scan, ComputePart, Train, InstallModel, CheckActiveModel, Evaluate, Measure)
+WORK = (Scan, ComputePart, Train, ReadManifest, InstallModel, CheckActiveModel, Evaluate, Measure)
 """Requests that the workbench answers."""
 
 
@@ -112,8 +113,10 @@ class Bench:
                 return self._compute(request)
             case Train():
                 return self._train(request)
-            case InstallModel(desired):
-                answer: Input | None = self._installer.install(desired)
+            case ReadManifest(desired):
+                answer: Input | None = self._installer.read(desired)
+            case InstallModel(desired, check):
+                answer = self._installer.install(desired, check)
             case CheckActiveModel(active):
                 answer = self._installer.check_active(active)
             case Evaluate():
@@ -191,7 +194,7 @@ class Bench:
         if assignment.backbone is not None:
             features = self._read_features(assignment.backbone.digest, request)
             data = feature_data(features, self._home.settings.training.exemplars)
-            unusable, trouble = features.unusable, features.trouble
+            unusable, trouble, about = features.unusable, features.trouble, "feature cache"
         else:
             spec = of_pictures(assignment.preprocessing)
             read = read_images(request.images, self._home.data_folder, spec)
@@ -230,7 +233,7 @@ class Bench:
         except (AgentError, LearningError) as error:
             return inputs.Measured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.Measured(head_of(model), images, values)
+        return inputs.Measured(measuring_head(model, request.known, request.rules), images, values)
 
     def _active_model(self, active: ActiveModel) -> Model | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
@@ -248,7 +251,7 @@ class Bench:
         except (AgentError, LearningError) as error:
             return inputs.Evaluated(None, str(error))
         if not measured.results:
-            text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
+            text = f"data.evaluation_folder: {folder}: nothing of what the model knows"
             return inputs.Evaluated(None, text)
         traffic = self._traffic()
         return inputs.Evaluated(
@@ -262,7 +265,7 @@ class Bench:
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
             ),
-            head=head_of(model),
+            head=head,
             uncertainties=measured.uncertainties,
         )
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
+from device_agent.core.releases import ReleaseCheck, check_files
 from device_agent.errors import DamagedError, LoadError, ModelError, SelfTestError
 from device_agent.host import ModelHost
 from device_agent.inference import Inputs, Model
 from device_agent.self_test import self_test
 from device_agent.slots import Slot, Slots
 from device_agent.store.blobs import BlobFolder
+from schemas.errors import SchemaError
 from schemas.models import AnyPreprocessing, DesiredModel, Manifest
 
 Samples = Callable[[AnyPreprocessing], Sequence[Inputs]]
@@ -21,17 +24,42 @@ Samples = Callable[[AnyPreprocessing], Sequence[Inputs]]
 class Installer:
     """Puts models into slots; for one thread."""
 
-    def __init__(self, blobs: BlobFolder, slots: Slots, host: ModelHost, samples: Samples) -> None:
+    def __init__(
+        self,
+        blobs: BlobFolder,
+        slots: Slots,
+        host: ModelHost,
+        samples: Samples,
+        time_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._blobs = blobs
         self._slots = slots
         self._host = host
         self._samples = samples
+        self._time_ns = time_ns
 
-    def install(self, desired: DesiredModel) -> inputs.Input:
-        """Make a desired model active, or say why it is not."""
+    def read(self, desired: DesiredModel) -> inputs.Input:
+        """Compare the manifest of a desired model with the files that are offered with it."""
+        try:
+            check_files(desired, self._host.manifest(desired.manifest.digest))
+        except DamagedError as error:
+            return inputs.FileDamaged(error.digest)
+        except (ModelError, SchemaError) as error:
+            return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
+        return inputs.ManifestRead(desired.action)
+
+    def install(self, desired: DesiredModel, check: ReleaseCheck | None = None) -> inputs.Input:
+        """Make a desired model active, or say why it is not.
+
+        With a `check` its release is judged once more, and its files against its manifest.
+        """
         try:
             manifest = self._host.manifest(desired.manifest.digest)
-            _check_offer(desired, manifest)
+            if check is None:
+                _check_offer(desired, manifest)
+            else:
+                check.check(desired, self._time_ns())
+                check_files(desired, manifest)
             self.test(manifest)
             self._blobs.settle()
             self._slots.install(Slot.of(manifest))
@@ -39,12 +67,15 @@ class Installer:
             return inputs.FileDamaged(error.digest)
         except SelfTestError as error:
             return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
-        except ModelError as error:
+        except (ModelError, SchemaError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
         other = self._slots.other()
         previous = other.version if other is not None else None
         return inputs.ModelInstalled(
-            desired.action, ActiveModel(manifest.version, manifest.digest), previous
+            desired.action,
+            ActiveModel(manifest.version, manifest.digest),
+            previous,
+            desired.release if check is not None else None,
         )
 
     def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from device_agent.bench import WORK, Workbench
@@ -134,7 +134,7 @@ class Agent:
         parts.control.start()
         slot = parts.slots.active()
         active = slot.model if slot is not None else None
-        self._give(inputs.Started(active, parts.blobs.digests()))
+        self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns()))
 
     def stop(self) -> None:
         """End `run` soon; from any thread, or from a signal handler."""
@@ -187,6 +187,8 @@ class Agent:
         except SchemaError as error:
             self._note_problem(str(error))
         else:
+            if isinstance(happened, inputs.Desired):
+                happened = replace(happened, time_ns=self._parts.clock.time_ns())
             self._give(happened)
         # Also what cannot be read is acknowledged: it would be no more readable the next time.
         self._parts.control.acknowledge(message)

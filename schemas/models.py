@@ -17,6 +17,8 @@ from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.message import Message, Strict, explain
 from schemas.offers import MAX_OFFER_SIZE, Offer
+from schemas.releases import SignedRelease
+from schemas.roots import MAX_ROOTS, SignedRoot
 from schemas.text import TensorName, TextPreprocessing
 from schemas.values import ClassName, Digest
 
@@ -238,6 +240,10 @@ class DesiredModel(Message):
     files: tuple[Offer, ...] = Field(min_length=1, max_length=16)
     """Offers of the files that the manifest pins; a device fetches those it lacks."""
     reason: str = Field(default="", max_length=500)
+    release: SignedRelease | None = None
+    """The word of a release key for it; None in a fleet without a root."""
+    roots: tuple[SignedRoot, ...] = Field(default=(), max_length=MAX_ROOTS)
+    """The fleet's newest root documents, oldest first: a device follows them from its own."""
 
 
 class ModelStatus(Message):

@@ -162,6 +162,23 @@ def _action_ended(state: Records, change: changes.ActionEnded) -> None:
         state.acted = change.action
 
 
+def _root_taken(state: Records, change: changes.RootTaken) -> None:
+    state.root, state.heights = change.root, dict(change.heights)
+
+
+def _release_taken(state: Records, change: changes.ReleaseTaken) -> None:
+    state.heights = dict(change.heights)
+
+
+def _release_installed(state: Records, change: changes.ReleaseInstalled) -> None:
+    state.release = change.release
+
+
+def _trust_forgotten(state: Records, _change: changes.TrustForgotten) -> None:
+    state.root = state.release = None
+    state.heights.clear()
+
+
 def _model_evaluated(state: Records, change: changes.ModelEvaluated) -> None:
     state.evaluation = change.evaluation
 
@@ -224,6 +241,10 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
+    changes.RootTaken: _root_taken,
+    changes.ReleaseTaken: _release_taken,
+    changes.ReleaseInstalled: _release_installed,
+    changes.TrustForgotten: _trust_forgotten,
     changes.ModelEvaluated: _model_evaluated,
     changes.ImagesMeasured: _images_measured,
     changes.TransitionWritten: _transition_written,

@@ -7,12 +7,14 @@ replaced: the new piece is itself the change, and the store leaves it out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import (
     Detecting,
     Files,
+    Height,
     LetterKey,
     Models,
     Presence,
@@ -28,7 +30,9 @@ from schemas.contributions import Contribution, PartKey
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import SeenCheckpoint
 from schemas.proxy import PrototypeGradients
+from schemas.releases import SignedRelease
 from schemas.reports import Evaluation, Transition
+from schemas.roots import SignedRoot
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
@@ -209,6 +213,33 @@ class ActionEnded:
 
 
 @dataclass(frozen=True)
+class RootTaken:
+    """A newer root follows from the one that was known; numbers of keys it drops are forgotten."""
+
+    root: SignedRoot
+    heights: Mapping[str, Height]
+
+
+@dataclass(frozen=True)
+class ReleaseTaken:
+    """A release was believed: from here on no lower number is."""
+
+    heights: Mapping[str, Height]
+
+
+@dataclass(frozen=True)
+class ReleaseInstalled:
+    """A release is what runs; written with the report of its installation."""
+
+    release: SignedRelease
+
+
+@dataclass(frozen=True)
+class TrustForgotten:
+    """The owner lets trust begin anew with the root in the agent's folder."""
+
+
+@dataclass(frozen=True)
 class ModelEvaluated:
     """The active model was evaluated."""
 
@@ -252,6 +283,10 @@ Durable: TypeAlias = (
     | PartRetracted
     | ImagesUnusable
     | ActionEnded
+    | RootTaken
+    | ReleaseTaken
+    | ReleaseInstalled
+    | TrustForgotten
     | ModelEvaluated
     | ImagesMeasured
     | TransitionWritten

@@ -13,6 +13,7 @@ from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.presence import CoordinatorBirth, Welcome
 from schemas.receipts import Receipt
+from schemas.releases import SignedRelease
 from schemas.reports import Evaluation, Problem
 from schemas.rounds import Observation, RoundAnswer
 from schemas.values import BootId, ClassName, Digest
@@ -24,6 +25,8 @@ class Started:
 
     active: ActiveModel | None = None
     files: frozenset[Digest] = frozenset()
+    time_ns: int = 0
+    """Nanoseconds since 1970 by this device's clock; of 0 nothing has expired."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Desired:
 
     coordinator: BootId
     desired: DesiredModel
+    time_ns: int = 0
+    """Nanoseconds since 1970 by this device's clock, when it came."""
 
 
 @dataclass(frozen=True)
@@ -229,12 +234,21 @@ class FileDamaged:
 
 
 @dataclass(frozen=True)
+class ManifestRead:
+    """The manifest of a desired model names exactly the files that are offered with it."""
+
+    action: int
+
+
+@dataclass(frozen=True)
 class ModelInstalled:
     """A desired model passed its self-test and is in the active slot."""
 
     action: int
     active: ActiveModel
     previous_version: int | None = None
+    release: SignedRelease | None = None
+    """By which it was installed; None where the owner gave no root."""
 
 
 @dataclass(frozen=True)
@@ -318,6 +332,7 @@ Input: TypeAlias = (
     | FetchFailed
     | FileDamaged
     | FilesListed
+    | ManifestRead
     | ModelInstalled
     | ModelRefused
     | ModelFellBack

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from device_agent.core import detecting, inputs
-from device_agent.core.changes import ActionEnded, Change, DesiredTaken, ModelEvaluated
+from device_agent.core import detecting, inputs, releases
+from device_agent.core.changes import (
+    ActionEnded,
+    Change,
+    DesiredTaken,
+    ModelEvaluated,
+    ReleaseInstalled,
+)
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
 from device_agent.core.records import Models, Try
 from device_agent.core.requests import (
@@ -15,6 +21,7 @@ from device_agent.core.requests import (
     Evaluate,
     FetchFile,
     InstallModel,
+    ReadManifest,
 )
 from device_agent.core.state import Records, State
 from device_agent.core.telling import problem, tell
@@ -33,15 +40,35 @@ def started(state: State, event: inputs.Started, _now: float) -> Decision:
     )
     models = Models(active=event.active, evaluate=stale and state.rules.evaluates)
     decision = change(models, replace(state.files, here=event.files, littered=True))
+    expired = releases.expired(state, event.time_ns)
+    if expired:
+        decision += change(tell(state.told, [problem("model", expired)], state.rules))
     return decision + ask(CheckActiveModel(event.active)) if event.active else decision
 
 
 def desired(state: State, event: inputs.Desired, _now: float) -> Decision:
-    """Act only on a higher action than the last."""
+    """Act only on a higher action than the last and, with a root, on what was released.
+
+    What is refused leaves no trace but the report, so that nobody can shut out what follows.
+    """
+    verdict = releases.judge(state, event)
     known = state.records.desired
     if known is not None and event.desired.action <= known.action:
+        return Decision(verdict.root)
+    if verdict.refusal:
+        return Decision(verdict.root) + _not_taken(state, event.desired, verdict.refusal)
+    return Decision((*verdict.root, *verdict.release)) + change(
+        DesiredTaken(event.desired, event.coordinator), replace(state.files, tries={})
+    )
+
+
+def _not_taken(state: State, desired_model: DesiredModel, reason: str) -> Decision:
+    """Report that a desired model is refused, once."""
+    manifest = desired_model.manifest.digest
+    status = _status(desired_model.version, manifest, "failed", f"refused: {reason}")
+    if status == state.records.status:
         return NOTHING_TO_DO
-    return change(DesiredTaken(event.desired, event.coordinator), replace(state.files, tries={}))
+    return change(ActionEnded(None, status), replace(state.told, status=False))
 
 
 def open_action(state: State) -> DesiredModel | None:
@@ -66,7 +93,30 @@ def _needed(state: State) -> Iterator[Offer]:
     action = open_action(state)
     if action is not None:
         yield action.manifest
-        yield from action.files
+        if _files_are_known(state, action):
+            yield from action.files
+
+
+def _files_are_known(state: State, action: DesiredModel) -> bool:
+    """Whether the files are those of a manifest that was released, where there must be one."""
+    return state.rules.pinned is None or state.models.read == action.action
+
+
+def manifest_due(state: State, _now: float) -> Decision:
+    """With a root, compare manifest and offered files before these are fetched."""
+    action, models = open_action(state), state.models
+    if action is None or models.reading or models.installing is not None:
+        return NOTHING_TO_DO
+    if _files_are_known(state, action):
+        return NOTHING_TO_DO
+    if action.manifest.digest not in state.files.here:
+        return NOTHING_TO_DO
+    return change(replace(models, reading=True)) + ask(ReadManifest(action))
+
+
+def manifest_read(state: State, event: inputs.ManifestRead, _now: float) -> Decision:
+    """Let the files be fetched that a released manifest names."""
+    return change(replace(state.models, reading=False, read=event.action))
 
 
 def fetch_due(state: State, now: float) -> Decision:
@@ -106,8 +156,8 @@ def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decisio
     """
     _, decision = _note_failure(state, event.digest, now)
     decision += change(replace(state.work, settled=False))
-    if state.models.installing is not None:
-        decision += change(replace(state.models, installing=None))
+    if state.models.installing is not None or state.models.reading:
+        decision += change(replace(state.models, installing=None, reading=False))
     return decision
 
 
@@ -133,9 +183,10 @@ def install_due(state: State, _now: float) -> Decision:
     action, models = open_action(state), state.models
     if action is None or models.installing is not None or models.evaluating:
         return NOTHING_TO_DO
-    if not _digests(action) <= state.files.here:
+    if not _digests(action) <= state.files.here or not _files_are_known(state, action):
         return NOTHING_TO_DO
-    return change(replace(models, installing=action)) + ask(InstallModel(action))
+    install = InstallModel(action, releases.check_of(state))
+    return change(replace(models, installing=action)) + ask(install)
 
 
 def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> Decision:
@@ -147,9 +198,11 @@ def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> 
         state="active",
         previous_version=event.previous_version,
     )
+    released = () if event.release is None else (ReleaseInstalled(event.release),)
     return change(
         models,
         ActionEnded(event.action, status),
+        *released,
         replace(state.detecting, settled=False),
         replace(state.told, status=False),
         replace(state.files, littered=True),
@@ -158,12 +211,14 @@ def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> 
 
 def model_refused(state: State, event: inputs.ModelRefused, _now: float) -> Decision:
     """Keep the former model, and tell the coordinator why."""
-    installing = state.models.installing
-    if installing is None or installing.action != event.action:
-        return NOTHING_TO_DO
+    models = state.models
+    refused = open_action(state) if models.reading else models.installing
+    if refused is None or refused.action != event.action:
+        # What was overtaken while its manifest was read has no end of its own.
+        return change(replace(models, reading=False)) if models.reading else NOTHING_TO_DO
     outcome = "rolled_back" if event.rolled_back else "failed"
     files = replace(state.files, littered=True)
-    return change(files) + _ended(state, installing, outcome, event.reason)
+    return change(files) + _ended(state, refused, outcome, event.reason)
 
 
 def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> Decision:
@@ -181,7 +236,7 @@ def _ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Dec
     status = _status(action.version, action.manifest.digest, outcome, reason)
     changes: tuple[Change, ...] = (
         ActionEnded(action.action, status),
-        replace(state.models, installing=None),
+        replace(state.models, installing=None, reading=False),
         replace(state.told, status=False),
     )
     return Decision(changes)
@@ -205,7 +260,8 @@ def evaluation_due(state: State, _now: float) -> Decision:
         return NOTHING_TO_DO
     if models.evaluating or models.installing is not None:
         return NOTHING_TO_DO
-    evaluate = Evaluate(models.active, state.rules.detection)
+    known = state.records.detector.head
+    evaluate = Evaluate(models.active, state.rules.detection, known)
     return change(replace(models, evaluate=False, evaluating=True)) + ask(evaluate)
 
 

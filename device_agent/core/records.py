@@ -92,6 +92,14 @@ class ActiveModel:
     manifest: Digest
 
 
+class Height(NamedTuple):
+    """The highest release that was taken of one release key."""
+
+    number: int
+    release: Digest
+    """What was signed; another one of the same number is none."""
+
+
 @dataclass(frozen=True)
 class ImageToCount:
     """An image that goes into a part: where it is, what its bytes are, what it shows."""
@@ -234,6 +242,10 @@ class Models:
 
     active: ActiveModel | None = None
     installing: DesiredModel | None = None
+    reading: bool = False
+    """The manifest of the open action is being compared with what is offered."""
+    read: int | None = None
+    """The action whose manifest names the files that are offered."""
     evaluating: bool = False
     evaluate: bool = False
     """The active model is to be evaluated."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, ImageToCount, Job, LetterKey, TrainingJob
+from device_agent.core.releases import ReleaseCheck
 from learning.numerics.detection import DetectionRules, Head
 from schemas.assignments import Assignment
 from schemas.message import Message
@@ -83,10 +84,22 @@ class FetchFile:
 
 
 @dataclass(frozen=True)
+class ReadManifest:
+    """Compare a manifest that is here with the files that are offered, before any is fetched.
+
+    Answered by `ManifestRead`, `ModelRefused` or `FileDamaged`.
+    """
+
+    desired: DesiredModel
+
+
+@dataclass(frozen=True)
 class InstallModel:
     """Verify, load, self-test and switch; `ModelInstalled`, `ModelRefused` or `FileDamaged`."""
 
     desired: DesiredModel
+    check: ReleaseCheck | None = None
+    """By what its release is judged once more; None where the owner gave no root."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,8 @@ class Evaluate:
 
     active: ActiveModel
     detection: DetectionRules | None = None
+    known: Head | None = None
+    """The head at the detector's last batch."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +159,7 @@ Request: TypeAlias = (
     | ComputePart
     | Train
     | FetchFile
+    | ReadManifest
     | InstallModel
     | CheckActiveModel
     | Evaluate

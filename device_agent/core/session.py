@@ -43,6 +43,8 @@ The rules, in the order of their modules:
   fetched, one file at a time; then the model is verified, self-tested and switched to; whatever
   comes of it is reported, and measured on the evaluation folder. A model that fails leaves the
   former one.
+- **Releases** (`releases`). With the fleet's root, nothing is done about a desired model before
+  root, release and manifest were judged; what is refused is reported, and nothing of it is kept.
 - **Telling** (`telling`). Problems are told once, reports after every welcome.
 
 Nothing here reads a clock or a file: `now` is any clock in seconds that does not go back.
@@ -128,6 +130,7 @@ def _next_time(state: State, now: float) -> float:
 _WHEN_DUE: tuple[Rule, ...] = (
     presence.birth_due,
     scanning.scan_due,
+    models.manifest_due,
     models.fetch_due,
     detecting.names_due,
     detecting.measure_due,
@@ -168,6 +171,7 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.FetchFailed: models.fetch_failed,
     inputs.FileDamaged: models.file_damaged,
     inputs.FilesListed: models.files_listed,
+    inputs.ManifestRead: models.manifest_read,
     inputs.ModelInstalled: models.model_installed,
     inputs.ModelRefused: models.model_refused,
     inputs.ModelFellBack: models.model_fell_back,

@@ -8,6 +8,7 @@ from device_agent.core.records import (
     Counted,
     Detecting,
     Files,
+    Height,
     Letter,
     LetterKey,
     Look,
@@ -26,7 +27,9 @@ from schemas.contributions import PartKey
 from schemas.keys import VerifyKey
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import Capabilities, SeenCheckpoint
+from schemas.releases import SignedRelease
 from schemas.reports import Evaluation
+from schemas.roots import SignedRoot
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 
@@ -37,6 +40,14 @@ class Trust:
     fleet: FleetId
     device: DeviceId
     coordinator_key: VerifyKey
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The root that the owner gave this device, and who it is itself."""
+
+    device: DeviceId
+    root: SignedRoot
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class Rules:
     """None where receipts are believed without a proof."""
 
 
+    pinned: Pinned | None = None
+    """None where models are installed without a release."""
 @dataclass(frozen=True)
 class Identity:
     """Who runs: the installation, this run of it, and what it can do."""
@@ -129,6 +142,12 @@ class Records:
     """The newest state of the ledger that was proven to this device."""
 
     @property
+    root: SignedRoot | None = None
+    """The newest root that was taken; None while it is the one that the owner gave."""
+    heights: dict[str, Height] = field(default_factory=dict)
+    """The highest release that was taken, by the hash of the key that signed it."""
+    release: SignedRelease | None = None
+    """Of the model that was installed last."""
     def last_action(self) -> int:
         """The highest action seen, or -1."""
         actions = [item.action for item in (self.assignment, self.desired) if item is not None]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from sqlite_utils import Database
 
-from device_agent.core.records import About, Counted, Letter, LetterKey, Look, Part
+from device_agent.core.records import About, Counted, Height, Letter, LetterKey, Look, Part
 from device_agent.core.state import Records
 from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
@@ -18,7 +18,9 @@ from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import SeenCheckpoint
 from schemas.proxy import PrototypeGradients
+from schemas.releases import SignedRelease
 from schemas.reports import Evaluation, Transition
+from schemas.roots import SignedRoot
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
@@ -71,7 +73,25 @@ def load_records(db: Database) -> Records:
         reported={ClassName(name) for (name,) in db.execute("SELECT name FROM reported_class")},
         transitions=_plain(facts, "transitions") or 0,
         seen=_seen(facts),
+        root=_root(facts),
+        heights=_heights(facts),
+        release=_release(facts),
     )
+
+
+def _root(facts: Mapping[str, str]) -> SignedRoot | None:
+    text = facts.get("root")
+    return None if text is None else SignedRoot.read(text.encode("utf-8"))
+
+
+def _heights(facts: Mapping[str, str]) -> dict[str, Height]:
+    known = _plain(facts, "heights") or {}
+    return {key: Height(number, Digest(release)) for key, (number, release) in known.items()}
+
+
+def _release(facts: Mapping[str, str]) -> SignedRelease | None:
+    text = facts.get("release")
+    return None if text is None else SignedRelease.model_validate_json(text)
 
 
 def _seen(facts: Mapping[str, str]) -> SeenCheckpoint | None:

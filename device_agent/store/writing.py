@@ -209,6 +209,24 @@ def _action_ended(db: Database, change: changes.ActionEnded) -> None:
         write_fact(db, "acted", change.action)
 
 
+def _root_taken(db: Database, change: changes.RootTaken) -> None:
+    write_fact(db, "root", change.root)
+    write_fact(db, "heights", change.heights)
+
+
+def _release_taken(db: Database, change: changes.ReleaseTaken) -> None:
+    write_fact(db, "heights", change.heights)
+
+
+def _release_installed(db: Database, change: changes.ReleaseInstalled) -> None:
+    write_fact(db, "release", change.release)
+
+
+def _trust_forgotten(db: Database, _change: changes.TrustForgotten) -> None:
+    for name in ("root", "heights", "release"):
+        write_fact(db, name, None)
+
+
 def _model_evaluated(db: Database, change: changes.ModelEvaluated) -> None:
     write_fact(db, "evaluation", change.evaluation)
 
@@ -282,6 +300,10 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
+    changes.RootTaken: _root_taken,
+    changes.ReleaseTaken: _release_taken,
+    changes.ReleaseInstalled: _release_installed,
+    changes.TrustForgotten: _trust_forgotten,
     changes.ModelEvaluated: _model_evaluated,
     changes.ImagesMeasured: _images_measured,
     changes.TransitionWritten: _transition_written,
