@@ -36,7 +36,7 @@ from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Model, SessionSettings
 from device_agent.installing import Installer
-from device_agent.measuring import measure, measuring_head, read_images
+from device_agent.measuring import head_of, measure
 from device_agent.memory import give_back
 from device_agent.observing import look, observed
 from device_agent.samples import LocalSamples
@@ -194,7 +194,7 @@ class Bench:
         if assignment.backbone is not None:
             features = self._read_features(assignment.backbone.digest, request)
             data = feature_data(features, self._home.settings.training.exemplars)
-            unusable, trouble, about = features.unusable, features.trouble, "feature cache"
+            unusable, trouble = features.unusable, features.trouble
         else:
             spec = of_pictures(assignment.preprocessing)
             read = read_images(request.images, self._home.data_folder, spec)
@@ -233,7 +233,7 @@ class Bench:
         except (AgentError, LearningError) as error:
             return inputs.Measured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.Measured(measuring_head(model, request.known, request.rules), images, values)
+        return inputs.Measured(head_of(model), images, values)
 
     def _active_model(self, active: ActiveModel) -> Model | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
@@ -251,7 +251,7 @@ class Bench:
         except (AgentError, LearningError) as error:
             return inputs.Evaluated(None, str(error))
         if not measured.results:
-            text = f"data.evaluation_folder: {folder}: nothing of what the model knows"
+            text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
             return inputs.Evaluated(None, text)
         traffic = self._traffic()
         return inputs.Evaluated(
@@ -265,7 +265,7 @@ class Bench:
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
             ),
-            head=head,
+            head=head_of(model),
             uncertainties=measured.uncertainties,
         )
 
