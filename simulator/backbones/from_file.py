@@ -9,7 +9,7 @@ from simulator.backbones.backbone import Backbone
 from simulator.errors import BackboneError
 
 
-def file_backbone(path: Path, size: int | None) -> Backbone:
+def file_backbone(path: Path, size: tuple[int, int] | None) -> Backbone:
     """Read `path` and the `.json` or `.toml` file of the same name.
 
     Raises `BackboneError` for a file that is missing or a `size` that the file has not, and
@@ -24,9 +24,9 @@ def file_backbone(path: Path, size: int | None) -> Backbone:
         ) from error
     preprocessing = load_preprocessing(_beside(path))
     takes = "texts" if preprocessing.mode == "text" else f"pictures of {preprocessing.size}"
-    if size is not None and takes != f"pictures of {(size, size)}":
+    if size is not None and takes != f"pictures of {size}":
         raise BackboneError(
-            f"backbone.size: {size}, but {path.name} takes {takes}; leave size out, or make the "
+            f"backbone.size: {size[0]}, but {path.name} takes {takes}; leave size out, or make the "
             "file again for that size"
         )
     return Backbone(path.stem, data, preprocessing)

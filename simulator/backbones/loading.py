@@ -25,12 +25,13 @@ def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
     """
     match settings.network:
         case "pixels":
-            return pixels_backbone(split, settings.size)
+            return pixels_backbone(split, settings.shape)
         case "file":
             assert settings.file is not None
-            return file_backbone(Path(settings.file).expanduser(), settings.size)
+            return file_backbone(Path(settings.file).expanduser(), settings.shape)
         case "characters":
             return character_encoder(settings.characters, split)
         case "torchvision":
             assert settings.name is not None
-            return torchvision_backbone(settings.name, settings.weights, settings.size)
+            side = None if settings.shape is None else settings.shape[0]
+            return torchvision_backbone(settings.name, settings.weights, side)

@@ -12,8 +12,8 @@ from simulator.errors import BackboneError
 _LOOKED_AT = 50
 
 
-def pixels_backbone(split: Split, size: int | None) -> Backbone:
-    """Return the backbone for pictures as they are, or stretched to `size` by `size` pixels.
+def pixels_backbone(split: Split, size: tuple[int, int] | None) -> Backbone:
+    """Return the backbone for pictures as they are, or stretched to `size` (height, width).
 
     Grey pictures stay grey. Raises `BackboneError` where pictures differ in size and `size` is
     None, and for texts.
@@ -25,7 +25,7 @@ def pixels_backbone(split: Split, size: int | None) -> Backbone:
             f"backbone.size: missing; the pictures have sizes such as {sorted(sizes)[:3]}, so say "
             "to how many pixels along a side they are stretched"
         )
-    height, width = (size, size) if size is not None else next(iter(sizes))
+    height, width = size if size is not None else next(iter(sizes))
     channels = 1 if {mode for mode, *_ in looks} == {"L"} else 3
     preprocessing = Preprocessing(
         mode="L" if channels == 1 else "RGB",

@@ -66,11 +66,15 @@ def _whole(data: DataSettings, seed: int) -> Split:
             return load_mini_imagenet(_root(data), data.test_share, seed)
         case "imagenet":
             return load_imagenet(_root(data))
-        case "shakespeare":
-            said = read_speeches(_root(data, "the text file"))
+        case "shakespeare" | "grammar":
+            is_file = data.set == "shakespeare"
+            said = read_speeches(_root(data, "the text file")) if is_file else speak()
             return split_texts(said, data.text, data.test_share)
-        case "grammar":
-            return split_texts(speak(), data.text, data.test_share)
+        case _:
+            raise DatasetError(
+                f"data.set: {data.set!r} has pictures with masks, which show several classes; "
+                "`simulator.datasets.segmentation.loading` reads them"
+            )
 
 
 def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
+from device_agent.sources.scenes import IMAGES, MASKS
 from schemas.values import ClassName
 from simulator.datasets.samples import Samples
+from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.datasets.text_windows import TextWindows
 
 PICTURE, TEXT = ".png", ".txt"
@@ -15,11 +19,31 @@ def suffix_of(samples: Samples) -> str:
     return TEXT if isinstance(samples, TextWindows) else PICTURE
 
 
+def sample_path(samples: Samples, stage: int, index: int) -> str:
+    """Return the path of training sample `index`, which arrived in `stage`, in a data folder.
+
+    Pictures with masks lie in one folder, all others in those of their classes.
+    """
+    if isinstance(samples, TaskScenes):
+        return _path(IMAGES, stage, index, PICTURE)
+    name = samples.class_names[samples.labels[index]]
+    return image_path(name, stage, index, suffix_of(samples))
+
+
 def image_path(class_name: ClassName, stage: int, index: int, suffix: str = PICTURE) -> str:
-    """Return the path of training sample `index`, which arrived in `stage`, in a data folder."""
-    return f"{class_name}/stage-{stage:02}-{index:06}{suffix}"
+    """Return the path of a sample without a mask, by its class."""
+    return _path(class_name, stage, index, suffix)
+
+
+def mask_path(picture: PurePosixPath) -> PurePosixPath:
+    """Return the path of the mask of the picture at a path that `sample_path` made."""
+    return PurePosixPath(MASKS, picture.name)
 
 
 def index_of(path: str) -> int:
-    """Return the training sample that lies at a path that `image_path` made."""
+    """Return the training sample that lies at a path that these functions made."""
     return int(path[path.rindex("-") + 1 : path.rindex(".")])
+
+
+def _path(folder: str, stage: int, index: int, suffix: str) -> str:
+    return f"{folder}/stage-{stage:02}-{index:06}{suffix}"

@@ -70,13 +70,14 @@ def network_of(home: Path, prepared: Prepared) -> NetworkImported:
 
     Raises what `prepare_network` raises.
     """
-    backbone, shared = backbone_of(prepared), prepared.scenario.method.shared
+    backbone, method = backbone_of(prepared), prepared.scenario.method
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "network.json")
         file.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
         first = FirstFiles(
             weights=_written(Path(scratch, "base.safetensors"), prepared.base),
-            shared=None if shared is None else Path(shared),
+            trunk=None if method.trunk is None else Path(method.trunk),
+            shared=None if method.shared is None else Path(method.shared),
         )
         frozen = None
         if backbone is not None:

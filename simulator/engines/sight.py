@@ -14,7 +14,7 @@ from schemas.models import Preprocessing, of_pictures
 from simulator.engines.interface import Prepared
 from simulator.features.interface import Indices, own_features
 from simulator.scenario.trainer import trains_on_features
-from simulator.virtual.pictures import SizedPictures
+from simulator.virtual.scenes import sized_samples
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
@@ -49,9 +49,8 @@ def sight_of(prepared: Prepared) -> Sight:
         features = prepared.features.frozen(own_features(frozen_backbone(backbone)))
         return Sight((backbone.feature_width,), features.train, features.test, None)
     spec = of_pictures(preprocessing)
-    return Sight(
-        spec.shape, SizedPictures(split.train, spec), SizedPictures(split.test, spec), spec
-    )
+    train, test = (sized_samples(part, spec) for part in (split.train, split.test))
+    return Sight(spec.shape, train, test, spec)
 
 
 def frozen_backbone(backbone: ImportedBackbone) -> bytes:

@@ -57,6 +57,13 @@ class FleetPlan:
         """Return the classes of all stages up to number `stage`, in the order of coming."""
         return tuple(label for item in self.stages[:stage] for label in item.classes)
 
+    def stages_of_classes(self) -> NDArray[np.int64]:
+        """Return the number of the stage that brings each class, (C,); 0 for classes not used."""
+        stage_of_class = np.zeros(len(self.class_names), np.int64)
+        for stage in self.stages:
+            stage_of_class[list(stage.classes)] = stage.number
+        return stage_of_class
+
     def names(self, classes: tuple[int, ...]) -> tuple[ClassName, ...]:
         """Return the names of classes."""
         return tuple(self.class_names[label] for label in classes)

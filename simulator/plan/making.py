@@ -53,7 +53,7 @@ def make_plan(scenario: Scenario, split: Split[Samples], seed: int) -> FleetPlan
     if dealer.most_devices is not None:
         roster = roster.limited_to(dealer.most_devices, len(stages))
     planner = _Planner(settings, roster, dealer, train.class_names, seed)
-    unequal = describe_unequal(stages, scenario.stages.first)
+    unequal = describe_unequal(stages, scenario.stages.larger_first)
     plans = [
         _plan_stage(planner, number, classes, unequal if number == 1 else None)
         for number, classes in enumerate(stages, start=1)

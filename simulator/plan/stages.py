@@ -21,7 +21,8 @@ def divide_classes(settings: StageSettings, class_names: Sequence[ClassName], se
 
     With `lists` they are as given. Else the first `classes` of the order are cut into `count`
     stages: of equal size, where the first stages take one class more if they do not divide evenly;
-    with `first`, that many in the first stage and the rest equally in the others. Raises
+    with `first`, that many in the first stage and the rest equally in the others; `setting` says
+    both. Raises
     `PlanError` where names or numbers do not fit the data set; what the settings say by themselves
     they have checked, such as that no class comes twice.
     """
@@ -53,13 +54,12 @@ def describe_unequal(stages: Stages, first: int | None) -> str | None:
 
 def _sizes(settings: StageSettings, used: int) -> list[int]:
     """Return the number of classes of every stage."""
-    if settings.first is None:
-        return _equal(used, settings.count)
-    if settings.first > used:
-        raise PlanError(
-            f"stages.first: {settings.first} are more than the {used} classes; give fewer"
-        )
-    return [settings.first, *_equal(used - settings.first, settings.count - 1)]
+    first, count = settings.larger_first, settings.total
+    if first is None:
+        return _equal(used, count)
+    if first > used:
+        raise PlanError(f"stages.first: {first} are more than the {used} classes; give fewer")
+    return [first, *_equal(used - first, count - 1)]
 
 
 def _equal(classes: int, stages: int) -> list[int]:

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from schemas.values import Digest
 from simulator.backbones.loading import Backbone, load_backbone
 from simulator.backbones.pixels import pixels_backbone
+from simulator.backbones.scenes import scene_preprocessing
 from simulator.base_session.central import central_base
 from simulator.datasets.cache_folder import cache_folder
 from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
+from simulator.datasets.segmentation.loading import load_segmentation
+from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared, Watch
 from simulator.features.bank import open_bank
 from simulator.features.interface import FeatureBank
 from simulator.features.network_bank import Looks, NetworkBank
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.plan.making import make_plan
+from simulator.plan.segmentation.samples import plan_task_scenes
 from simulator.run.facts import Material
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of, trains_on_pictures
+from simulator.scenario.trainer import Trainer, trainer_of, trains_on_pictures
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class Seed:
     @classmethod
     def load(cls, scenario: Scenario, seed: int) -> Seed:
         """Load them; raise `DatasetError`, `PlanError`, `PartitionError` or `BackboneError`."""
+        if scenario.data.with_masks:
+            scenes, plan = plan_task_scenes(scenario, load_segmentation(scenario.data, seed), seed)
+            return cls(scenario, scenes, plan, _segmenting_network(scenario, scenes))
         split = load_split(scenario.data, seed)
         plan = make_plan(scenario, split, seed)
         return cls(scenario, split, plan, _network(scenario, split))
@@ -77,6 +84,18 @@ def _network(scenario: Scenario, split: Split) -> Backbone:
     trainer = trainer_of(scenario)
     if trainer is None or not trains_on_pictures(scenario):
         return load_backbone(scenario.backbone, split)
-    seen = pixels_backbone(split, scenario.backbone.size)
-    name = str(trainer.settings.get("network", trainer.method))
-    return Backbone(name, b"", seen.preprocessing)
+    seen = pixels_backbone(split, scenario.backbone.shape)
+    return Backbone(_name_of(trainer), b"", seen.preprocessing)
+
+
+def _segmenting_network(scenario: Scenario, split: Split[TaskScenes]) -> Backbone:
+    """Return how the network sees pictures; nothing of it is frozen."""
+    trainer = trainer_of(scenario)
+    assert trainer is not None, "scenarios with masks are checked for that"
+    pretrained = scenario.method.trunk is not None
+    seen = scene_preprocessing(split, scenario.backbone.shape, pretrained)
+    return Backbone(_name_of(trainer), b"", seen)
+
+
+def _name_of(trainer: Trainer) -> str:
+    return str(trainer.settings.get("network", trainer.method))

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
         StageSettings,
     )
 
-ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first")
+ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 """Fields of `[stages]` that say what `lists` says too."""
+_SAID_BY_SETTING = ("count", "first")
 WITH_OWNERS = ("omniglot", "npz", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
 OF_CIFAR_100 = ("cifar100", "npz")
@@ -30,6 +31,9 @@ def check_stages(stages: StageSettings) -> None:
     """Check how classes are dealt to the stages."""
     if stages.lists:
         _check_lists(stages)
+        return
+    if stages.setting is not None:
+        _check_setting(stages, stages.setting)
         return
     if stages.first is not None and stages.count == 1:
         raise ValueError(f"first: {stages.first} beside one stage; leave it out, or set classes")
@@ -63,6 +67,33 @@ def _check_lists(stages: StageSettings) -> None:
     ]
     if twice:
         raise ValueError(f"lists: {twice[0]!r} stands twice; a class comes with one stage")
+
+
+def _check_setting(stages: StageSettings, setting: str) -> None:
+    fields = type(stages).model_fields
+    beside = [n for n in _SAID_BY_SETTING if getattr(stages, n) != fields[n].default]
+    if beside:
+        raise ValueError(
+            f"setting: {setting!r} beside {' and '.join(beside)}; it says both, so leave out one "
+            "or the other"
+        )
+    if stages.classes is None:
+        raise ValueError(
+            f"setting: {setting!r} without classes; give the number of classes of all stages, like "
+            "20 of Pascal VOC"
+        )
+    first, step = map(int, setting.split("-"))
+    if first > stages.classes:
+        raise ValueError(
+            f"setting: {setting!r} of {stages.classes} classes; give at most {stages.classes} to "
+            "the first stage"
+        )
+    left = (stages.classes - first) % step
+    if left:
+        raise ValueError(
+            f"setting: {setting!r} of {stages.classes} classes leaves {left} for the last stage; "
+            f"take {stages.classes - left} classes, or another setting"
+        )
 
 
 def check_absence(absence: Absence) -> None:
@@ -102,9 +133,29 @@ def check_scenario(scenario: Scenario) -> None:
             f"devices.partition.rule: 'owner' with the data set {scenario.data.set!r}, whose "
             f"images have none; take another rule, or one of {', '.join(WITH_OWNERS)}"
         )
+    _check_masks(scenario)
     _check_absences(scenario)
     _check_participation(scenario)
     _check_agents(scenario)
+
+
+def _check_masks(scenario: Scenario) -> None:
+    """Check that pictures with several classes are dealt by their classes; others have one side."""
+    rule, size, name = (
+        scenario.devices.partition.rule,
+        scenario.backbone.size,
+        scenario.data.set,
+    )
+    if scenario.data.with_masks and rule != "class-share":
+        raise ValueError(
+            f"devices.partition.rule: {rule!r} with the data set {name!r}, whose pictures have "
+            "several classes; set it to 'class-share'"
+        )
+    if not scenario.data.with_masks and isinstance(size, tuple):
+        raise ValueError(
+            f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
+            "pictures with masks, so give one side"
+        )
 
 
 def _check_absences(scenario: Scenario) -> None:

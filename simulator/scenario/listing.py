@@ -12,7 +12,7 @@ from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import shipped_names
 from simulator.scenario.trainer import trainer_of
 
-WITHOUT_FILES = ("digits", "grammar")
+WITHOUT_FILES = ("digits", "digit-scenes", "grammar")
 EXPORTED_BY_TORCH = ("torchvision", "characters")
 READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 

@@ -28,6 +28,7 @@ PATHS = (
     ("backbone", "file"),
     ("backbone", "weights"),
     ("method", "shared"),
+    ("method", "trunk"),
 )
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
 

@@ -13,6 +13,7 @@ from simulator.errors import ScenarioError
 from simulator.scenario.faults import tell
 from simulator.scenario.model import Scenario
 from simulator.scenario.proxy_check import check_proxy
+from simulator.scenario.segments_check import check_segmenting
 from simulator.scenario.sharing_check import check_sharing
 from simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 
@@ -30,6 +31,7 @@ def check_method(source: str, scenario: Scenario) -> None:
     method, first = scenario.method, scenario.method.first_stage
     try:
         trainer = trainer_of(scenario)
+        check_segmenting(source, scenario)
         if first is not None:
             _check_order(source, scenario)
             training = _training(first.name, _ANY_PICTURE)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import DetectionSettings, PolicySettings
 from methods.training_half import Exemplars
+from schemas.errors import InvalidValueError
 from schemas.message import Strict
 from schemas.values import ClassName
+from simulator.datasets.segmentation.digit_scenes import SceneSettings
 from simulator.scenario.base_session import BaseSession
 from simulator.scenario.checks import (
     check_absence,
@@ -37,10 +39,31 @@ DataSet = Literal[
     "imagenet",
     "shakespeare",
     "grammar",
+    "digit-scenes",
+    "voc",
+    "ade20k",
+    "camvid",
+    "segmentation-npz",
 ]
 TEXTS = ("shakespeare", "grammar")
 """Data sets of texts."""
+SCENES = ("digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz")
+"""Data sets of pictures with a class for every pixel."""
 Share = Annotated[float, Field(gt=0, le=1)]
+LEAST_SIDE, MOST_SIDE = 8, 1024
+"""Pixels that a picture may have along a side as a network sees it."""
+
+
+def _sides(value: Any) -> Any:  # noqa: ANN401 - not checked yet
+    """Refuse what is neither a side nor a height and a width, in words of its own."""
+    sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
+    if not all(type(side) is int and LEAST_SIDE <= side <= MOST_SIDE for side in sides):
+        way_out = f"give one side of {LEAST_SIDE} to {MOST_SIDE} pixels, or [height, width]"
+        raise InvalidValueError("size", value, way_out)
+    return value
+
+
+Size = Annotated[int | tuple[int, int], BeforeValidator(_sides)]
 
 
 class TextSettings(Strict):
@@ -65,18 +88,26 @@ class DataSettings(Strict):
     set: DataSet = "digits"
     """Name of the data set; docs/datasets.md describes them."""
     root: str | None = None
-    """Folder of the data set, or the file for `npz` and `shakespeare`. `digits` and `grammar` need
-    none."""
+    """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
+    `digits`, `digit-scenes` and `grammar` need none."""
     per_class: int | None = Field(default=None, ge=1)
-    """At most so many training images of every class; left out, all."""
+    """At most so many training images of every class; left out, all. Of pictures with masks, which
+    show several classes, the first so many with each, so that a class may come to more."""
     test_per_class: int | None = Field(default=None, ge=1)
     """At most so many test images of every class; left out, all."""
     test_share: Share = 0.25
     """Share of every class that becomes test data, where a data set has no test part of its own
     (digits, omniglot, an image-folder without `test` or `val`); of texts the last share of what
-    every speaker says."""
+    every speaker says; of digit-scenes that of the scans which only test scenes are drawn from."""
     text: TextSettings = TextSettings()
     """How texts become samples."""
+    scenes: SceneSettings = SceneSettings()
+    """Number and size of `digit-scenes`."""
+
+    @property
+    def with_masks(self) -> bool:
+        """Whether the pictures have a class for every pixel."""
+        return self.set in SCENES
 
 
 class StageSettings(Strict):
@@ -91,8 +122,12 @@ class StageSettings(Strict):
     """T, the number of stages."""
     first: int | None = Field(default=None, ge=1)
     """Classes of the first stage, where it is larger than the others."""
+    setting: str | None = Field(default=None, pattern=r"^[1-9][0-9]*-[1-9][0-9]*$")
+    """Classes of the first stage and of each later one as papers on segmentation name them, like
+    `15-1`; instead of `count` and `first`, and beside `classes`."""
     lists: tuple[tuple[ClassName, ...], ...] = ()
-    """The classes of every stage by name; instead of `order`, `classes`, `count` and `first`."""
+    """The classes of every stage by name; instead of `order`, `classes`, `count`, `first` and
+    `setting`."""
     opened_by: Literal["schedule", "reports"] = "schedule"
     """`schedule`: the operator opens each stage when its data have come. `reports`: the operator
     opens the first, and what devices report as new opens the others."""
@@ -100,7 +135,19 @@ class StageSettings(Strict):
     @property
     def total(self) -> int:
         """T, however the stages are told."""
-        return len(self.lists) or self.count
+        if self.lists:
+            return len(self.lists)
+        if self.setting is None or self.classes is None:
+            return self.count
+        first, step = map(int, self.setting.split("-"))
+        return 1 + (self.classes - first) // step
+
+    @property
+    def larger_first(self) -> int | None:
+        """Classes of the first stage where it need not be as large as the others."""
+        if self.setting is None:
+            return self.first
+        return int(self.setting.split("-")[0]) if self.total > 1 else None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -245,6 +292,9 @@ class MethodSettings(Strict):
     shared: str | None = None
     """Public images that all devices get, where a method distils on such: an `.npz` file with an
     array `images`, as for `fleetledger model import-network --shared`."""
+    trunk: str | None = None
+    """First weights of the part of a segmenting network below its head, such as a classifier's that
+    was trained on ImageNet: a file, as for `fleetledger model import-network --trunk`."""
     base: BaseSession = BaseSession()
     """For a method that begins with a first stage that was trained in one place."""
 
@@ -277,10 +327,16 @@ class BackboneSettings(Strict):
     """Name of torchvision's network, such as `mobilenet_v2`."""
     weights: str | None = None
     """File with its weights, or torchvision's name for them; left out, random weights."""
-    size: int | None = Field(default=None, ge=8, le=1024)
-    """Side of the input in pixels; left out, what the images (`pixels`) or the network have."""
+    size: Size | None = None
+    """Side of the input in pixels, 8 to 1024, or of pictures with masks [height, width]; left out,
+    what the images (`pixels`) or the network have."""
     characters: CharacterSettings = CharacterSettings()
     """How the encoder of `characters` learns."""
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """Height and width of the input; None where the images or the network decide."""
+        return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     @model_validator(mode="after")
     def _names_what_it_needs(self) -> Self:

@@ -113,11 +113,12 @@ def _allowed(schema: dict[str, Any], whole: dict[str, Any]) -> str:
     if "$ref" in schema:
         schema = {**whole["$defs"][schema["$ref"].rpartition("/")[2]], **schema}
     if "anyOf" in schema:
-        schema = next(item for item in schema["anyOf"] if item.get("type") != "null")
+        given = [item for item in schema["anyOf"] if item.get("type") != "null"]
+        return " or ".join(_allowed(item, whole) for item in given)
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema["type"] == "array":
-        return f"list of {_allowed(schema['items'], whole)}"
+        return f"list of {_allowed(schema.get('items') or schema['prefixItems'][0], whole)}"
     if schema["type"] == "object":
         return "table"
     bounds = [text.format(f"{schema[key]:g}") for key, text in _BOUNDS.items() if key in schema]

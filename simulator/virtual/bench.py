@@ -43,11 +43,13 @@ from methods.training_half import LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.datasets.samples import Samples
-from simulator.engines.paths import image_path, index_of, suffix_of
+from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.paths import index_of, sample_path
 from simulator.errors import EngineError
 from simulator.features.interface import Floats, FrozenFeatures
 from simulator.virtual.models import SharedModels, SharingInstaller
 from simulator.virtual.pictures import SizedPictures
+from simulator.virtual.scenes import NO_MASKS, NamedMasks, SizedScenes
 from simulator.virtual.slots import QuickSlots
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import Trainee, TrainingHall
@@ -66,7 +68,7 @@ class Laboratory:
     """Gives the features of a frozen model."""
     models: SharedModels
     stopwatch: Stopwatch
-    pictures: SizedPictures | None
+    pictures: SizedPictures | SizedScenes | None
     """Of `train`, at the size of the network; None of texts, on which no network is trained."""
     hall: TrainingHall
 
@@ -134,14 +136,20 @@ class DeviceBench:
         return self.equipment
 
     def _scan(self) -> inputs.Scanned:
-        train, names = self.laboratory.train, self.laboratory.train.class_names
-        path = partial(image_path, suffix=suffix_of(train))
         images = [
-            inputs.Image(path(names[label], stage, index), train.digest(index), names[label])
+            self._image(stage, index)
             for stage, indices in self.delivered
-            for index, label in zip(indices.tolist(), train.labels[indices].tolist(), strict=True)
+            for index in indices.tolist()
         ]
         return inputs.Scanned(tuple(sorted(images, key=lambda image: image.path)))
+
+    def _image(self, stage: int, index: int) -> inputs.Image:
+        train = self.laboratory.train
+        names, path = train.class_names, sample_path(train, stage, index)
+        if not isinstance(train, TaskScenes):
+            return inputs.Image(path, train.digest(index), names[train.labels[index]])
+        first, *others = (names[label] for label in train.shown(index))
+        return inputs.Image(path, train.digest(index), first, tuple(sorted(others)))
 
     def _compute(self, request: ComputePart) -> Input:
         features = self._features(request.assignment.lineage, request.images)
@@ -191,20 +199,27 @@ class DeviceBench:
         return ()
 
     def _data(self, request: Train) -> LocalData:
-        images, backbone = request.images, request.assignment.backbone
+        learned_from, named = self._inputs(request)
         return LocalData(
-            self._pictures(images)
-            if backbone is None
-            else self._cached_features(backbone.digest, images),
-            tuple(image.class_name for image in images),
-            tuple(image.digest for image in images),
+            learned_from,
+            tuple(image.class_name for image in request.images),
+            tuple(image.digest for image in request.images),
             self._at_hand.home.settings.training.exemplars,
+            named.masks,
+            named.class_names,
         )
 
-    def _pictures(self, images: Sequence[ImageToCount]) -> NDArray[np.uint8]:
-        pictures = self.laboratory.pictures
+    def _inputs(self, request: Train) -> tuple[NDArray[np.uint8] | NDArray[np.float32], NamedMasks]:
+        """Return what a network is trained on, with the masks of pictures that have some."""
+        images, pictures = request.images, self.laboratory.pictures
+        if request.assignment.backbone is not None:
+            digest = request.assignment.backbone.digest
+            return self._cached_features(digest, images), NO_MASKS
         assert pictures is not None, "a run on texts begins with a frozen encoder"
-        return pictures([index_of(image.path) for image in images])
+        indices = [index_of(image.path) for image in images]
+        if isinstance(pictures, SizedScenes):
+            return pictures.with_masks(indices)
+        return pictures(indices), NO_MASKS
 
     def _cached_features(self, backbone: Digest, images: Sequence[ImageToCount]) -> Floats:
         """Return features to train on; a device computes those of an image once."""

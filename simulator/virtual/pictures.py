@@ -14,7 +14,7 @@ from simulator.datasets.samples import Samples
 from simulator.errors import DatasetError
 
 Pixels = npt.NDArray[np.uint8]
-_KEPT_BYTES = 2 << 30
+KEPT_BYTES = 2 << 30
 """Sets whose pictures take more are read again each time."""
 
 
@@ -27,7 +27,7 @@ class SizedPictures:
         self._shape = (preprocessing.channels, *preprocessing.size)
         self._kept: Pixels | None = None
         self._is_kept = np.zeros(len(samples), np.bool_)
-        if len(samples) * int(np.prod(self._shape)) <= _KEPT_BYTES:
+        if len(samples) * int(np.prod(self._shape)) <= KEPT_BYTES:
             self._kept = np.empty((len(samples), *self._shape), np.uint8)
 
     def __call__(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Pixels:

@@ -37,7 +37,7 @@ Floats = NDArray[np.float32]
 
 
 class SceneSettings(Strict):
-    """How many scenes, how large, and of how many digits."""
+    """`[data.scenes]`: how many digit scenes, how large, and of how many digits."""
 
     train: int = Field(default=600, ge=1)
     """Scenes to learn from."""
@@ -53,8 +53,6 @@ class SceneSettings(Strict):
     """Digits that a scene has at most; every number between is as likely."""
     scales: tuple[int, ...] = Field(default=(2, 3), min_length=1)
     """Sides that digits may have, in multiples of 8 pixels."""
-    test_share: float = Field(default=TEST_SHARE, gt=0, lt=1)
-    """Share of each class's scans that only test scenes are drawn from."""
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -89,9 +87,14 @@ class Layout:
     left: NDArray[np.int64]
 
 
-def split_digit_scenes(settings: SceneSettings, seed: int) -> SegmentedSplit[SegmentedImages]:
-    """Return training and test scenes; the same settings and seed give the same scenes."""
-    digits = split_digits(seed, settings.test_share)
+def split_digit_scenes(
+    settings: SceneSettings, seed: int, test_share: float = TEST_SHARE
+) -> SegmentedSplit[SegmentedImages]:
+    """Return training and test scenes; the same settings and seed give the same scenes.
+
+    A share of each class's scans is what only test scenes are drawn from.
+    """
+    digits = split_digits(seed, test_share)
     return SegmentedSplit(
         train=draw_scenes(digits.train, settings, settings.train, np.random.default_rng([seed, 0])),
         test=draw_scenes(digits.test, settings, settings.test, np.random.default_rng([seed, 1])),

@@ -1,55 +1,68 @@
-"""From settings to pictures with masks: one line for each data set."""
+"""From the `[data]` of a scenario to pictures with masks: one line for each data set."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-from schemas.message import Strict
+import numpy as np
+
 from simulator.datasets.segmentation.ade20k import load_ade20k
 from simulator.datasets.segmentation.camvid import load_camvid
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
+from simulator.datasets.segmentation.digit_scenes import split_digit_scenes
 from simulator.datasets.segmentation.npz import load_segmentation_npz
-from simulator.datasets.segmentation.samples import SegmentedSplit
+from simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
 from simulator.datasets.segmentation.voc import load_voc
 from simulator.errors import DatasetError
-
-SegmentationSet = Literal["digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz"]
-
-
-class SegmentationSettings(Strict):
-    """Which pictures with masks."""
-
-    set: SegmentationSet = "digit-scenes"
-    """Name of the data set; docs/datasets.md describes them."""
-    root: str | None = None
-    """Folder of the data set, or the file of `segmentation-npz`. `digit-scenes` needs none."""
-    scenes: SceneSettings = SceneSettings()
-    """Number and size of `digit-scenes`."""
+from simulator.scenario.model import SCENES, DataSettings
 
 
-def load_segmentation(settings: SegmentationSettings, seed: int) -> SegmentedSplit:
-    """Return the data set in two parts; `seed` draws those that are made on the spot.
+def load_segmentation(data: DataSettings, seed: int) -> SegmentedSplit:
+    """Return the data set in two parts, with the first pictures of each class that `data` allows.
 
-    Raises `DatasetError` that says what is missing, and what to put where.
+    `seed` draws those that are made on the spot. Raises `DatasetError` that says what is missing,
+    and what to put where.
     """
-    match settings.set:
-        case "digit-scenes":
-            return split_digit_scenes(settings.scenes, seed)
-        case "voc":
-            return load_voc(_root(settings))
-        case "ade20k":
-            return load_ade20k(_root(settings))
-        case "camvid":
-            return load_camvid(_root(settings))
-        case "segmentation-npz":
-            return load_segmentation_npz(_root(settings, "the .npz file"))
-
-
-def _root(settings: SegmentationSettings, what: str = "the folder of the data set") -> Path:
-    if settings.root is None:
+    split = _whole(data, seed)
+    limited = SegmentedSplit(
+        train=_limited(split.train, data.per_class), test=_limited(split.test, data.test_per_class)
+    )
+    if not len(limited.train) or not len(limited.test):
         raise DatasetError(
-            f"root: missing; {settings.set!r} lies on disk, so give {what} (docs/datasets.md tells "
-            "the layout)"
+            f"data: {len(limited.train)} pictures to learn from and {len(limited.test)} to be "
+            "asked about show a class; both are needed: add pictures"
         )
-    return Path(settings.root).expanduser()
+    return limited
+
+
+def _whole(data: DataSettings, seed: int) -> SegmentedSplit:
+    match data.set:
+        case "digit-scenes":
+            return split_digit_scenes(data.scenes, seed, data.test_share)
+        case "voc":
+            return load_voc(_root(data))
+        case "ade20k":
+            return load_ade20k(_root(data))
+        case "camvid":
+            return load_camvid(_root(data))
+        case "segmentation-npz":
+            return load_segmentation_npz(_root(data, "the .npz file"))
+        case _:
+            raise DatasetError(
+                f"data.set: {data.set!r} has no masks; give one of {', '.join(SCENES)}"
+            )
+
+
+def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
+    if data.root is None:
+        raise DatasetError(
+            f"data.root: missing; {data.set!r} lies on disk, so give {what} (docs/datasets.md "
+            "tells the layout)"
+        )
+    return Path(data.root).expanduser()
+
+
+def _limited(samples: SegmentedSamples, per_class: int | None) -> SegmentedSamples:
+    if per_class is None:
+        return samples
+    first = samples.presence & (samples.presence.cumsum(axis=0) <= per_class)
+    return samples.take(np.flatnonzero(first.any(axis=1)).astype(np.int64))

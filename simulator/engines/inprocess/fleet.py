@@ -37,6 +37,7 @@ from simulator.virtual.models import SharedModels
 from simulator.virtual.pager import Pager
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.proxy import ProxyTraffic, VirtualProxy
+from simulator.virtual.scenes import SizedScenes, sized_samples
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import HallSettings, TrainingHall
@@ -215,9 +216,9 @@ def _lineage(home: Path, prepared: Prepared) -> Command:
     return ImportBackbone(backbone=prepared_backbone(home, prepared))
 
 
-def _pictures(prepared: Prepared) -> SizedPictures | None:
+def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:
     spec = prepared.preprocessing
-    return None if spec.mode == "text" else SizedPictures(prepared.split.train, spec)
+    return None if spec.mode == "text" else sized_samples(prepared.split.train, spec)
 
 
 def _hall(engine: EngineSettings) -> HallSettings:

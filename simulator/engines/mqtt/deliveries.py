@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from schemas.values import DeviceId
+from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
 from simulator.engines.mqtt.delivery import hand_over, prepare
 from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.paths import image_path, suffix_of
+from simulator.engines.mqtt.scene_delivery import prepare_scenes
+from simulator.engines.paths import sample_path
 from simulator.features.interface import Indices
 from simulator.plan.fleet_plan import StagePlan
 
@@ -41,10 +43,9 @@ class Deliveries:
         return arrived_ns
 
     def _prepare(self, device: DeviceId, stage: int, indices: Indices) -> None:
-        labels, names = self._train.labels, self._plan.class_names
-        suffix = suffix_of(self._train)
-        paths = {
-            int(i): PurePosixPath(image_path(names[labels[i]], stage, int(i), suffix))
-            for i in indices
-        }
-        prepare(self._folder.private_images(device), self._train, paths)
+        train, folder = self._train, self._folder.private_images(device)
+        paths = {i: PurePosixPath(sample_path(train, stage, i)) for i in indices.tolist()}
+        if isinstance(train, TaskScenes):
+            prepare_scenes(folder, train, paths)
+        else:
+            prepare(folder, train, paths)

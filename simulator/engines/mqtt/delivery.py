@@ -9,6 +9,7 @@ a delivery:
   files of a delivery and not the others waits, for as long as moving and scanning take less than a
   second together.
 - A class folder that is not there yet is moved in whole, since an empty one would be reported.
+- What pictures need comes before them: names of classes first, then masks.
 - New classes are counted only when their stage is opened, and agents look again for that; by then
   everything is there, however long it took.
 """
@@ -20,6 +21,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from device_agent.sources.scenes import IMAGES
 from simulator.datasets.samples import Content, Samples
 
 _FAST = 1
@@ -38,13 +40,19 @@ def deliver(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) 
 
 def prepare(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) -> None:
     """Write what `folder` lacks of a delivery beside it, where nobody looks."""
-    beside = _beside(folder)
-    shutil.rmtree(beside, ignore_errors=True)  # what was broken off
+    beside = begin(folder)
     missing = {index: path for index, path in paths.items() if not (folder / path).exists()}
     for name in {path.parent for path in missing.values()}:
         (beside / name).mkdir(parents=True)
     for index, path in missing.items():
-        _write(beside / path, samples.picture(index))
+        write(beside / path, samples.picture(index))
+
+
+def begin(folder: Path) -> Path:
+    """Return the place beside `folder` where a delivery is prepared; nothing is there yet."""
+    beside = _beside(folder)
+    shutil.rmtree(beside, ignore_errors=True)  # what was broken off
+    return beside
 
 
 def hand_over(folder: Path) -> None:
@@ -53,21 +61,27 @@ def hand_over(folder: Path) -> None:
     if not beside.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    class_folders = sorted(beside.iterdir())
-    files = {class_folder: sorted(class_folder.iterdir()) for class_folder in class_folders}
-    for file in (file for of_class in files.values() for file in of_class):
+    parts = sorted(beside.iterdir(), key=_order)
+    files = {part: sorted(part.iterdir()) if part.is_dir() else [] for part in parts}
+    for file in (file for of_part in files.values() for file in of_part):
         os.utime(file)
-    for class_folder in class_folders:
-        target = folder / class_folder.name
-        if not target.exists():
-            class_folder.rename(target)
+    for part in parts:
+        target = folder / part.name
+        if not (part.is_dir() and target.exists()):
+            part.replace(target)
             continue
-        for file in files[class_folder]:
+        for file in files[part]:
             file.rename(target / file.name)
     shutil.rmtree(beside)
 
 
-def _write(path: Path, sample: Content) -> None:
+def _order(part: Path) -> tuple[bool, bool, str]:
+    """Return a sort key by which nothing comes before what it needs."""
+    return part.is_dir(), part.name == IMAGES, part.name
+
+
+def write(path: Path, sample: Content) -> None:
+    """Write a sample; a picture as a PNG file."""
     if isinstance(sample, bytes):
         path.write_bytes(sample)
     else:

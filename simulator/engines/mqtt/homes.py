@@ -22,6 +22,7 @@ from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
 from schemas.private_file import write_private
 from schemas.values import DeviceId, FleetId
+from simulator.engines.mqtt.scene_delivery import make_folders
 from transport.brokers import Broker
 
 PASSWORD_FILE = Path("broker.password")
@@ -86,6 +87,8 @@ def write_agent(home: Path, broker: Broker, settings: AgentSettings) -> None:
     write_password(home, broker, settings.device)
     (home / SETTINGS_FILE).write_text(settings_text(settings), encoding="utf-8")
     (home / settings.data.folder).mkdir(exist_ok=True)
+    if settings.data.samples == "scenes":
+        make_folders(home / settings.data.folder)
 
 
 def settings_text(settings: AgentSettings) -> str:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.settings import CoordinatorSettings
-from device_agent.settings import AgentSettings, DataSettings, ModelSettings, TrainingSettings
+from device_agent.settings import (
+    AgentSettings,
+    DataSettings,
+    ModelSettings,
+    Samples,
+    TrainingSettings,
+)
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from simulator.engines.rounds import method_settings, round_rules, rounds_seconds
@@ -55,7 +61,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         data=DataSettings(
             folder=Path("data"),
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
-            samples="text" if scenario.data.set in TEXTS else "pictures",
+            samples=_samples(scenario),
         ),
         model=ModelSettings(providers=_providers(scenario)),
         detection=scenario.detection,
@@ -80,6 +86,12 @@ def keeps_looking(scenario: Scenario) -> bool:
 def lacks_cuda(scenario: Scenario) -> bool:
     """Whether the scenario asks for a GPU that ONNX Runtime does not have here."""
     return scenario.engine.device == "cuda" and _CUDA not in _available_providers()
+
+
+def _samples(scenario: Scenario) -> Samples:
+    if scenario.data.with_masks:
+        return "scenes"
+    return "text" if scenario.data.set in TEXTS else "pictures"
 
 
 def _providers(scenario: Scenario) -> tuple[str, ...]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 import pytest
 
+from device_agent.sources.scenes import IMAGES, MASKS
 from schemas.values import ClassName
-from simulator.engines.paths import image_path, index_of
+from simulator.datasets.digits import load_digits
+from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.paths import image_path, index_of, mask_path, sample_path
+from tests.simulator.datasets.segmentation.making import random_scenes
 
 
 @pytest.mark.parametrize("index", [0, 7, 999_999, 1_281_166])
@@ -16,3 +22,16 @@ def test_a_path_tells_its_sample(name: str, index: int) -> None:
 
 def test_paths_are_laid_out_by_class_stage_and_index() -> None:
     assert image_path(ClassName("cat"), 3, 42) == "cat/stage-03-000042.png"
+
+
+def test_a_sample_lies_in_the_folder_of_its_class() -> None:
+    digits = load_digits()
+    assert sample_path(digits, 2, 7) == image_path(digits.class_names[digits.labels[7]], 2, 7)
+
+
+def test_pictures_with_masks_lie_in_one_folder_and_their_masks_in_another() -> None:
+    scenes = TaskScenes.of(random_scenes(3, 4), ((0, 1), (2,)))
+    path = sample_path(scenes, 1, 4)
+    assert path == f"{IMAGES}/stage-01-000004.png"
+    assert index_of(path) == 4
+    assert mask_path(PurePosixPath(path)) == PurePosixPath(f"{MASKS}/stage-01-000004.png")

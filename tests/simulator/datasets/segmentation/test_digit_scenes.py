@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from simulator.datasets.digits import load_digits, split_digits
+from simulator.datasets.digits import TEST_SHARE, load_digits, split_digits
 from simulator.datasets.segmentation.digit_scenes import (
     Layout,
     SceneSettings,
@@ -43,7 +43,7 @@ def test_a_seed_gives_the_same_scenes_and_another_gives_others(split):
 
 
 def test_the_two_parts_are_drawn_from_scans_that_they_do_not_share(split):
-    digits = split_digits(3, SMALL.test_share)
+    digits = split_digits(3, TEST_SHARE)
     scans = [{scan.tobytes() for scan in part.images} for part in (digits.train, digits.test)]
     assert not scans[0] & scans[1]
     for part, source, number, stream in (

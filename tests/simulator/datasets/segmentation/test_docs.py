@@ -2,20 +2,19 @@
 
 import re
 from pathlib import Path
-from typing import get_args
 
 from device_agent.sources.mask_classes import load_mask_classes
 from simulator.datasets.segmentation import npz
 from simulator.datasets.segmentation.digit_scenes import SceneSettings
-from simulator.datasets.segmentation.loading import SegmentationSet
 from simulator.plan.segmentation import TaskSetting
+from simulator.scenario.model import SCENES
 
 PAGE = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Pictures with masks") : PAGE.index("## Texts")]
 
 
 def test_every_data_set_has_a_row():
-    assert [name for name in get_args(SegmentationSet) if f"| `{name}` |" not in SECTION] == []
+    assert [name for name in SCENES if f"| `{name}` |" not in SECTION] == []
 
 
 def test_every_field_of_digit_scenes_is_named():

@@ -1,0 +1,64 @@
+"""How pictures with masks get into the folder that an agent looks at.
+
+    images/NAME.png     a picture
+    masks/NAME.png      what of it is shown in its task
+    classes.toml        names of the values that the masks so far have, and of no others
+
+A device knows of the classes of its own masks alone. Values are those of the data set, so that they
+stay what they are when further classes come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from PIL import Image
+
+from device_agent.sources.mask_classes import load_mask_classes
+from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from schemas.values import ClassName
+from simulator.datasets.segmentation.samples import value_of
+from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.mqtt.delivery import begin, write
+from simulator.engines.paths import mask_path
+
+
+def prepare_scenes(folder: Path, samples: TaskScenes, paths: Mapping[int, PurePosixPath]) -> None:
+    """Write what `folder` lacks of a delivery beside it, where nobody looks.
+
+    A picture is moved in last, so one that is there is there with its mask.
+    """
+    beside = begin(folder)
+    missing = {index: path for index, path in paths.items() if not (folder / path).exists()}
+    if not missing:
+        return
+    for part in (IMAGES, MASKS):
+        (beside / part).mkdir(parents=True)
+    for index, path in missing.items():
+        scene = samples.scene(index)
+        colours = np.ascontiguousarray(scene.picture.transpose(1, 2, 0))
+        write(beside / path, Image.fromarray(colours))
+        write(beside / mask_path(path), Image.fromarray(scene.mask))
+    (beside / CLASSES).write_text(_classes(folder, samples, missing), encoding="utf-8")
+
+
+def make_folders(folder: Path) -> None:
+    """Make the folders of a device that has no pictures yet."""
+    for part in (IMAGES, MASKS):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+
+
+def _classes(folder: Path, samples: TaskScenes, arriving: Iterable[int]) -> str:
+    """Return the text of `classes.toml` when these samples are there too."""
+    names: dict[int, ClassName] = {}
+    if (folder / CLASSES).exists():
+        names |= load_mask_classes(folder / CLASSES).names
+    for index in arriving:
+        names |= {value_of(label): samples.class_names[label] for label in samples.shown(index)}
+    lines = [
+        f"{value} = {json.dumps(name, ensure_ascii=False)}" for value, name in sorted(names.items())
+    ]
+    return "\n".join(["[classes]", *lines, ""])

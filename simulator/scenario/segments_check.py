@@ -1,0 +1,38 @@
+"""What a scenario needs whose network gives every pixel a class."""
+
+from __future__ import annotations
+
+from methods.registry import card
+from simulator.errors import ScenarioError
+from simulator.scenario.model import SCENES, Scenario
+from simulator.scenario.trainer import JOINT
+
+
+def check_segmenting(source: str, scenario: Scenario) -> None:
+    """Raise `ScenarioError` unless the method and the data set agree about masks.
+
+    Raises `UnknownMethodError` for a method that is none.
+    """
+    method = scenario.method
+    segments = method.first_stage is None and method.name != JOINT and card(method.name).segments
+    if scenario.data.with_masks and not segments:
+        raise ScenarioError(
+            f"{source}: data.set: {scenario.data.set!r} has pictures with masks, and "
+            f"{method.name!r} gives a picture one class; take a method that gives every pixel one "
+            "in all stages, or a data set without masks"
+        )
+    if segments and not scenario.data.with_masks:
+        raise ScenarioError(
+            f"{source}: data.set: {scenario.data.set!r}, but {method.name!r} learns a class for "
+            f"every pixel from masks; give one of {', '.join(SCENES)}"
+        )
+    if method.trunk is not None and not segments:
+        raise ScenarioError(
+            f"{source}: method.trunk: {method.trunk!r}, but {method.name!r} trains no network that "
+            "gives every pixel a class; leave it out"
+        )
+    if segments and scenario.engine.agents == "light":
+        raise ScenarioError(
+            f"{source}: engine.agents: 'light' agents know no masks, and {method.name!r} learns "
+            "from them; leave it out"
+        )

@@ -1,0 +1,112 @@
+"""Training pictures with masks at the size of a network, as a device reads them from its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from learning.errors import ImageError
+from learning.numerics.preprocessing import sized_mask, sized_pixels
+from schemas.models import Preprocessing
+from schemas.values import ClassName
+from simulator.datasets.samples import Samples
+from simulator.datasets.segmentation.masking import show_classes
+from simulator.datasets.segmentation.samples import value_of
+from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.errors import DatasetError
+from simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
+
+
+@dataclass(frozen=True)
+class NamedMasks:
+    """Masks (n, h, w), uint8, with the names of their values, as `LocalData` has them."""
+
+    masks: Pixels | None
+    """None of pictures that have none."""
+    class_names: tuple[ClassName, ...]
+    """Sorted; the name of the value v is number v - 1."""
+
+
+NO_MASKS = NamedMasks(None, ())
+
+
+class SizedScenes:
+    """Pictures uint8 (n, c, h, w) and masks (n, h, w) of some samples; small ones stay in memory.
+
+    What is kept is kept by scene, which may be a sample of several tasks.
+    """
+
+    def __init__(self, samples: TaskScenes, preprocessing: Preprocessing) -> None:
+        self._samples = samples
+        self._spec = preprocessing
+        self._size = preprocessing.size
+        number, pixels = len(samples.scenes), int(np.prod(self._size))
+        self._kept: tuple[Pixels, Pixels] | None = None
+        self._is_kept = np.zeros(number, np.bool_)
+        if number * pixels * (preprocessing.channels + 1) <= KEPT_BYTES:
+            self._kept = self._empty(number)
+
+    def __call__(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Pixels:
+        """Return the pictures at `indices`; raise `DatasetError` for one that cannot be used."""
+        return self._both(np.asarray(indices, np.int64))[0]
+
+    def with_masks(
+        self, indices: Sequence[int] | npt.NDArray[np.int64]
+    ) -> tuple[Pixels, NamedMasks]:
+        """Return pictures, and masks as they are shown in their tasks; raise `DatasetError`."""
+        places = np.asarray(indices, np.int64)
+        pictures, masks = self._both(places)
+        shown = np.empty_like(masks)
+        task_of = self._samples.task_of[places]
+        for task in np.unique(task_of):
+            here = task_of == task
+            shown[here] = show_classes(masks[here], self._samples.tasks[task - 1])
+        return pictures, self._named(places, shown)
+
+    def _named(self, places: npt.NDArray[np.int64], masks: Pixels) -> NamedMasks:
+        """Give masks the values that devices know, which have only these samples' classes."""
+        names = self._samples.class_names
+        labels = {label for index in places for label in self._samples.shown(int(index))}
+        ordered = sorted(labels, key=lambda label: names[label])
+        value_on_device = np.arange(256, dtype=np.uint8)
+        for value, label in enumerate(ordered, start=1):
+            value_on_device[value_of(label)] = value
+        return NamedMasks(value_on_device[masks], tuple(names[label] for label in ordered))
+
+    def _both(self, places: npt.NDArray[np.int64]) -> tuple[Pixels, Pixels]:
+        """Return pictures and whole masks."""
+        scenes = self._samples.scene_of[places]
+        if self._kept is None:
+            pictures, masks = self._empty(len(scenes))
+            for place, scene in enumerate(scenes):
+                pictures[place], masks[place] = self._read(int(scene))
+            return pictures, masks
+        pictures, masks = self._kept
+        for scene in np.unique(scenes[~self._is_kept[scenes]]):
+            pictures[scene], masks[scene] = self._read(int(scene))
+            self._is_kept[scene] = True
+        return pictures[scenes], masks[scenes]
+
+    def _read(self, scene: int) -> tuple[Pixels, Pixels]:
+        found = self._samples.scenes.scene(scene)
+        picture = Image.fromarray(np.ascontiguousarray(found.picture.transpose(1, 2, 0)))
+        try:
+            pixels = sized_pixels(picture, self._spec)
+            return pixels.transpose(2, 0, 1), sized_mask(found.mask, self._spec)
+        except ImageError as error:
+            raise DatasetError(f"data: a picture cannot be used: {error}") from error
+
+    def _empty(self, number: int) -> tuple[Pixels, Pixels]:
+        pictures = np.empty((number, self._spec.channels, *self._size), np.uint8)
+        return pictures, np.empty((number, *self._size), np.uint8)
+
+
+def sized_samples(samples: Samples, spec: Preprocessing) -> SizedPictures | SizedScenes:
+    """Return the samples at the size of a network, with masks where they have some."""
+    if isinstance(samples, TaskScenes):
+        return SizedScenes(samples, spec)
+    return SizedPictures(samples, spec)
