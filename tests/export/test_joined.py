@@ -15,7 +15,9 @@ from export.head import build_head
 from export.joined import join_model, require_equal
 from export.network_head import NetworkHead
 from export.runtime import LoadedModel
+from export.segmentation import export_segmentation
 from learning.networks.registry import build_network
+from learning.networks.segmentation.registry import build_segmentation
 from schemas.models import FEATURES, PROBABILITIES, SCORES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
 from tests.export.test_text_backbone import LENGTH as TEXT_LENGTH
@@ -42,6 +44,12 @@ def trained(opset: int = 17) -> Pair:
 
 def images(count: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(count, *COLOUR.shape)).astype(np.float32)
+
+
+def dense() -> Pair:
+    described = build_segmentation("small_dense", COLOUR.shape)
+    made = export_segmentation(described, described.initial(1, NAMES), COLOUR)
+    return made.trunk, made.head.file()
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -115,3 +123,24 @@ def test_a_model_of_text_is_joined_too() -> None:
     joined = join_model(frozen, head)
     assert require_equal(joined, (frozen, head), inputs, 1e-3) < 1e-6
     assert LoadedModel(joined).run(inputs)[SCORES].shape == (3, 3)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_model_of_pixels_puts_out_the_scores_of_every_pixel_alone(count: int) -> None:
+    frozen, head = dense()
+    found = LoadedModel(join_model(frozen, head)).run({"image": images(count)})
+    features = LoadedModel(frozen).run({"image": images(count)})[FEATURES]
+    expected = LoadedModel(head).run({FEATURES: features})
+    assert list(found) == [SCORES]
+    assert found[SCORES].shape == (count, 4, *COLOUR.size)
+    np.testing.assert_allclose(found[SCORES], expected[SCORES], rtol=1e-5, atol=1e-5)
+
+
+def test_a_joined_model_of_pixels_is_compared_picture_by_picture() -> None:
+    pair, inputs = dense(), {"image": images(3)}
+    joined = join_model(*pair)
+    assert require_equal(joined, pair, inputs, 1e-3) < 1e-4
+    described = build_segmentation("small_dense", COLOUR.shape)
+    other = export_segmentation(described, described.initial(2, NAMES), COLOUR)
+    with pytest.raises(ParityError, match="scores stray"):
+        require_equal(joined, (other.trunk, other.head.file()), inputs, 1e-3)
