@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,18 +71,6 @@ class Thresholds:
         logits = infer.over(both, work.data.inputs)
         batches = ((*pair, mask.long()) for pair, mask in zip(logits, masks, strict=True))
         return Extras({"thresholds": adaptive_thresholds(batches, accepted_share(epoch))})
-
-
-def step_alone(work: Work) -> Work:
-    """Return the work with thresholds that are given, so that its steps alone are timed."""
-    if work.prepare is None:
-        return work
-
-    def given(work: Work, *_: object) -> Extras:
-        limits = torch.ones(1 + OLD_CLASSES, device=work.data.inputs.device)
-        return Extras({"thresholds": limits})
-
-    return replace(work, prepare=given)
 
 
 def frozen(old: Mapping[str, Any]) -> dict[str, Any]:
