@@ -26,6 +26,7 @@ METHODS = (
     "rounds",  # whole networks, averaged round by round
     "fedhaf",  # an adapter and a head on frozen features, averaged round by round
     "lga",  # whole networks that hold on to old classes, with a proxy that picks the old model
+    "fbl",  # networks that give pixels a class, balanced against what they forget
     "dcid",  # whole networks: sites learn with a learner of their choice, and distil together
 )
 """Names of the methods: each is a folder of this package."""

@@ -1,0 +1,17 @@
+"""FBL: forgetting-balanced learning, for pictures whose pixels have classes.
+
+Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023.
+"""
+
+from methods.card import LEARN, Card
+
+CARD = Card(
+    name="fbl",
+    title="Forgetting-balanced learning",
+    citation='Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023',
+    payload_kinds=("weights",),
+    needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
+    trains=True,
+    observes=True,
+    segments=True,
+)

@@ -1,0 +1,52 @@
+"""What devices and coordinator are told of a fleet that learns with FBL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from learning.errors import LearningError
+from learning.networks.segmentation.network import SegmentationNetwork
+from learning.networks.segmentation.registry import build_segmentation
+from methods.fbl.settings import FblSettings
+from methods.training_assignment import TrainingAssignment, refuse_features
+
+OLD_MODEL = "old-model"
+"""The extra file with the fleet's last model before the newest classes were registered."""
+
+
+class FblAssignment(TrainingAssignment):
+    """Settings, and the shape of a picture; the same for all."""
+
+    kind: ClassVar[str] = "fbl-assignment"
+    settings: FblSettings
+    input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
+    """Channels, height and width of a picture."""
+
+    @model_validator(mode="after")
+    def _knows_the_network(self) -> Self:
+        try:
+            build_segmentation(self.settings.network, self.input_shape)
+        except LearningError as error:
+            raise ValueError(f"settings.network: {error}") from error
+        return self
+
+    @property
+    def network(self) -> SegmentationNetwork:
+        """The network that is trained."""
+        settings = self.settings
+        return build_segmentation(settings.network, self.input_shape, settings.frozen_norm)
+
+    @property
+    def everybody_observes(self) -> bool:
+        """Whether devices outside a round's cohort look for new tasks too."""
+        return self.settings.observers == "all"
+
+
+def read_assignment(body: Mapping[str, Any]) -> FblAssignment:
+    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+    refuse_features(body, "FBL")
+    return FblAssignment.told(body)

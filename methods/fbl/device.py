@@ -1,0 +1,159 @@
+"""FBL on a device: it looks for new tasks, and trains on scenes of the newest one.
+
+    observe   outside a round's cohort: the look alone
+    begin     the look; the current scenes; the loss, with an old model where there is one, and the
+              pass that finds thresholds; chance from fleet's seed, device and round
+    finish    the weights as integers on the grid of the weights that were sent
+
+A device whose scenes show no class of the fleet's stage only looks. Pure functions of bytes,
+pictures and masks; an engine of `learning.training` runs in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from learning.errors import LearningError
+from learning.networks.conversion import to_arrays
+from learning.networks.pictures import Pictures
+from learning.networks.segmentation.torch_layers import DensePass
+from learning.training.chance import Chance
+from learning.training.scenes import SceneCrops
+from learning.training.schedules import polynomial_rates
+from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.device_answers import answer_of
+from methods.errors import MethodError
+from methods.fbl.assignment import FblAssignment, read_assignment
+from methods.fbl.looking import Looked, looked
+from methods.fbl.losses import frozen_parts, loss_of
+from methods.fbl.memory import Memory
+from methods.fbl.messages import frame_of
+from methods.fbl.models import old_model, sent_model
+from methods.fbl.settings import FblSettings
+from methods.fbl.thresholds import FindsThresholds, has_thresholds
+from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from schemas.errors import SchemaError
+from schemas.rounds import Observation
+
+__all__ = ["begin", "finish", "observe", "read_assignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What `finish` has to know."""
+
+    order: Order
+    memory: Memory
+    observation: Observation
+
+
+def observe(
+    assignment: FblAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Observed | None:
+    """Return what the fleet's model makes of the current scenes, or None without any.
+
+    Raises `MethodError`.
+    """
+    pictures = _check(assignment, data, pictures)
+    found = looked(assignment, order, data, memory, pictures)
+    return None if found is None else Observed(found.observation, found.memory.write())
+
+
+def begin(
+    assignment: FblAssignment,
+    order: Order,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+) -> Begun | None:
+    """Return what is to be trained, or None where this device has nothing for the round.
+
+    `pictures` says how bytes become inputs; the settings add how scenes are cut by chance. Raises
+    `MethodError` for files that do not fit together.
+    """
+    pictures = _check(assignment, data, pictures)
+    found = looked(assignment, order, data, memory, pictures)
+    if found is None or found.current.stage != order.stage:
+        return None
+    rows = found.current.rows
+    if len(rows) < assignment.settings.smallest_batch:
+        return None
+    work = _work(assignment, order, data, found, pictures)
+    samples = dict(Counter(data.class_names[row] for row in rows))
+    return Begun(work, samples, kept=_Kept(order, found.memory, found.observation))
+
+
+def finish(assignment: FblAssignment, begun: Begun, trained: Trained) -> Answer:
+    """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    kept: _Kept = begun.kept
+    frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+    try:
+        payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
+    except (LearningError, SchemaError) as error:
+        raise MethodError(f"training: {error}") from error
+    epochs = kept.memory.epochs + assignment.settings.epochs
+    answer = answer_of(begun, payload, replace(kept.memory, epochs=epochs), trained)
+    return replace(answer, observation=kept.observation)
+
+
+def _work(
+    assignment: FblAssignment, order: Order, data: LocalData, found: Looked, pictures: Pictures
+) -> Work:
+    settings, asked, current = assignment.settings, order.round, found.current
+    sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
+    since = found.memory.epochs if settings.share_since == "transition" else 0
+    thresholds = FindsThresholds(DensePass(assignment.network), settings, since)
+    return Work(
+        parameters=sent.parameters,
+        buffers=sent.buffers,
+        data=Data(
+            torch.from_numpy(data.inputs[list(current.rows)]), torch.from_numpy(current.labels)
+        ),
+        loss=loss_of(assignment.network, settings, taught=old is not None),
+        optimiser=_optimiser(settings, order),
+        batching=Batching(settings.batch, settings.smallest_batch, settings.batch_parts),
+        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
+        frozen=frozen_parts(order, current, found.memory.seen, old) if old else {},
+        pictures=pictures,
+        prepare=thresholds if old and has_thresholds(settings) else None,
+        scenes=_crops(settings),
+        norms_frozen=settings.frozen_norm == "all",
+    )
+
+
+def _optimiser(settings: FblSettings, order: Order) -> Sgd:
+    """Return the steps of a round, at rates that fall over all rounds of the stage."""
+    asked, epochs = order.round, settings.epochs
+    first = len(set(order.class_stages)) < 2
+    rates = polynomial_rates(
+        settings.first_rate if first else settings.rate,
+        epochs,
+        (asked.round_of_stage - 1) * epochs,
+        asked.rounds_of_stage * epochs,
+        settings.power,
+    )
+    return Sgd(rates, settings.momentum, settings.weight_decay, settings.nesterov)
+
+
+def _crops(settings: FblSettings) -> SceneCrops:
+    size = None if settings.crop is None else (settings.crop, settings.crop)
+    return SceneCrops(size, settings.least_scale, settings.most_scale, settings.flip)
+
+
+def _check(assignment: FblAssignment, data: LocalData, pictures: Pictures | None) -> Pictures:
+    """Return how pictures become inputs; refuse samples that are none of the fleet's pictures."""
+    inputs = data.inputs
+    if pictures is None or inputs.dtype != np.uint8 or inputs.shape[1:] != assignment.input_shape:
+        raise MethodError(
+            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on uint8 pictures "
+            f"{assignment.input_shape}"
+        )
+    return pictures

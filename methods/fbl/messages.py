@@ -1,0 +1,49 @@
+"""What leaves a device that learns with FBL, all of it for the coordinator.
+
+| what | form |
+| --- | --- |
+| the weights | `methods.answers`, integers around the weights that were sent |
+| how uncertain the fleet's model was, and whether a task began | `Observation` |
+
+The fleet's weights and old models are files of `methods.network_weights`, whose names of rows leave
+background out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from methods.answers import AnswerFrame
+from methods.fbl.assignment import FblAssignment
+from methods.fbl.growth import grown
+from methods.network_weights import Arrays, decode_weights
+from schemas.values import ClassName
+
+
+def received(
+    assignment: FblAssignment,
+    weights: bytes,
+    known: Sequence[ClassName],
+    names: Sequence[ClassName],
+) -> Arrays:
+    """Return what devices begin with: the sent weights with the head's new rows.
+
+    `known` are the rows that the weights have by now: a class may have been renamed since the file
+    was written.
+    """
+    arrays, _ = decode_weights(weights, assignment.network)
+    settings = assignment.settings
+    return grown(arrays, known, names, settings.growth, settings.seed)
+
+
+def frame_of(assignment: FblAssignment, sent: Arrays) -> AnswerFrame:
+    """Return what answers look like, of devices that began with `sent`."""
+    return AnswerFrame(sent, assignment.settings.upload)
+
+
+def registers_classes(known: Sequence[ClassName], names: Sequence[ClassName]) -> bool:
+    """Return whether weights with rows `known` lack some of the classes that are trained.
+
+    Then they are the last ones before these were registered: the old model of the task to come.
+    """
+    return not set(names) <= set(known)

@@ -1,0 +1,120 @@
+"""The models that a training looks at, as tensors: the one that was sent, and the old one.
+
+Which file is the old model: on a transition the one that the fleet had before it registered the
+newest classes, which is what a device receives in the round that registers them and what the
+coordinator serves as `old-model` afterwards, to devices that notice late or join. Until its next
+transition a device stays with it, also when the coordinator serves a newer one.
+
+Devices of one process that were sent the same get the same tensors. Nobody changes these tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from torch import Tensor
+
+from learning.networks.conversion import to_tensors
+from methods.fbl.assignment import OLD_MODEL, FblAssignment
+from methods.fbl.growth import first_rows
+from methods.fbl.memory import Memory
+from methods.fbl.messages import received, registers_classes
+from methods.network_weights import Arrays, decode_weights
+from methods.training_half import Order
+from schemas.values import ClassName, Digest
+
+_KEPT = 2
+"""Models of a kind that stay in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network by name of its tensors, and the arrays that they came from."""
+
+    arrays: Arrays
+    parameters: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
+    names: tuple[ClassName, ...]
+    """Rows of its head behind background's: the first ones of the head that is trained."""
+
+
+def sent_model(assignment: FblAssignment, order: Order) -> Model:
+    """Return what training begins with; raise `MethodError` for a file that is none."""
+    asked = order.round
+    return _sent(assignment, order.weights, asked.weights_class_names, asked.class_names)
+
+
+def model_before(order: Order) -> bytes | None:
+    """Return the file of the last model before the newest classes were registered, if any."""
+    asked = order.round
+    if registers_classes(asked.weights_class_names, asked.class_names):
+        return order.weights if asked.weights_class_names else None
+    return order.extras.get(OLD_MODEL)
+
+
+def with_old_model(memory: Memory, order: Order, *, transition: bool) -> Memory:
+    """Return the memory with its old model: kept as it is, or after a transition the present one.
+
+    A device that was away when the coordinator last served its own, and did not keep it, takes the
+    present one too.
+    """
+    file = _own(memory, order)
+    if transition or (file is None and memory.old is not None):
+        file = model_before(order)
+    if file is None:
+        return replace(memory, old=None, kept=None)
+    kept = None if _stays_served(order, file) else file
+    return replace(memory, old=Digest.of(file), kept=kept)
+
+
+def old_model(assignment: FblAssignment, order: Order, memory: Memory) -> Model | None:
+    """Return the old model, or None where there is none; raise `MethodError`."""
+    file = _own(memory, order) if assignment.settings.needs_old_model else None
+    if file is None:
+        return None
+    asked = order.round
+    model = _old(assignment, file, asked.class_names, tuple(sorted(asked.aliases.items())))
+    return model if model.names else None
+
+
+def _own(memory: Memory, order: Order) -> bytes | None:
+    """Return the file of the device's old model, of its own or as it is served."""
+    served = order.extras.get(OLD_MODEL)
+    if memory.kept is not None:
+        return memory.kept
+    if memory.old is None or served is None or Digest.of(served) != memory.old:
+        return None
+    return served
+
+
+def _stays_served(order: Order, file: bytes) -> bool:
+    """Return whether the coordinator serves the file in this round, and in the next one too."""
+    asked = order.round
+    replaced = registers_classes(asked.weights_class_names, asked.class_names)
+    return not replaced and order.extras.get(OLD_MODEL) == file
+
+
+@lru_cache(_KEPT)
+def _sent(
+    assignment: FblAssignment,
+    weights: bytes,
+    known: tuple[ClassName, ...],
+    names: tuple[ClassName, ...],
+) -> Model:
+    arrays = received(assignment, weights, known, names)
+    return Model(arrays, *to_tensors(arrays), names)
+
+
+@lru_cache(_KEPT)
+def _old(
+    assignment: FblAssignment,
+    weights: bytes,
+    names: tuple[ClassName, ...],
+    aliases: tuple[tuple[ClassName, ClassName], ...],
+) -> Model:
+    """Return an old model with the rows that the head begins with; it may know no others."""
+    arrays, written = decode_weights(weights, assignment.network)
+    arrays, first = first_rows(arrays, written, names, dict(aliases))
+    return Model(arrays, *to_tensors(arrays), first)
