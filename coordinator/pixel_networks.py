@@ -48,8 +48,8 @@ def dense_golden(
     A network that cannot be exported, or that begins with weights whose features are no numbers,
     is refused now, and not after a stage: raises `ModelFileError`.
     """
-    golden = build_dense_golden(preprocessing)
     trunk = LoadedModel(export_segmentation(network, arrays, preprocessing).trunk)
+    golden = build_dense_golden(preprocessing)
     inputs = read_dense_golden(golden, preprocessing)
     frozen_features(trunk, preprocessing.input_name, inputs[:1])
     return golden

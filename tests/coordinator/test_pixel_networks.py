@@ -94,6 +94,14 @@ def test_what_cannot_give_pixels_a_class_is_refused(file: Path) -> None:
         prepare_network(home, other)
 
 
+def test_pictures_whose_maps_would_fill_a_device_are_refused_at_once(file: Path) -> None:
+    large = file.parent / "large.json"
+    large.write_text(SCENES.model_copy(update={"size": (2400, 2400)}).model_dump_json())
+    with pytest.raises(ModelFileError, match="give the network smaller pictures"):
+        prepare_network(file.parent, large)
+    assert not blob_folder(file.parent).exists()
+
+
 def test_a_network_that_freezes_cannot_be_one_of_pixels(file: Path) -> None:
     toml = file.parent / "coordinator.toml"
     text = toml.read_text(encoding="utf-8").replace('name = "rounds"', 'name = "stsa"')

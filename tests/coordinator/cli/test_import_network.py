@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+import safetensors.numpy
 from typer.testing import CliRunner
 
 from coordinator.cli import models
 from coordinator.errors import NetworkSettingsError
 from coordinator.ledger import cli as ledger_cli
+from learning.networks.plan import initial_arrays
+from learning.networks.segmentation.registry import build_segmentation
+from schemas.models import Preprocessing
 from tests.coordinator.shell_harness import write_home
 
 
@@ -40,3 +44,17 @@ def test_a_method_on_features_is_refused_without_a_backbone(tmp_path: Path) -> N
     with pytest.raises(NetworkSettingsError) as refused:
         run(tmp_path)
     assert f"--preprocessing {tmp_path / 'pixels.json'} --backbone FILE.onnx" in str(refused.value)
+
+
+def test_it_begins_a_network_of_pixels_with_a_trunk_from_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_home(tmp_path, "fbl", network="small_dense")
+    scenes = Preprocessing(
+        mode="RGB", size=(16, 24), mean=(0.5,) * 3, deviation=(0.5,) * 3, input_name="image"
+    )
+    (tmp_path / "pixels.json").write_text(scenes.model_dump_json(), encoding="utf-8")
+    trunk = build_segmentation("small_dense", scenes.shape).body.trunk
+    safetensors.numpy.save_file(initial_arrays(trunk.plan(), 5), tmp_path / "trunk.safetensors")
+    assert "leads" in run(tmp_path, "--trunk", str(tmp_path / "trunk.safetensors"))
+    told = CliRunner().invoke(ledger_cli.app, ["tail", "--home", str(tmp_path)]).stdout
+    assert "It gives every pixel a class, or the background." in told
