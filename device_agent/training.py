@@ -45,7 +45,6 @@ from transport.block_source import BlockSource
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
     from learning.training.settings import EngineSettings
-    from learning.training.work import Trained, Work
 
 log = logging.getLogger("device_agent.training")
 
@@ -56,6 +55,8 @@ class ReadImages:
 
     data: LocalData
     unusable: tuple[tuple[Digest, str], ...]
+    trouble: str = ""
+    """What else the owner should know."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +204,7 @@ def train(
     if session is None:
         return TrainingDone(None, time.perf_counter() - began)
     from learning.training.devices import brought_back  # noqa: PLC0415 - needs torch
+    from learning.training.loop import train_alone  # noqa: PLC0415
 
     engine = engine_settings(settings)
     trained, works = None, 0
@@ -211,21 +213,10 @@ def train(
         session, works = following, works + 1
         if session.begun.trains:
             log.info("round %d: work %d begins", order.round.number, works)
-            trained = brought_back(_trained(session.begun.work, engine))
+            trained = brought_back(train_alone(session.begun.work, engine))
             log.info("round %d: work %d is done", order.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)
-
-
-def _trained(work: Work, settings: EngineSettings) -> Trained:
-    import torch  # noqa: PLC0415 - heavy, and optional
-
-    from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
-
-    try:
-        return train_alone(work, settings)
-    except torch.OutOfMemoryError as error:  # of a GPU
-        raise MemoryError(str(error)) from error
 
 
 def answered(

@@ -83,7 +83,7 @@ def measured_within(gibibytes: float, plan: Plan, device: str) -> dict[str, Any]
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         return measure(plan, device)
-    except torch.OutOfMemoryError:
+    except MemoryError:
         return {"fits": False}
     except RuntimeError as error:
         if "allocate memory" not in str(error):

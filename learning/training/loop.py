@@ -18,9 +18,17 @@ from learning.training.work import Extras, Trained, Work
 def train_alone(work: Work, settings: EngineSettings) -> Trained:
     """Return what the training of one agent makes of its work; `work` stays as it is.
 
-    Raises `TrainingError` for batches that batch normalisation could not measure.
+    Raises `TrainingError` for batches that batch normalisation could not measure, and `MemoryError`
+    where a GPU has too little memory.
     """
     check(work)
+    try:
+        return _train(work, settings)
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
+
+
+def _train(work: Work, settings: EngineSettings) -> Trained:
     work = moved(work, settings.device)
     state = Trainable.copied(work.parameters, work.optimiser.momentum)
     buffers, losses = work.buffers, []

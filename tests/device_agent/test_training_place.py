@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from device_agent import training as device_training  # noqa: E402
 from device_agent.core import inputs  # noqa: E402
 from device_agent.home import AgentHome  # noqa: E402
 from device_agent.settings import TrainingSettings  # noqa: E402
@@ -53,9 +52,10 @@ def test_a_training_computes_as_the_home_says(school, monkeypatch):
 
     def watched(work, settings):
         seen.append(settings)
-        return loop.train_alone(work, settings)
+        return train_alone(work, settings)
 
-    monkeypatch.setattr(device_training, "_trained", watched)
+    train_alone = loop.train_alone
+    monkeypatch.setattr(loop, "train_alone", watched)
     home = school.bench._home
     chosen = TrainingSettings(device="cpu", bfloat16=True)
     changed = home.settings.model_copy(update={"training": chosen})
@@ -66,10 +66,10 @@ def test_a_training_computes_as_the_home_says(school, monkeypatch):
 
 
 def test_a_gpu_whose_memory_is_too_small_can_be_tried_again(school, monkeypatch):
-    def full(work, settings):
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(loop, "train_alone", full)
+    monkeypatch.setattr(loop, "slope_of", full)
     answer = school.ask(1, None, publishes=False)
     assert isinstance(answer, inputs.TrainingFailed)
     assert "do not fit" in answer.reason
