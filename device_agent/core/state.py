@@ -83,10 +83,10 @@ class Rules:
     """Whether images themselves may, unlabelled, to the whole fleet."""
     trust: Trust | None = None
     """None where receipts are believed without a proof."""
-
-
     pinned: Pinned | None = None
     """None where models are installed without a release."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who runs: the installation, this run of it, and what it can do."""
@@ -140,14 +140,14 @@ class Records:
     """The number of the next transition."""
     seen: SeenCheckpoint | None = None
     """The newest state of the ledger that was proven to this device."""
-
-    @property
     root: SignedRoot | None = None
     """The newest root that was taken; None while it is the one that the owner gave."""
     heights: dict[str, Height] = field(default_factory=dict)
     """The highest release that was taken, by the hash of the key that signed it."""
     release: SignedRelease | None = None
     """Of the model that was installed last."""
+
+    @property
     def last_action(self) -> int:
         """The highest action seen, or -1."""
         actions = [item.action for item in (self.assignment, self.desired) if item is not None]
