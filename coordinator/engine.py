@@ -14,6 +14,7 @@ from coordinator.core.core import Core
 from coordinator.core.entries import NewEntry, read_entry
 from coordinator.core.inputs import Input, OperatorCommand
 from coordinator.core.live import Live
+from coordinator.core.releases import SignRelease
 from coordinator.core.requests import AnswerOperator, Request
 from coordinator.core.rules import Rules
 from coordinator.errors import LedgerLockedError
@@ -23,6 +24,7 @@ from coordinator.ledger.store import Ledger, SignNote
 from coordinator.operator import Answered, OperatorInbox
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
+from coordinator.release_key import release_signer
 from coordinator.settings import load
 from methods.registry import can_learn
 from schemas.values import Digest
@@ -32,11 +34,17 @@ class Engine:
     """A coordinator's core whose state is the ledger's; the ledger's one writer."""
 
     def __init__(
-        self, ledger: Ledger, rules: Rules, *, clock: Callable[[], int] = time.time_ns
+        self,
+        ledger: Ledger,
+        rules: Rules,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        sign_release: SignRelease | None = None,
     ) -> None:
         self.ledger = ledger
         self._rules = rules
         self._clock = clock
+        self._sign_release = sign_release
         self._core = self._replayed(None)
 
     @classmethod
@@ -47,10 +55,11 @@ class Engine:
         *,
         clock: Callable[[], int] = time.time_ns,
         sign_note: SignNote | None = None,
+        sign_release: SignRelease | None = None,
     ) -> Engine:
         """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
         ledger = Ledger.open(ledger_path(home), TABLES, clock=clock, sign_note=sign_note)
-        return cls(ledger, rules, clock=clock)
+        return cls(ledger, rules, clock=clock, sign_release=sign_release)
 
     @property
     def core(self) -> Core:
@@ -91,7 +100,7 @@ class Engine:
         self.ledger.close()
 
     def _replayed(self, live: Live | None) -> Core:
-        core = Core(self._rules, can_learn, live=live)
+        core = Core(self._rules, can_learn, live=live, sign_release=self._sign_release)
         for entry in self.ledger.entries():
             core.replay(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
         return core
@@ -101,8 +110,12 @@ def carry_out_waiting(home: Path) -> bool:
     """Carry out the operator's commands here, if no coordinator runs; return whether it did."""
     try:
         settings = load(home)
-        signer = note_signer(home, settings.fleet)
-        engine = Engine.open(home, settings.rules, sign_note=signer)
+        engine = Engine.open(
+            home,
+            settings.rules,
+            sign_note=note_signer(home, settings.fleet),
+            sign_release=release_signer(home, settings),
+        )
     except LedgerLockedError:
         return False
     inbox = OperatorInbox(home)

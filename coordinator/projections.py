@@ -10,6 +10,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
+from coordinator.release_projection import PUSH, RELEASE, ROOT
 from coordinator.round_projection import DECLINED, OBSERVATION, OLD_MODEL, ROUND
 from schemas.canonical import canonical_json
 
@@ -389,6 +390,9 @@ TABLES = Projections(
         OBSERVATION,
         OLD_MODEL,
         MODEL,
+        ROOT,
+        PUSH,
+        RELEASE,
         DESCENT,
         TRANSITION,
         TEMPERATURE,

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from coordinator.core import entries
 from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
+from coordinator.release_sentences import release_signed, root_published
 from coordinator.round_sentences import (
     files,
     names_of,
@@ -320,6 +321,8 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.ModelFailed, _model_failed),
         _sentence(entries.ModelDesired, _model_desired),
         _sentence(entries.ModelsHeld, _models_held),
+        _sentence(entries.RootPublished, root_published),
+        _sentence(entries.ReleaseSigned, release_signed),
         _sentence(entries.DeviceModelStatus, _device_model_status),
         _sentence(entries.DeviceEvaluated, _device_evaluated),
         _sentence(entries.DeviceProblem, _device_problem),

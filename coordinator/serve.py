@@ -17,6 +17,7 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
+from coordinator.release_key import release_signer
 from coordinator.settings import CoordinatorSettings, load, read_password
 from coordinator.shell import Inbox, Parts, Shell
 from coordinator.workshop import Workplace, Workshop
@@ -76,7 +77,9 @@ def start_proxy(home: Path, shell: Shell) -> Embedded:
 def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> Shell:
     """Put the parts together; what must be closed is put on `stack`."""
     signer = note_signer(home, settings.fleet)
-    engine = Engine.open(home, settings.rules, sign_note=signer)
+    engine = Engine.open(
+        home, settings.rules, sign_note=signer, sign_release=release_signer(home, settings)
+    )
     stack.callback(engine.close)
     inbox = OperatorInbox(home)
     stack.callback(inbox.close)

@@ -10,7 +10,14 @@ from typing import Any
 
 from pydantic import Field
 
-from coordinator.core.rules import IntakeRules, ModelRules, RoundRules, Rules, StageRules
+from coordinator.core.rules import (
+    IntakeRules,
+    ModelRules,
+    ReleaseRules,
+    RoundRules,
+    Rules,
+    StageRules,
+)
 from schemas.message import Strict
 from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.values import DeviceId, FleetId
@@ -46,6 +53,14 @@ class FirstStageSettings(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class ReleaseSection(ReleaseRules):
+    """How what goes out is released, in a fleet with a root."""
+
+    key: Path = Path("keys/release.pem")
+    """The release key, relative to the home; where there is no such file, what is pushed waits for
+    `fleetledger model sign`."""
+
+
 class ProxySection(Strict):
     """A proxy that runs in the coordinator's process."""
 
@@ -64,6 +79,7 @@ class CoordinatorSettings(Strict):
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
+    release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
@@ -73,7 +89,13 @@ class CoordinatorSettings(Strict):
     @property
     def rules(self) -> Rules:
         """The part that the core decides by."""
-        return Rules(stages=self.stages, rounds=self.rounds, models=self.models, intake=self.intake)
+        return Rules(
+            stages=self.stages,
+            rounds=self.rounds,
+            models=self.models,
+            release=self.release,
+            intake=self.intake,
+        )
 
 
 def load(home: Path) -> CoordinatorSettings:
@@ -166,6 +188,10 @@ settle_seconds = {stages.settle_seconds}     # open after this long without a fu
 [models]
 automatic = {automatic}        # each solved model goes to all devices
 solve_every_seconds = {models.solve_every_seconds}   # at most this often while contributions wait
+
+[release]                        # for a fleet with a root, see docs/trust.md
+# key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`
+# expire_days = 90               # after so many days a release is not installed any more
 
 [method]
 name = "{method}"

@@ -10,6 +10,8 @@ from coordinator.core.entries import BackboneImported, NetworkImported
 from coordinator.core.retraction_entries import MAX_REASON
 from schemas.contributions import PartKey
 from schemas.message import Strict
+from schemas.releases import SignedRelease
+from schemas.roots import SignedRoot
 from schemas.values import ClassName, DeviceId
 
 
@@ -84,6 +86,22 @@ class GoBack(Strict):
     verb: Literal["go-back"] = "go-back"
 
 
+class PublishRoot(Strict):
+    """Let devices that have a root follow to the next one."""
+
+    verb: Literal["publish-root"] = "publish-root"
+    root: SignedRoot
+
+
+class SignModel(Strict):
+    """Let out what is desired, by a release that was signed elsewhere."""
+
+    verb: Literal["sign-model"] = "sign-model"
+    action: int = Field(ge=0)
+    """Ledger index of the entry that made the version desired."""
+    signed: SignedRelease
+
+
 class RetractContributions(Strict):
     """Take what a device gave out of the sum; of rounds, mark what came of it."""
 
@@ -105,6 +123,8 @@ Command = Annotated[
     | PushModel
     | HoldModels
     | GoBack
+    | PublishRoot
+    | SignModel
     | RetractContributions,
     Field(discriminator="verb"),
 ]

@@ -28,6 +28,7 @@ from coordinator.core.live import Live
 from coordinator.core.models import Models
 from coordinator.core.opening import Opening
 from coordinator.core.operator import Operator
+from coordinator.core.releases import Releases, SignRelease, SignsNothing
 from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
 from coordinator.core.rounds import Rounds
 from coordinator.core.rules import Rules
@@ -47,7 +48,14 @@ _CHANGES_SCORING = frozenset((BackboneImported, NetworkImported, WeightsAveraged
 class Core:
     """Rooms of rules around one state."""
 
-    def __init__(self, rules: Rules, can_learn: CanLearn, *, live: Live | None = None) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        can_learn: CanLearn,
+        *,
+        live: Live | None = None,
+        sign_release: SignRelease | None = None,
+    ) -> None:
         self.state = State()
         self.live = live or Live()
         self.intake = Intake(rules.intake, self.state, self.live)
@@ -57,7 +65,8 @@ class Core:
         self.rounds = Rounds(rules.rounds, self.state, self.live, self.stages, can_learn)
         self.models = Models(rules.models, self.state, self.live)
         self.devices = Devices(rules.intake, self.state, self.live, self.models, self.intake)
-        self.operator = Operator(self.state, self.stages, self.models)
+        self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
+        self.operator = Operator(self.state, self.stages, self.models, self.releases)
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
@@ -130,6 +139,9 @@ class Core:
         apply(self.state, body, device, time_ns)
 
     def _look_around(self, now_ns: int) -> Decision:
+        released = self.releases.look(now_ns)
+        if released.entries:
+            return released
         closing = self.stages.look(now_ns)
         # What depends on these entries is decided after they are applied, with the next tick.
         if closing.entries:

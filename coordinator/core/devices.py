@@ -41,6 +41,8 @@ _TOLD = frozenset(
         entries.RoundOpened,
         entries.RoundClosed,
         entries.ModelDesired,
+        entries.RootPublished,
+        entries.ReleaseSigned,
         entries.DeviceAdmitted,
         entries.ContributionRetracted,
     )
@@ -171,8 +173,15 @@ class Devices:
             unheard = self._state.rounds[body.number].unheard
             return together(self._assignment(device) for device in unheard)
         if isinstance(body, entries.ModelDesired):
+            if self._state.trust.root is not None:
+                return _SILENCE  # its release comes first
             devices = body.devices or tuple(self._state.devices)
             return together(self._models.tell(device) for device in devices)
+        if isinstance(body, entries.ReleaseSigned):
+            devices = body.signed.release.devices or tuple(self._state.devices)
+            return together(self._models.tell(device) for device in devices)
+        if isinstance(body, entries.RootPublished):
+            return together(self._models.tell(device) for device in self._state.devices)
         if isinstance(body, entries.DeviceAdmitted):
             return self._greet(body.device)
         if isinstance(body, entries.ContributionRetracted):
@@ -227,8 +236,8 @@ class Devices:
         repeated = Decision()
         if _older(heartbeat.assignment_action, self._state.action_for(device)):
             repeated += self._assignment(device)
-        desired = self._state.desired_for(device)
-        if desired is not None and _older(heartbeat.desired_action, desired.action):
+        told = self._models.told(device)
+        if told is not None and _older(heartbeat.desired_action, told.action):
             repeated += self._models.tell(device)
         if heartbeat.outbox_length == 0 and self._holds_otherwise(device, heartbeat):
             repeated += ask(*self._welcomes(device, boot))

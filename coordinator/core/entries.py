@@ -15,6 +15,7 @@ from coordinator.core.lineage_entries import (
     Successor,
 )
 from coordinator.core.old_model_entries import OldModel, OldModelChosen, OldModelMissed
+from coordinator.core.release_entries import ReleaseSigned, RootPublished
 from coordinator.core.retraction_entries import ContributionRetracted, DescentMarked
 from coordinator.core.round_entries import (
     RoundClosed,
@@ -47,6 +48,8 @@ __all__ = [
     "OldModel",
     "OldModelChosen",
     "OldModelMissed",
+    "ReleaseSigned",
+    "RootPublished",
     "RoundClosed",
     "RoundFailed",
     "RoundOpened",
@@ -340,6 +343,8 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         ModelFailed,
         ModelDesired,
         ModelsHeld,
+        RootPublished,
+        ReleaseSigned,
         DeviceModelStatus,
         DeviceEvaluated,
         DeviceProblem,

@@ -6,6 +6,7 @@ from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record, record_for
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.records import Desired, Model
+from coordinator.core.release_records import Released
 from coordinator.core.requests import ExportHead, SendToDevice, SolveHead, SolveInput
 from coordinator.core.rules import ModelRules
 from coordinator.core.state import State
@@ -86,31 +87,43 @@ class Models:
         """Stop solved models from going out by themselves, or let them again."""
         return record(entries.ModelsHeld(held=held), actor=entries.OPERATOR)
 
-    def back(self) -> Decision:
-        """Make the version before the current one desired, and hold so that it stays."""
+    def back(self) -> tuple[Decision, int]:
+        """Make the version before the current one desired, and hold so that it stays.
+
+        Returns that version too; raises `CommandError` where there is none.
+        """
         history = self._state.desired_history
         earlier = [version for version in history if version != history[-1]] if history else []
         if not earlier:
             raise CommandError("model: there is no earlier version that was desired by all devices")
         body = entries.ModelDesired(version=earlier[-1], reason="taken back by the operator")
-        return self.hold(held=True) + record(body, actor=entries.OPERATOR)
+        return self.hold(held=True) + record(body, actor=entries.OPERATOR), body.version
+
+    def told(self, device: DeviceId) -> Desired | Released | None:
+        """Return what `device` is told to run: with a root, what was released last for it."""
+        trust = self._state.trust
+        if trust.root is None:
+            return self._state.desired_for(device)
+        return trust.released_for(device)
 
     def tell(self, device: DeviceId) -> Decision:
         """Publish the model that `device` is to run, if there is one."""
-        desired = self._state.desired_for(device)
-        if desired is None:
+        told = self.told(device)
+        if told is None:
             return Decision()
-        message = self.desired_message(desired)
+        message = self.desired_message(told)
         return ask(SendToDevice(device, "desired", message, retain=True))
 
-    def desired_message(self, desired: Desired) -> DesiredModel:
-        """Return the message that names the files of a desired version."""
-        exported = self._exported(desired.version)
+    def desired_message(self, told: Desired | Released) -> DesiredModel:
+        """Return the message that names the files of a version, its release and the roots."""
+        exported, trust = self._exported(told.version), self._state.trust
         return DesiredModel(
-            action=desired.action,
-            version=desired.version,
+            action=told.action,
+            version=told.version,
             manifest=exported.manifest,
             files=exported.files,
+            release=trust.releases.get(told.action),
+            roots=tuple(trust.roots),
         )
 
     def status(self, device: DeviceId, body: entries.DeviceModelStatus) -> Decision:

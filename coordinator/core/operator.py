@@ -6,6 +6,7 @@ from coordinator.core import commands, entries
 from coordinator.core.background import check_classes, check_network
 from coordinator.core.decision import Decision, record
 from coordinator.core.models import Models
+from coordinator.core.releases import Releases
 from coordinator.core.retracting import Retracting
 from coordinator.core.room import check_lineage, check_other_name
 from coordinator.core.stages import Stages
@@ -18,11 +19,12 @@ from schemas.values import ClassName
 class Operator:
     """Carries out commands; each either decides entries or raises `CommandError`."""
 
-    def __init__(self, state: State, stages: Stages, models: Models) -> None:
+    def __init__(self, state: State, stages: Stages, models: Models, releases: Releases) -> None:
         self._state = state
         self._stages = stages
         self._models = models
         self._retracting = Retracting(state)
+        self._releases = releases
 
     def carry_out(self, command: commands.Command, *, actor: str) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
@@ -48,16 +50,36 @@ class Operator:
                 return self._rename(old, new), f"class {old} is now {new}; {old} stays an alias"
             case commands.MergeClasses(source=source, target=target):
                 return self._merge(source, target), f"{source} now means {target}"
-            case commands.PushModel(version=version, devices=devices):
-                whom = ", ".join(devices) if devices else "all devices"
-                return self._models.push(version, devices), f"model {version} goes to {whom}"
-            case commands.HoldModels(held=held):
-                text = "new models wait for `model push`" if held else "new models go out again"
-                return self._models.hold(held), text
-            case commands.GoBack():
-                return self._models.back(), "the model before is desired; new models are held"
+            case commands.PublishRoot() | commands.SignModel():
+                return self._about_releases(command)
+            case commands.PushModel() | commands.HoldModels() | commands.GoBack():
+                return self._about_models(command)
             case commands.RetractContributions():
                 return self._retracting.retract(command)
+
+    def _about_releases(
+        self, command: commands.PublishRoot | commands.SignModel
+    ) -> tuple[Decision, str]:
+        if isinstance(command, commands.PublishRoot):
+            return self._releases.publish(command)
+        return self._releases.take(command)
+
+    def _about_models(
+        self, command: commands.PushModel | commands.HoldModels | commands.GoBack
+    ) -> tuple[Decision, str]:
+        if isinstance(command, commands.PushModel):
+            whom = ", ".join(command.devices) if command.devices else "all devices"
+            decision = self._models.push(command.version, command.devices)
+            waits = self._releases.told(command.version, command.devices)
+            return decision, f"model {command.version} goes to {whom}{waits}"
+        if isinstance(command, commands.HoldModels):
+            text = "new models go out again"
+            if command.held:
+                text = "new models wait for `model push`"
+            return self._models.hold(command.held), text
+        back, version = self._models.back()
+        waits = self._releases.told(version, None)
+        return back, f"the model before is desired; new models are held{waits}"
 
     def _admit(self, command: commands.AdmitDevice) -> Decision:
         if command.device in (COORDINATOR, PROXY):

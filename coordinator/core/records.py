@@ -270,3 +270,5 @@ class Desired:
 
     version: int
     action: int
+    devices: tuple[DeviceId, ...] | None = None
+    """Those that the entry names; None for all."""

@@ -69,6 +69,16 @@ class ModelRules(Strict):
     """Shortest time between two solves while contributions wait outside a stage's closing."""
 
 
+class ReleaseRules(Strict):
+    """How what goes out is released, in a fleet with a root."""
+
+    expire_days: float | None = Field(default=None, gt=0, le=36500)
+    """Days after which a release is not installed any more; left out, it always is."""
+    first_number: int = Field(default=1, ge=1, lt=2**62)
+    """The least number of the next release. Set it above what devices have taken after the ledger
+    was restored from a backup."""
+
+
 class IntakeRules(Strict):
     """What one device may send, and how often it is told no."""
 
@@ -86,4 +96,5 @@ class Rules(Strict):
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
+    release: ReleaseRules = ReleaseRules()
     intake: IntakeRules = IntakeRules()

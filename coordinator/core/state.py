@@ -19,6 +19,7 @@ from coordinator.core.records import (
     Weights,
 )
 from coordinator.core.registry import ClassRegistry
+from coordinator.core.release_records import Trust
 from schemas.values import ClassName, DeviceId, Digest
 
 
@@ -58,6 +59,8 @@ class State:
     desired_history: list[int] = field(default_factory=list)
     """Versions that were desired for all devices, oldest first."""
     desired_by_device: dict[DeviceId, Desired] = field(default_factory=dict)
+    trust: Trust = field(default_factory=Trust)
+    """Root documents and releases; empty where models go out unsigned."""
     held: bool = False
     last_report_ns: int | None = None
     """When a transition was last reported."""
@@ -140,6 +143,20 @@ class State:
     def desired_for(self, device: DeviceId) -> Desired | None:
         """Return the version that this device is to run."""
         return self.desired_by_device.get(device, self.desired)
+
+    @property
+    def all_desired(self) -> list[Desired]:
+        """Return what any device is to run, in the order of the entries that say so."""
+        wanted = [self.desired, *self.desired_by_device.values()]
+        found = {item.action: item for item in wanted if item is not None}
+        return [found[action] for action in sorted(found)]
+
+    def devices_of(self, desired: Desired) -> tuple[DeviceId, ...] | None:
+        """Return the devices that are to run it; None for all that nothing else is said of."""
+        if desired.devices is None:
+            return None
+        said = self.desired_by_device.items()
+        return tuple(device for device, item in said if item.action == desired.action)
 
     def inputs(self) -> tuple[int, ...]:
         """Ledger indices of the contributions of the current lineage that are in the sum."""

@@ -27,6 +27,7 @@ from coordinator.core.records import (
     Stage,
     Weights,
 )
+from coordinator.core.release_transitions import release_signed, root_published
 from coordinator.core.retraction_transitions import (
     contribution_retracted,
     contribution_withdrawn,
@@ -298,7 +299,7 @@ def _model_failed(
 def _model_desired(
     state: State, body: entries.ModelDesired, _device: DeviceId | None, _time_ns: int
 ) -> None:
-    desired = Desired(body.version, state.size)
+    desired = Desired(body.version, state.size, body.devices)
     if body.devices is None:
         state.desired = desired
         state.desired_by_device.clear()
@@ -392,6 +393,8 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.ModelFailed: _model_failed,
     entries.ModelDesired: _model_desired,
     entries.ModelsHeld: _models_held,
+    entries.RootPublished: root_published,
+    entries.ReleaseSigned: release_signed,
     entries.DeviceModelStatus: _device_model_status,
     entries.DeviceEvaluated: _device_evaluated,
     entries.DeviceProblem: _device_problem,

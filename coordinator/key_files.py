@@ -1,0 +1,73 @@
+"""Keys in files, wherever an operator keeps them: FILE is private, FILE.pub beside it is public.
+
+A private key is PKCS 8 in PEM, mode 0600. The public file holds one line, the key as `VerifyKey`
+writes it; the private key has its name from there.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from coordinator.errors import KeyFileError
+from coordinator.ledger.folder_store import fsync_folder
+from schemas.errors import SignatureError
+from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from schemas.private_file import write_private
+
+
+def make_key(file: Path, name: KeyName) -> SigningKey:
+    """Make a new key in `file`; raise `KeyFileError` where there is one already."""
+    if file.exists():
+        raise KeyFileError(f"{file}: is there already; move it away, or give another file")
+    key = SigningKey.fresh(name)
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        public_file(file).write_text(f"{key.verify_key}\n", encoding="ascii")
+        write_private(file, key.pem)
+        fsync_folder(file.parent)
+    except OSError as error:
+        raise KeyFileError(
+            f"{file}: cannot be written: {error}; mend the folder's rights"
+        ) from error
+    return key
+
+
+def read_key(file: Path) -> SigningKey:
+    """Read a private key; raise `KeyFileError` where it is none, or where others may read it."""
+    public = read_public(public_file(file))
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        data = file.read_bytes()
+    except OSError as error:
+        raise KeyFileError(f"{file}: cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise KeyFileError(
+            f"{file}: others may read it (mode {mode:04o}); run `chmod 600 {file}`, and rotate the "
+            "key if they did"
+        )
+    try:
+        key = SigningKey.from_pem(public.name, data)
+    except SignatureError as error:
+        raise KeyFileError(f"{file}: {error}") from error
+    if key.verify_key != public:
+        raise KeyFileError(f"{file}: {public_file(file)} is of another key; put the right one back")
+    return key
+
+
+def read_or_make(file: Path, name: KeyName) -> SigningKey:
+    """Read the key in `file`, or make it where there is none."""
+    return read_key(file) if file.exists() else make_key(file, name)
+
+
+def read_public(file: Path) -> VerifyKey:
+    """Read a public key; raise `KeyFileError` where it is none."""
+    try:
+        return read_verify_key(file.read_text(encoding="ascii"))
+    except (OSError, UnicodeDecodeError, SignatureError) as error:
+        raise KeyFileError(f"{file}: cannot be read as a public key: {error}") from error
+
+
+def public_file(file: Path) -> Path:
+    """Return where the public half of a key lies."""
+    return file.with_name(f"{file.name}.pub")
