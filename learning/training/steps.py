@@ -42,11 +42,17 @@ def slope_of(
         with settings.precision():
             loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
         loss = loss * part.share
-        gradients = _added(gradients, gradients_of(loss, leaves))
+        gradients = _added(gradients, gradients_of(loss, leaves), alone=part.share == 1)
         losses.append(loss.detach())
     return Slope(torch.stack(losses).sum(), gradients, buffers)
 
 
-def _added(sums: list[Tensor], more: list[Tensor]) -> list[Tensor]:
-    """Return the sums with `more`; tensors of autograd may share memory, so none is changed."""
-    return list(torch._foreach_add(sums, more)) if sums else more
+def _added(sums: list[Tensor], more: list[Tensor], *, alone: bool) -> list[Tensor]:
+    """Return the sums, changed in place, with `more`; of a single part, `more` itself.
+
+    Tensors of autograd may share memory, so sums begin as copies.
+    """
+    if not sums:
+        return more if alone else [gradient.clone() for gradient in more]
+    torch._foreach_add_(sums, more)
+    return sums
