@@ -1,8 +1,8 @@
 """What a device says of how well its model does, as columns of the table of devices.
 
-    samples   right answers and held-out samples, over all classes
-    pixels    beside these sums, which are of intersections and unions: the mean IoU, over the
-              classes that have one, the background among them
+samples   right answers and held-out samples, over all classes
+pixels    beside these sums, which are of intersections and unions: the mean IoU, over the
+          classes that have one, the background among them
 """
 
 from __future__ import annotations

@@ -59,8 +59,11 @@ class JoinedModel:
 
     def facts(self) -> str:
         """Return one sentence for the operator."""
+        classes = f"{len(self.manifest.class_names)} classes"
+        if self.manifest.answers == "pixels":
+            classes = f"{len(self.manifest.class_names) - 1} classes and the background"
         return (
-            f"model {self.manifest.version} for {len(self.manifest.class_names)} classes, "
+            f"model {self.manifest.version} for {classes}, "
             f"{len(self.model):,} bytes: scores within {self.difference:.2g} of the pair's "
             f"({describe_runtime()})"
         )

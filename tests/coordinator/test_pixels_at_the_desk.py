@@ -111,7 +111,7 @@ def test_a_version_becomes_one_file_with_the_scores_of_every_pixel(
     out, home = tmp_path / "model.onnx", str(desk.folder)
     result = CliRunner().invoke(models.app, ["export", "2", "--out", str(out), "--home", home])
     assert result.exit_code == 0, result.output
-    assert "model 2 for 4 classes" in result.output
+    assert "model 2 for 3 classes and the background" in result.output
     told = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     assert (told["answers"], told["outputs"]) == ("pixels", ["scores"])
     assert told["class_names"] == ["background", "circle", "square", "cross"]
