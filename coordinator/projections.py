@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlite_utils import Database
 
+from coordinator.device_evaluation import device_evaluated
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.release_projection import PUSH, RELEASE, ROOT
@@ -40,23 +41,6 @@ def _device_model_status(db: Database, entry: Entry) -> None:
     db.table("device").update(str(entry.device), change)
 
 
-def _device_evaluated(db: Database, entry: Entry) -> None:
-    results = entry.body["results"].values()
-    shares = [result["correct"] / result["total"] for result in results]
-    of_pixels = entry.body.get("answers") == "pixels"
-    db.table("device").update(
-        str(entry.device),
-        {
-            "evaluated_version": entry.body["version"],
-            "correct": sum(result["correct"] for result in results),
-            "total": sum(result["total"] for result in results),
-            "mean_iou": sum(shares) / len(shares) if of_pixels and shares else None,
-            "bytes_up": entry.body["bytes_up"],
-            "bytes_down": entry.body["bytes_down"],
-        },
-    )
-
-
 DEVICE = Projection(
     "device",
     {
@@ -81,7 +65,7 @@ DEVICE = Projection(
         "device.admitted": _device_admitted,
         "device.born": _device_born,
         "device.model_status": _device_model_status,
-        "device.evaluated": _device_evaluated,
+        "device.evaluated": device_evaluated,
     },
 )
 
