@@ -36,21 +36,24 @@ from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Model, SessionSettings
 from device_agent.installing import Installer
-from device_agent.measuring import head_of, measure
+from device_agent.measuring import measure, measuring_head, read_images
 from device_agent.memory import give_back
 from device_agent.observing import look, observed
 from device_agent.samples import LocalSamples
+from device_agent.scene_data import read_asked, read_scene_pictures
+from device_agent.scene_evaluation import evaluate_scenes
 from device_agent.slots import Slots
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from device_agent.sources.scene_folder import SceneFolder
+from device_agent.sources.shown import ShownCache
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import answered, feature_data, order_of, read_images, train
+from device_agent.training import answered, feature_data, order_of, train
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
 from methods.registry import card, load_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
-from schemas.models import of_pictures
 from schemas.reports import Evaluation
 from schemas.values import ClassName, Digest
 from transport.block_source import BlockSource
@@ -94,10 +97,17 @@ class Bench:
         return self._host.provider
 
     @cached_property
-    def _source(self) -> FolderSource:
+    def _source(self) -> FolderSource | SceneFolder:
         cache = DigestCache(self._home.state_folder / "digests.db")
+        if self._has_scenes:
+            shown = ShownCache(self._home.state_folder / "masks.db")
+            return SceneFolder(self._home.data_folder, cache, shown)
         suffixes = SUFFIXES_OF[self._home.settings.data.samples]
         return FolderSource(self._home.data_folder, cache, suffixes=suffixes)
+
+    @property
+    def _has_scenes(self) -> bool:
+        return self._home.settings.data.samples == "scenes"
 
     @cached_property
     def _features(self) -> FeatureCache:
@@ -194,12 +204,11 @@ class Bench:
         if assignment.backbone is not None:
             features = self._read_features(assignment.backbone.digest, request)
             data = feature_data(features, self._home.settings.training.exemplars)
-            unusable, trouble = features.unusable, features.trouble
+            unusable, trouble, about = features.unusable, features.trouble, "feature cache"
         else:
-            spec = of_pictures(assignment.preprocessing)
-            read = read_images(request.images, self._home.data_folder, spec)
-            data, unusable, trouble = read.data, read.unusable, ""
-        told = (inputs.Noticed(problem("feature cache", trouble)),) if trouble else ()
+            read = read_asked(request, self._home.data_folder)
+            data, unusable, trouble, about = read.data, read.unusable, read.trouble, "scene"
+        told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
         if order.round.observes:
             seen = look(request, order, data, memory)
             return (*told, observed(request, seen, unusable, self._blobs))
@@ -229,11 +238,12 @@ class Bench:
             if model is None:
                 return inputs.Measured(None, reason="detection: the model was replaced meanwhile")
             batch = self._home.settings.model.batch
-            values = measure(request, model, self._home.data_folder, batch)
-        except (AgentError, LearningError) as error:
+            read = read_scene_pictures if self._has_scenes else read_images
+            values = measure(request, model, self._home.data_folder, batch, read)
+        except (FleetledgerError, LearningError) as error:
             return inputs.Measured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.Measured(head_of(model), images, values)
+        return inputs.Measured(measuring_head(model, request.known, request.rules), images, values)
 
     def _active_model(self, active: ActiveModel) -> Model | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
@@ -247,8 +257,12 @@ class Bench:
             if folder is None or model is None:
                 return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
             batch = self._home.settings.model.batch
-            measured = evaluation.evaluate(model, folder, batch, request.detection)
-        except (AgentError, LearningError) as error:
+            head = measuring_head(model, request.known, request.detection)
+            if model.of_pixels:
+                measured = evaluate_scenes(model, folder, head, request.detection)
+            else:
+                measured = evaluation.evaluate(model, folder, batch, request.detection)
+        except (FleetledgerError, LearningError) as error:
             return inputs.Evaluated(None, str(error))
         if not measured.results:
             text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
@@ -265,7 +279,7 @@ class Bench:
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
             ),
-            head=head_of(model),
+            head=head,
             uncertainties=measured.uncertainties,
         )
 

@@ -125,6 +125,27 @@ def forget(
 
 
 @app.command()
+def segment(
+    pictures: Annotated[
+        list[Path], typer.Argument(help="Files of pictures.", metavar="PICTURE...")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for masks, overlays and legend.")],
+    home: Home = HOME,
+) -> None:
+    """Write what the active model makes of pictures' pixels: masks, overlays, and a legend."""
+    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
+    from device_agent.segmenting import active_model, segment  # noqa: PLC0415
+
+    faults = 0
+    for done in segment(active_model(AgentHome.open(home)), pictures, out):
+        faults += bool(done.fault)
+        typer.echo(f"{done.picture}: {done.fault or ', '.join(done.classes)}", err=bool(done.fault))
+    typer.echo(f"wrote {len(pictures) - faults} of {len(pictures)} masks to {out}")
+    if faults:
+        raise typer.Exit(1)
+
+
+@app.command()
 def doctor(home: Home = HOME) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
     from device_agent.doctor import examine  # noqa: PLC0415 - imports what an agent runs on

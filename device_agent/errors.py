@@ -4,6 +4,7 @@ AgentError
 ├── HomeError           the agent's folder is not there, in use, or cannot be written
 ├── StoreError          what the agent must not lose cannot be read or written
 ├── SourceError         the data folder cannot be read
+├── SegmentError        pictures cannot be segmented as they are asked to be
 ├── WorkError           a part cannot be computed
 │   └── MissingError    something has to be installed first; names the command
 └── ModelError          a model cannot be used here
@@ -32,6 +33,10 @@ class StoreError(AgentError):
 
 class SourceError(AgentError):
     """The data folder cannot be read."""
+
+
+class SegmentError(AgentError):
+    """Pictures cannot be segmented here, or their masks not be written there."""
 
 
 class WorkError(AgentError):

@@ -47,7 +47,7 @@ class AgentHome:
 
     @property
     def data_folder(self) -> Path:
-        """The folder of class-named folders."""
+        """The folder of class-named folders, or of scenes."""
         return self.folder / self.settings.data.folder
 
     @property
@@ -109,7 +109,8 @@ port = {port}
 folder = {folder}
 # The same for images that are never learned from; the model's accuracy is measured on them.
 # evaluation_folder = "evaluation"
-# Which files count: "pictures", or "text" for .txt files.
+# What counts: "pictures", "text" for .txt files, or "scenes", pictures with masks: then the folder
+# holds images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks' values.
 samples = "pictures"
 # How often the folders are looked at.
 scan_seconds = 5

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from device_agent.errors import LoadError, MissingError
-from schemas.models import FEATURES, SCORES, Manifest
+from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]
@@ -48,23 +48,34 @@ class Session:
         self._outputs = {item.name: item.shape for item in self._session.get_outputs()}
 
     def width(self, output: str) -> int:
-        """Return the width of an output (N, width); raise `LoadError` if the file does not say."""
-        width = self._outputs.get(output, (None,))[-1]
+        """Return the width of an output (N, width) or, of pixels, (N, width, h, w).
+
+        Raises `LoadError` if the file does not say it.
+        """
+        shape = self._outputs.get(output, ())
+        width = shape[1] if len(shape) > 1 else None
         if not isinstance(width, int):
             raise LoadError(f"{output}: this file says no width of it; export it again")
         return width
 
     def run(self, output: str, batch: Inputs) -> Floats:
-        """Return one output (N, width) for a batch; raise `LoadError` where the run fails."""
-        if output not in self._outputs:
-            raise LoadError(
-                f"{output}: no output of this file ({', '.join(self._outputs)}); export it again"
-            )
+        """Return one output for a batch; raise `LoadError` where the run fails."""
+        (value,) = self.run_all((output,), batch)
+        return value
+
+    def run_all(self, outputs: Sequence[str], batch: Inputs) -> tuple[Floats, ...]:
+        """Return outputs of one run for a batch; raise `LoadError` where it fails."""
+        for output in outputs:
+            if output not in self._outputs:
+                raise LoadError(
+                    f"{output}: no output of this file ({', '.join(self._outputs)}); export it "
+                    "again"
+                )
         try:
-            (value,) = self._session.run([output], {self._input: batch})
+            values = self._session.run(list(outputs), {self._input: batch})
         except Exception as error:  # ONNX Runtime's exceptions share no narrower base
             raise LoadError(f"model: {self.provider} cannot run it: {error}") from error
-        return np.asarray(value, dtype=np.float32)
+        return tuple(np.asarray(value, dtype=np.float32) for value in values)
 
 
 class Frozen:
@@ -93,6 +104,16 @@ class Frozen:
         return np.concatenate(parts)
 
 
+@dataclass(frozen=True, eq=False)
+class PixelScores:
+    """What a model of pixels says of one picture: a plane for each class name of the manifest."""
+
+    large: Floats
+    """(C, H, W), of each pixel of the model's input."""
+    small: Floats
+    """(C, h, w), of which the large ones are made."""
+
+
 class Model:
     """A whole model: frozen part and head, with the manifest that pins them."""
 
@@ -102,13 +123,33 @@ class Model:
         self._head = head
         self.provider = frozen.provider
 
+    @property
+    def of_pixels(self) -> bool:
+        """Whether it gives each pixel a class, rather than a sample as a whole."""
+        return self.manifest.answers == "pixels"
+
     def features(self, images: Sequence[Inputs] | Inputs) -> Floats:
-        """Return the features (N, M) of preprocessed samples."""
+        """Return the features (N, M) of preprocessed samples; raise `LoadError`."""
         return self._frozen.features(images)
 
     def scores(self, features: Floats) -> Floats:
         """Return the scores (N, C) of features, a column per class name of the manifest."""
         return self._head.run(SCORES, features)
+
+    def pixel_scores(self, picture: Inputs) -> PixelScores:
+        """Return what a model of pixels says of one preprocessed picture; raise `LoadError`.
+
+        One at a time: the scores of a picture of 513 x 513 pixels and 151 classes are 159 MB.
+        """
+        features = self._frozen.features(picture[np.newaxis])
+        large, small = self._head.run_all((SCORES, SMALL_SCORES), features)
+        rows = len(self.manifest.class_names)
+        if large.shape[:2] != (1, rows) or small.shape[:2] != (1, rows) or large.ndim != 4:
+            raise LoadError(
+                f"scores: {large.shape} and {small.shape} of one picture, {rows} planes were "
+                "expected; export it again"
+            )
+        return PixelScores(large[0], small[0])
 
 
 def describe_runtime() -> tuple[str, tuple[str, ...]]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
 from device_agent.images import Picture, read_pictures
-from device_agent.inference import Model
-from learning.numerics.detection import Head, uncertainty
+from device_agent.inference import Floats, Inputs, Model
+from learning.numerics.detection import DetectionRules, Head, uncertainty
+from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from schemas.models import AnyPreprocessing
+
+Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Inputs]]
+"""Yields the preprocessed images that can be read and are still what they were."""
 
 
 def head_of(model: Model) -> Head:
@@ -17,21 +25,62 @@ def head_of(model: Model) -> Head:
     return Head(tuple(model.manifest.class_names), model.manifest.logit_scale)
 
 
-def measure(request: Measure, model: Model, folder: Path, batch: int) -> tuple[float, ...]:
+def measuring_head(model: Model, known: Head | None, rules: DetectionRules | None) -> Head:
+    """Return the head that measures; `known` is that of the detector's last batch.
+
+    Of a model of pixels it stays what it was while its rows are among the model's: new rows begin
+    as the background's, and count as that (`learning.numerics.pixel_uncertainty`), so the history
+    goes on when the model grows. Otherwise it is the model's own, and so it is in mode `code`.
+    """
+    own = head_of(model)
+    if not model.of_pixels or known is None or rules is None or rules.mode == "code":
+        return own
+    goes_on = len(known.rows) > 1 and known.logit_scale == own.logit_scale
+    return known if goes_on and set(known.rows) <= set(own.rows) else own
+
+
+def read_images(
+    images: Sequence[ImageToCount], folder: Path, spec: AnyPreprocessing
+) -> Iterator[Inputs]:
+    """Yield preprocessed pictures, or texts; see `Read`."""
+    outcomes = read_pictures([Picture(folder / image.path, image.digest) for image in images], spec)
+    yield from (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
+
+
+def measure(
+    request: Measure, model: Model, folder: Path, batch: int, read: Read = read_images
+) -> tuple[float, ...]:
     """Return the value of each image that can be read; raise `LoadError` if the model does not run.
 
     An image that is gone or does not decode is left out: counting tells its owner.
     """
+    images = read(request.images, folder, model.manifest.preprocessing)
+    head = measuring_head(model, request.known, request.rules)
+    if model.of_pixels:
+        small = (model.pixel_scores(image).small for image in images)
+        return tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
     values: list[float] = []
-    for start in range(0, len(request.images), batch):
-        pictures = [
-            Picture(folder / image.path, image.digest)
-            for image in request.images[start : start + batch]
-        ]
-        outcomes = read_pictures(pictures, model.manifest.preprocessing)
-        pixels = [outcome.pixels for outcome in outcomes if outcome.pixels is not None]
-        if pixels:
-            scores = model.scores(model.features(np.stack(pixels)))
-            seen = uncertainty(scores, head_of(model), request.known, request.rules)
-            values += seen.tolist()
+    for chosen in _batches(images, batch):
+        scores = model.scores(model.features(np.stack(chosen)))
+        values += uncertainty(scores, head_of(model), request.known, request.rules).tolist()
     return tuple(values)
+
+
+def pixel_uncertainty(scores: Floats, model: Model, head: Head, rules: DetectionRules) -> float:
+    """Return the value of a picture from its small scores (C, h, w); see `measuring_head`.
+
+    It is the mean relative entropy of the most uncertain tenth of the pixels, or in mode `code` the
+    mean entropy of all in nats, at the size of the model's features: border pixels between those
+    are uncertain only because scores are resized.
+    """
+    manifest = model.manifest
+    logits = manifest.logit_scale * scores[np.newaxis]
+    if rules.mode == "code":
+        return float(mean_entropy(logits)[0])
+    return float(most_uncertain(logits, manifest.class_names, head.rows)[0])
+
+
+def _batches(images: Iterable[Inputs], batch: int) -> Iterator[list[Inputs]]:
+    rest = iter(images)
+    while chosen := list(islice(rest, batch)):
+        yield chosen

@@ -20,7 +20,7 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"agent        {status.device} of fleet {status.fleet}: {state}"
     yield f"broker       {'connected' if status.connected else 'away'}, coordinator {coordinator}"
     yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
-    what = "texts" if status.samples == "text" else "images"
+    what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
     yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"

@@ -126,6 +126,7 @@ def rules_of(home: AgentHome) -> Rules:
         publish_features=home.settings.policy.publish_features,
         publish_gradients=home.settings.policy.publish_gradients,
         publish_images=home.settings.policy.publish_images,
+        samples=home.settings.data.samples,
         trust=trust_of(home.settings),
     )
 

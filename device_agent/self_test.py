@@ -4,6 +4,9 @@
   tolerance of the golden scores. A processor rounds otherwise than the coordinator's, and a rounded
   feature may then be one step off, so features are compared as a whole.
 - A few images of this device: finite scores of the right shape.
+
+A model of pixels has no golden features, because maps of them take megabytes: what is compared of
+its golden pictures are the small scores. It runs a picture at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy.typing as npt
 
 from device_agent.errors import SelfTestError
 from device_agent.inference import Floats, Inputs, Model
-from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, Manifest
+from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05
 """Largest length of the difference to the golden features, as a share of their own length."""
@@ -30,6 +33,9 @@ def self_test(
     `golden` and `golden_scores` are the files that the manifest pins, `samples` preprocessed images
     of this device.
     """
+    if model.of_pixels:
+        _test_pixels(model, golden, golden_scores, samples)
+        return
     inputs, features, scores = _read_golden(model.manifest, golden, golden_scores)
     found = model.features(inputs)
     _check_array("features of the golden batch", found, features.shape)
@@ -41,29 +47,48 @@ def self_test(
         )
     answers = model.scores(found)
     _check_array("scores of the golden batch", answers, scores.shape)
-    difference = float(np.abs(answers - scores).max())
-    if difference > model.manifest.tolerance:
-        raise SelfTestError(
-            f"self-test: scores of the golden batch stray by {difference:.3g} with "
-            f"{model.provider}, {model.manifest.tolerance:.3g} is allowed"
-        )
+    _compare(model, answers, scores)
     if samples:
         answers = model.scores(model.features(samples))
         expected = (len(samples), len(model.manifest.class_names))
         _check_array("scores of this device's images", answers, expected)
 
 
+def _test_pixels(
+    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
+) -> None:
+    made = model.manifest.preprocessing
+    planes = len(model.manifest.class_names)
+    (pictures,) = _read_tensors(golden, GOLDEN_INPUTS)
+    (scores,) = _read_tensors(golden_scores, SMALL_SCORES)
+    _check_array("golden inputs", pictures, (len(pictures), *made.shape), made.dtype)
+    small = scores.shape[2:] if scores.ndim == 4 else ("h", "w")
+    _check_array("golden scores", scores, (len(pictures), planes, *small))
+    for picture, expected in zip(pictures, scores, strict=True):
+        answers = model.pixel_scores(picture).small
+        _check_array("small scores of the golden batch", answers, expected.shape)
+        _compare(model, answers, expected)
+    # The large scores are in no file, as they are made of the small ones: a picture tells enough.
+    local = f"this device's {len(samples)} images" if samples else "a golden picture"
+    for picture in samples or pictures[:1]:
+        answers = model.pixel_scores(picture).large
+        _check_array(f"scores of {local}", answers, (planes, *made.shape[1:]))
+
+
+def _compare(model: Model, answers: Floats, scores: Floats) -> None:
+    difference = float(np.abs(answers - scores).max())
+    if difference > model.manifest.tolerance:
+        raise SelfTestError(
+            f"self-test: scores of the golden batch stray by {difference:.3g} with "
+            f"{model.provider}, {model.manifest.tolerance:.3g} is allowed"
+        )
+
+
 def _read_golden(
     manifest: Manifest, golden: bytes, golden_scores: bytes
 ) -> tuple[Inputs, Floats, Floats]:
-    import safetensors.numpy  # noqa: PLC0415 - needed for self-tests only
-
-    try:
-        batch = safetensors.numpy.load(golden)
-        inputs, features = batch[GOLDEN_INPUTS], batch[FEATURES]
-        scores = safetensors.numpy.load(golden_scores)[SCORES]
-    except (safetensors.SafetensorError, KeyError) as error:
-        raise SelfTestError(f"golden: no golden batch ({error}); export the model again") from error
+    inputs, features = _read_tensors(golden, GOLDEN_INPUTS, FEATURES)
+    (scores,) = _read_tensors(golden_scores, SCORES)
     count = len(inputs)
     made = manifest.preprocessing
     _check_array("golden inputs", inputs, (count, *made.shape), made.dtype)
@@ -72,8 +97,18 @@ def _read_golden(
     return inputs, features, scores
 
 
+def _read_tensors(data: bytes, *names: str) -> list[npt.NDArray[Any]]:
+    import safetensors.numpy  # noqa: PLC0415 - needed for self-tests only
+
+    try:
+        batch = safetensors.numpy.load(data)
+        return [batch[name] for name in names]
+    except (safetensors.SafetensorError, KeyError) as error:
+        raise SelfTestError(f"golden: no golden batch ({error}); export the model again") from error
+
+
 def _check_array(
-    name: str, array: npt.NDArray[Any], shape: tuple[int, ...], dtype: str = "float32"
+    name: str, array: npt.NDArray[Any], shape: tuple[int | str, ...], dtype: str = "float32"
 ) -> None:
     if array.shape != shape or array.dtype != dtype:
         raise SelfTestError(

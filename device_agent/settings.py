@@ -12,7 +12,7 @@ from schemas.message import Strict
 from schemas.values import DeviceId, FleetId
 from transport.tls import TlsSettings
 
-Samples = Literal["pictures", "text"]
+Samples = Literal["pictures", "text", "scenes"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -31,11 +31,12 @@ class DataSettings(Strict):
     """Where the images are."""
 
     folder: Path
-    """Holds one folder per class, named after it."""
+    """Holds one folder per class, named after it; of scenes: images, masks and classes.toml."""
     evaluation_folder: Path | None = None
     """The same for images that are never learned from: accuracy is measured on them."""
     samples: Samples = "pictures"
-    """Which files count as samples: pictures, or `.txt` files (docs/text.md)."""
+    """What counts as samples: pictures, `.txt` files (docs/text.md), or pictures with a mask that
+    gives every pixel a class (docs/segmentation.md)."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
 
 

@@ -6,6 +6,9 @@ gives nothing, and why, so that nobody waits for it. Gradients for a proxy are n
 a device that keeps them to itself trains and answers like any other. So does one that shares no
 images: it declines the phase that asks for them, and no other. What becomes of its images it says
 in words with the first assignment, before anybody asks.
+
+In the same way a device declines what is of no use with the samples that lie on it: a method that
+gives pixels classes where there are no masks, and any other where there are scenes.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from schemas.proxy import PrototypeGradients
 
 _FEATURES: PayloadKind = "features"
 _IMAGES: PayloadKind = "images"
+_SCENES = "scenes"
 
 
 def refusal(rules: Rules, method: str, phase: str = "") -> str:
@@ -30,6 +34,8 @@ def refusal(rules: Rules, method: str, phase: str = "") -> str:
     known = _card(method)
     if known is None:
         return ""
+    if unsuited := _unsuited(rules, known):
+        return unsuited
     if not rules.publish_features and _FEATURES in known.payload_kinds:
         return (
             "policy.publish_features = false: this device does not publish features; "
@@ -43,6 +49,23 @@ def refusal(rules: Rules, method: str, phase: str = "") -> str:
             "fleet can do without, by shared_set = 'public'"
         )
     return ""
+
+
+def _unsuited(rules: Rules, known: Card) -> str:
+    """Return why what lies on this device is of no use to a method; empty where it is."""
+    if not rules.samples or known.segments == (rules.samples == _SCENES):
+        return ""
+    if known.segments:
+        return (
+            f"data.samples = {rules.samples!r}: method {known.name!r} gives every pixel a class, "
+            "and this device has no masks; its owner sets 'scenes' in agent.toml and puts images, "
+            "masks and classes.toml there"
+        )
+    return (
+        f"data.samples = {_SCENES!r}: method {known.name!r} gives samples a class as a whole, and "
+        "this device has scenes, which show several; its owner sets 'pictures' in agent.toml and "
+        "puts folders of classes there"
+    )
 
 
 def images_asked(rules: Rules, assignment: Assignment) -> str:

@@ -81,6 +81,8 @@ class Rules:
     """Whether gradients of single images may, to the fleet's proxy."""
     publish_images: bool = False
     """Whether images themselves may, unlabelled, to the whole fleet."""
+    samples: str = ""
+    """What the data folder holds, as `[data] samples` says; empty where that does not matter."""
     trust: Trust | None = None
     """None where receipts are believed without a proof."""
     pinned: Pinned | None = None

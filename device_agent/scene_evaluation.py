@@ -1,0 +1,111 @@
+"""What a model of pixels makes of scenes that are never learned from.
+
+A class's result is intersection over union: pixels that are of the class by mask and by model, of
+those that are by either. Pixels of 255 are asked of nobody. Scenes are compared at the size of the
+model's input, where it answers.
+
+What counts as truth is what the fleet has learned so far: pixels of a class that the model does not
+know are background, as in the test masks of class-incremental segmentation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from device_agent.evaluation import Measured
+from device_agent.inference import Model
+from device_agent.measuring import pixel_uncertainty
+from device_agent.scene_data import sized_scenes
+from device_agent.sources.mask_classes import load_mask_classes
+from device_agent.sources.masks import IGNORED
+from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
+from learning.errors import FeatureError
+from learning.numerics.detection import DetectionRules, Head
+from learning.numerics.preprocessing import preprocess
+from schemas.models import of_pictures
+from schemas.reports import ClassResult
+from schemas.values import ClassName
+
+Counts = npt.NDArray[np.int64]
+_NOT_ASKED = -1
+
+
+@dataclass
+class _Seen:
+    """Pixels of each row so far: where mask and model agree, and where either says it."""
+
+    intersections: Counts
+    unions: Counts
+    scenes: int = 0
+    uncertainties: list[float] = field(default_factory=list)
+
+    def take(self, truth: npt.NDArray[np.int64], said: npt.NDArray[np.intp]) -> None:
+        """Count a scene's pixels: rows by mask, `_NOT_ASKED` among them, and rows by model."""
+        rows, asked = len(self.unions), truth != _NOT_ASKED
+        by_mask, by_model = truth[asked], said[asked]
+        both = np.bincount(by_mask[by_mask == by_model], minlength=rows)
+        self.intersections += both
+        self.unions += np.bincount(by_mask, minlength=rows)
+        self.unions += np.bincount(by_model, minlength=rows) - both
+        self.scenes += 1
+
+
+def evaluate_scenes(
+    model: Model, folder: Path, head: Head, detection: DetectionRules | None = None
+) -> Measured:
+    """Measure a model of pixels on `<folder>/images` with `<folder>/masks`, class by class.
+
+    A class has a result where any pixel is of it, by mask or by model: only so are the sums of
+    several devices what one device with all scenes would count. Uncertainties are those of `head`.
+    Raises `SourceError` if the folder holds no scenes, `LoadError` if the model does not run,
+    `FeatureError` if its scores are no numbers.
+    """
+    began = time.perf_counter()
+    names = load_mask_classes(folder / CLASSES).names
+    scenes = _held_out(folder)
+    rows = _rows(names, model.manifest.class_names)
+    number = len(model.manifest.class_names)
+    seen = _Seen(np.zeros(number, np.int64), np.zeros(number, np.int64))
+    spec = of_pictures(model.manifest.preprocessing)
+    for outcome in sized_scenes(scenes, folder, spec, names, preprocess):
+        if outcome.pixels is None or outcome.mask is None:
+            continue
+        scores = model.pixel_scores(outcome.pixels)
+        if not np.isfinite(scores.small).all():
+            raise FeatureError(f"scores: NaN or infinity for {scenes[outcome.index].picture}")
+        seen.take(rows[outcome.mask], scores.large.argmax(axis=0))
+        if detection is not None:
+            seen.uncertainties.append(pixel_uncertainty(scores.small, model, head, detection))
+    return Measured(
+        _results(model.manifest.class_names, seen),
+        time.perf_counter() - began,
+        len(scenes) - seen.scenes,
+        uncertainties=tuple(seen.uncertainties),
+    )
+
+
+def _held_out(folder: Path) -> list[Scene]:
+    pictures, masks = (named_files(folder, part, []) for part in (IMAGES, MASKS))
+    both = sorted(pictures.keys() & masks.keys())
+    return [Scene(pictures[name], masks[name], None) for name in both]
+
+
+def _rows(names: Mapping[int, ClassName], class_names: Sequence[ClassName]) -> Counts:
+    """Return the model's row for each value of a mask (256,): 0 where it knows no such class."""
+    rows = np.zeros(256, np.int64)
+    for value, name in names.items():
+        if name in class_names:
+            rows[value] = class_names.index(name)
+    rows[IGNORED] = _NOT_ASKED
+    return rows
+
+
+def _results(class_names: Sequence[ClassName], seen: _Seen) -> dict[ClassName, ClassResult]:
+    pairs = zip(class_names, seen.intersections.tolist(), seen.unions.tolist(), strict=True)
+    return {name: ClassResult(correct=both, total=either) for name, both, either in pairs if either}
