@@ -15,9 +15,10 @@ from coordinator.core.entries import NewEntry, read_entry
 from coordinator.core.inputs import Input, OperatorCommand
 from coordinator.core.live import Live
 from coordinator.core.releases import SignRelease
-from coordinator.core.requests import AnswerOperator, Request
+from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
 from coordinator.errors import LedgerLockedError
+from coordinator.invitations import Invitations
 from coordinator.keys import note_signer
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger, SignNote
@@ -123,6 +124,9 @@ def carry_out_waiting(home: Path) -> bool:
         for waiting in inbox.waiting():
             requests = engine.process([OperatorCommand(waiting.ticket, waiting.command)])
             answer_operator(inbox, requests)
+            for request in requests:
+                if isinstance(request, ForgetInvitation):
+                    Invitations(home).forget(request.invitation)
     finally:
         inbox.close()
         engine.close()

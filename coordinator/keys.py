@@ -53,7 +53,11 @@ def public_key(home: Path) -> VerifyKey | None:
 
 def note_signer(home: Path, fleet: FleetId) -> SignNote:
     """Return what signs the ledger's checkpoints with the coordinator's key."""
-    key = coordinator_key(home, fleet)
+    return signer_of_notes(coordinator_key(home, fleet), fleet)
+
+
+def signer_of_notes(key: SigningKey, fleet: FleetId) -> SignNote:
+    """Return what signs a ledger's checkpoints with a key."""
     return lambda size, root: Checkpoint(fleet, size, root).signed(key)
 
 

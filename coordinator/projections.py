@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlite_utils import Database
 
 from coordinator.device_evaluation import device_evaluated
+from coordinator.key_projection import DEVICE_KEY
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.release_projection import PUSH, RELEASE, ROOT
@@ -365,6 +366,7 @@ def _json(value: object) -> str:
 TABLES = Projections(
     (
         DEVICE,
+        DEVICE_KEY,
         CLASS,
         STAGE,
         CONTRIBUTION,

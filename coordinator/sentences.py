@@ -8,6 +8,12 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from coordinator.core import entries
+from coordinator.key_sentences import (
+    device_enrolled,
+    device_invited,
+    device_key_revoked,
+    device_key_rotated,
+)
 from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
 from coordinator.release_sentences import release_signed, root_published
@@ -294,6 +300,10 @@ def _sentence(kind: type[Body], say: Callable[[Body, Entry], str]) -> tuple[str,
 SENTENCES: dict[str, Sentence] = dict(
     (
         _sentence(entries.DeviceAdmitted, _device_admitted),
+        _sentence(entries.DeviceInvited, device_invited),
+        _sentence(entries.DeviceEnrolled, device_enrolled),
+        _sentence(entries.DeviceKeyRotated, device_key_rotated),
+        _sentence(entries.DeviceKeyRevoked, device_key_revoked),
         _sentence(entries.DeviceBorn, _device_born),
         _sentence(entries.BackboneImported, _backbone_imported),
         _sentence(entries.NetworkImported, _network_imported),

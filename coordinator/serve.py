@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
+from coordinator.gate import Gate
 from coordinator.intake_desk import IntakeDesk
-from coordinator.keys import note_signer
+from coordinator.invitations import Invitations
+from coordinator.keys import coordinator_key, signer_of_notes
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.operator import OperatorInbox
@@ -76,7 +78,8 @@ def start_proxy(home: Path, shell: Shell) -> Embedded:
 
 def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> Shell:
     """Put the parts together; what must be closed is put on `stack`."""
-    signer = note_signer(home, settings.fleet)
+    key = coordinator_key(home, settings.fleet)
+    signer = signer_of_notes(key, settings.fleet)
     engine = Engine.open(
         home, settings.rules, sign_note=signer, sign_release=release_signer(home, settings)
     )
@@ -84,7 +87,8 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     inbox = OperatorInbox(home)
     stack.callback(inbox.close)
     topics = FleetTopics(settings.fleet)
-    sender = Sender(settings.fleet, settings.broker.username, BootId.fresh())
+    # Blocks are named by their digests in what is signed here, and need no signature.
+    sender = Sender(settings.fleet, settings.broker.username, BootId.fresh(), signer=key)
     control = _connection(mqtt_settings(home, settings, role="control"), topics, sender)
     exchange = BlockExchange(
         MqttConnection(mqtt_settings(home, settings, role="data")),
@@ -106,8 +110,9 @@ def parts_of(
     store = BlobStore(settings.blobs or blob_folder(home))
     incoming = home / "incoming"
     maker = ModelMaker(home, store)
+    topics, invitations = FleetTopics(settings.fleet), Invitations(home)
     return Parts(
-        topics=FleetTopics(settings.fleet),
+        topics=topics,
         sender=around.sender,
         connection=around.control,
         engine=engine,
@@ -119,13 +124,21 @@ def parts_of(
         maker=maker,
         files=FileServer(around.exchange, lambda: Blobs(engine.ledger, store)),
         store=store,
+        invitations=invitations,
+        gate=Gate(
+            topics,
+            lambda: engine.core.state,
+            invitations.secret,
+            require_keys=settings.security.require_keys,
+        ),
         clock=around.clock,
     )
 
 
 def _connection(settings: MqttSettings, topics: FleetTopics, sender: Sender) -> MqttConnection:
-    death = sender.seal(CoordinatorDeath(), sent_ms=0)
-    will = Outgoing(topics.coordinator_state, encode(death), qos=1, retain=True)
+    topic = topics.coordinator_state
+    death = sender.seal(CoordinatorDeath(), sent_ms=0, topic=topic)
+    will = Outgoing(topic, encode(death), qos=1, retain=True)
     return MqttConnection(settings, will=will)
 
 

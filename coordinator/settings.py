@@ -53,6 +53,13 @@ class FirstStageSettings(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class SecuritySettings(Strict):
+    """Whom the coordinator believes."""
+
+    require_keys: bool = False
+    """Refuse devices that have no key; by default only those with one must sign."""
+
+
 class ReleaseSection(ReleaseRules):
     """How what goes out is released, in a fleet with a root."""
 
@@ -81,6 +88,7 @@ class CoordinatorSettings(Strict):
     models: ModelRules = ModelRules()
     release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
+    security: SecuritySettings = SecuritySettings()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None
@@ -150,6 +158,7 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
         "tls": TLS_LINES if settings.broker.tls is None else settings.broker.tls.toml(),
         "stages": settings.stages,
         "models": settings.models,
+        "require_keys": _toml_value(settings.security.require_keys),
         "automatic": _toml_value(settings.models.automatic),
         "method": settings.method.name,
         "method_settings": _lines(settings.method.settings),
@@ -188,6 +197,9 @@ settle_seconds = {stages.settle_seconds}     # open after this long without a fu
 [models]
 automatic = {automatic}        # each solved model goes to all devices
 solve_every_seconds = {models.solve_every_seconds}   # at most this often while contributions wait
+
+[security]
+require_keys = {require_keys}      # refuse devices without a key of their own (docs/trust.md)
 
 [release]                        # for a fleet with a root, see docs/trust.md
 # key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`

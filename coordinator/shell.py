@@ -18,6 +18,7 @@ from coordinator.core.requests import (
     AnswerOperator,
     AverageRound,
     ExportHead,
+    ForgetInvitation,
     FreezeNetwork,
     PruneBlobs,
     Request,
@@ -29,7 +30,9 @@ from coordinator.core.requests import (
 from coordinator.engine import Engine, answer_operator
 from coordinator.errors import BlobError, LedgerError
 from coordinator.file_server import FileServer
+from coordinator.gate import Gate
 from coordinator.intake_desk import IntakeDesk
+from coordinator.invitations import Invitations
 from coordinator.ledger.blobs import BlobStore, prune_held
 from coordinator.model_maker import ModelMaker
 from coordinator.operator import Answered, Waiting
@@ -75,6 +78,8 @@ class Parts:
     maker: ModelMaker
     files: FileServer
     store: BlobStore
+    invitations: Invitations
+    gate: Gate
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -199,7 +204,7 @@ class Shell:
         if envelope.header.fleet != self._parts.topics.fleet:
             reason = f"fleet: {str(envelope.header.fleet)!r} is not this fleet"
             return inputs.UnreadableMessage(device, reason)
-        return inputs.DeviceMessage(device, envelope)
+        return self._parts.gate.take(message.topic, envelope)
 
     def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
         """Compare the ledger with what a device says that it has seen of it, once for each."""
@@ -254,6 +259,8 @@ class Shell:
                 parts.workshop.model_job(lambda: [parts.maker.networks.freeze(request)])
             case PruneBlobs(digests):
                 self._prune(digests)
+            case ForgetInvitation(invitation):
+                parts.invitations.forget(invitation)
             case AnswerOperator(_, done, text):
                 log.info("operator: %s%s", "" if done else "refused: ", text)
 
@@ -271,13 +278,17 @@ class Shell:
         self._parts.files.offer_files_of(body)
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
-            body, sent_ms=self._parts.clock.time_ms(), refers_to=request.refers_to
+            body,
+            sent_ms=self._parts.clock.time_ms(),
+            refers_to=request.refers_to,
+            topic=topic,
         )
         self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
 
     def _publish_state(self, body: Message) -> None:
-        envelope = self._parts.sender.seal(body, sent_ms=self._parts.clock.time_ms())
         topic = self._parts.topics.coordinator_state
+        sent_ms = self._parts.clock.time_ms()
+        envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
         self._publish(Outgoing(topic, encode(envelope), qos=1, retain=True))
 
     def _publish(self, message: Outgoing) -> None:

@@ -13,6 +13,7 @@ from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
+from schemas.keys import VerifyKey
 
 _ROUNDS = """
 SELECT round.*, answers.bytes_up FROM round LEFT JOIN (
@@ -119,6 +120,8 @@ class DeviceRow:
     classes, the background among them, of intersection over union."""
     of_pixels: bool
     """Whether `accuracy` is the latter."""
+    key: str = ""
+    """Hash of its key, or `invited` or `revoked`; empty where it has none."""
 
 
 @dataclass(frozen=True)
@@ -256,9 +259,11 @@ def devices(home: Path) -> list[DeviceRow]:
     with _ledger(home) as ledger:
         rows = list(
             ledger.db.query(
-                "SELECT device.*, count(idx) AS held, coalesce(sum(samples), 0) AS samples"
+                "SELECT device.*, device_key.key, device_key.state AS key_state,"
+                " count(idx) AS held, coalesce(sum(samples), 0) AS samples"
                 " FROM device LEFT JOIN contribution"
-                " ON contribution.device = device.device AND state = 'held'"
+                " ON contribution.device = device.device AND contribution.state = 'held'"
+                " LEFT JOIN device_key ON device_key.device = device.device"
                 " GROUP BY device.device ORDER BY device.device"
             )
         )
@@ -271,9 +276,15 @@ def devices(home: Path) -> list[DeviceRow]:
             " ".join(filter(None, (row["model_state"], row["model_reason"]))),
             _accuracy(row),
             row["mean_iou"] is not None,
+            _key(row),
         )
         for row in rows
     ]
+
+
+def _key(row: dict[str, Any]) -> str:
+    key = row["key"]
+    return row["key_state"] or "" if key is None else VerifyKey(key).key_hash.hex()
 
 
 def _accuracy(row: dict[str, Any]) -> float | None:

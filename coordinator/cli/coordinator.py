@@ -12,6 +12,7 @@ from coordinator import settings as settings_module
 from coordinator import views
 from coordinator.cli.broker_config import broker_config
 from coordinator.cli.common import HOME, Home, class_names, command, print_table
+from coordinator.cli.keys import enrol, revoke
 from coordinator.core.commands import AdmitDevice, CloseStage, OpenStage
 from coordinator.proxy import settings as proxy_settings
 from coordinator.settings import BrokerSettings, CoordinatorSettings
@@ -30,6 +31,8 @@ PROXY_HOME = Path(proxy_settings.DEFAULT_HOME)
 
 app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices, open stages.")
 app.command("broker-config")(broker_config)
+app.command("enrol")(enrol)
+app.command("revoke")(revoke)
 
 
 @app.command()
@@ -195,6 +198,7 @@ def status(home: Home = HOME) -> None:
     rows = [
         (
             row.device,
+            row.key,
             row.contributions,
             row.samples,
             row.active_version,
@@ -203,8 +207,8 @@ def status(home: Home = HOME) -> None:
         )
         for row in views.devices(home)
     ]
-    columns = ("device", "contributions", "samples", "runs model", "last report", "accuracy there")
-    print_table("Devices", columns, rows)
+    columns = ("device", "key", "contributions", "samples", "runs model", "last report")
+    print_table("Devices", (*columns, "accuracy there"), rows)
     newest = views.models(home)[-1:]
     for model in newest:
         Console().print(f"newest model: version {model.version}, {model.state}", markup=False)

@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from coordinator.core.entries import BackboneImported, NetworkImported
+from coordinator.core.key_entries import MAX_REASON as MAX_KEY_REASON
 from coordinator.core.retraction_entries import MAX_REASON
 from schemas.contributions import PartKey
 from schemas.message import Strict
 from schemas.releases import SignedRelease
 from schemas.roots import SignedRoot
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 
 
 class AdmitDevice(Strict):
@@ -20,6 +21,24 @@ class AdmitDevice(Strict):
 
     verb: Literal["admit"] = "admit"
     device: DeviceId
+
+
+class InviteDevice(Strict):
+    """Let a device enrol a key, by a token whose secret lies in the coordinator's home already."""
+
+    verb: Literal["invite"] = "invite"
+    device: DeviceId
+    invitation: Digest
+    """Of the token's secret."""
+    expires_ns: int = Field(ge=0, lt=2**63)
+
+
+class RevokeKey(Strict):
+    """Take a device's key back, and its token; nothing of the device is taken in any more."""
+
+    verb: Literal["revoke-key"] = "revoke-key"
+    device: DeviceId
+    reason: str = Field(min_length=1, max_length=MAX_KEY_REASON)
 
 
 class ImportBackbone(Strict):
@@ -114,6 +133,8 @@ class RetractContributions(Strict):
 
 Command = Annotated[
     AdmitDevice
+    | InviteDevice
+    | RevokeKey
     | ImportBackbone
     | ImportNetwork
     | OpenStage

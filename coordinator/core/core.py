@@ -13,6 +13,7 @@ from coordinator.core import inputs
 from coordinator.core.commands import AdmitDevice, Command
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.devices import Devices
+from coordinator.core.enrolling import Enrolling
 from coordinator.core.entries import (
     OPERATOR,
     BackboneImported,
@@ -65,8 +66,11 @@ class Core:
         self.rounds = Rounds(rules.rounds, self.state, self.live, self.stages, can_learn)
         self.models = Models(rules.models, self.state, self.live)
         self.devices = Devices(rules.intake, self.state, self.live, self.models, self.intake)
+        self.enrolling = Enrolling(self.state)
         self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
-        self.operator = Operator(self.state, self.stages, self.models, self.releases)
+        self.operator = Operator(
+            self.state, self.stages, self.models, self.enrolling, self.releases
+        )
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
@@ -78,8 +82,10 @@ class Core:
                 if device == PROXY:
                     return self._from_proxy(envelope, now_ns)
                 return self.devices.message(device, envelope, now_ns)
-            case inputs.UnreadableMessage(device, reason):
-                return self.devices.complain(device, reason, now_ns)
+            case inputs.UnreadableMessage(device, text) | inputs.MessageRefused(device, text):
+                return self.devices.refuse(device, text, now_ns)
+            case inputs.EnrolmentProven() | inputs.RotationProven():
+                return self.enrolling.proven(happening, now_ns)
             case inputs.HistoryDoubted(device, text):
                 return self.devices.doubts(device, text)
             case inputs.PayloadStored():
@@ -102,6 +108,9 @@ class Core:
             return self.devices.complain(PROXY, str(error), now_ns)
 
     def _stored(self, stored: inputs.PayloadStored, now_ns: int) -> Decision:
+        known = self.state.devices.get(stored.device)
+        if known is not None and known.keys.revoked:
+            return Decision()  # it was shut out while the payload was on its way
         decision = self.intake.payload_stored(
             stored.device, stored.contribution, now_ns, waits=stored.waits
         )

@@ -44,6 +44,7 @@ _TOLD = frozenset(
         entries.RootPublished,
         entries.ReleaseSigned,
         entries.DeviceAdmitted,
+        entries.DeviceKeyRevoked,
         entries.ContributionRetracted,
     )
 )
@@ -141,6 +142,15 @@ class Devices:
             return Decision()
         return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
+    def refuse(self, device: DeviceId, text: str, now_ns: int) -> Decision:
+        """Tell a device that something in its name was not believed, now and then.
+
+        Whoever forges messages must not use up the refusals that the device itself may get.
+        """
+        if not self._live.device(device).may_tell_forgery(now_ns):
+            return Decision()
+        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
+
     def doubts(self, device: DeviceId, text: str) -> Decision:
         """Record that an admitted device has seen another history of the ledger."""
         if device not in self._state.devices:
@@ -184,6 +194,9 @@ class Devices:
             return together(self._models.tell(device) for device in self._state.devices)
         if isinstance(body, entries.DeviceAdmitted):
             return self._greet(body.device)
+        if isinstance(body, entries.DeviceKeyRevoked):
+            self._live.device(body.device).boot = None  # it is away, whatever it says
+            return _SILENCE
         if isinstance(body, entries.ContributionRetracted):
             return ask(told_of_retraction(self._state, body.device, body.key))
         return _SILENCE

@@ -7,6 +7,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from coordinator.core.entry import COORDINATOR, OPERATOR, EntryBody, NewEntry
+from coordinator.core.key_entries import (
+    DeviceEnrolled,
+    DeviceInvited,
+    DeviceKeyRevoked,
+    DeviceKeyRotated,
+)
 from coordinator.core.lineage_entries import (
     BackboneImported,
     FrozenBackbone,
@@ -40,6 +46,10 @@ __all__ = [
     "BackboneImported",
     "ContributionRetracted",
     "DescentMarked",
+    "DeviceEnrolled",
+    "DeviceInvited",
+    "DeviceKeyRevoked",
+    "DeviceKeyRotated",
     "EntryBody",
     "FrozenBackbone",
     "Lineage",
@@ -316,6 +326,10 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
     model.kind: model
     for model in (
         DeviceAdmitted,
+        DeviceInvited,
+        DeviceEnrolled,
+        DeviceKeyRotated,
+        DeviceKeyRevoked,
         DeviceBorn,
         BackboneImported,
         NetworkImported,

@@ -13,7 +13,8 @@ from coordinator.core.entries import (
 )
 from schemas.contributions import Contribution
 from schemas.envelope import Envelope
-from schemas.values import ClassName, DeviceId
+from schemas.keys import VerifyKey
+from schemas.values import ClassName, DeviceId, Digest
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,35 @@ class UnreadableMessage:
 
     device: DeviceId
     reason: str
+
+
+@dataclass(frozen=True)
+class MessageRefused:
+    """A message that is not to be believed: its signature is missing or wrong, or may not count."""
+
+    device: DeviceId
+    reason: str
+
+
+@dataclass(frozen=True)
+class EnrolmentProven:
+    """A device's key signed an enrolment, with the MAC of an invitation's secret.
+
+    Without an `invitation` the key is the one that counts already.
+    """
+
+    device: DeviceId
+    key: VerifyKey
+    invitation: Digest | None
+
+
+@dataclass(frozen=True)
+class RotationProven:
+    """A device's new key signed a rotation, and the former one signed for the new one."""
+
+    device: DeviceId
+    key: VerifyKey
+    former: VerifyKey
 
 
 @dataclass(frozen=True)
@@ -140,6 +170,9 @@ Input = (
     Connected
     | DeviceMessage
     | UnreadableMessage
+    | MessageRefused
+    | EnrolmentProven
+    | RotationProven
     | HistoryDoubted
     | PayloadStored
     | PayloadUnusable

@@ -10,6 +10,8 @@ from schemas.values import BootId, ClassName, DeviceId
 
 NANOSECONDS = 1_000_000_000
 Pending = tuple[PartKey, int]
+_FORGERIES_PER_MINUTE = 6
+"""How often a device is told of messages in its name that were not believed."""
 
 
 @dataclass
@@ -28,15 +30,26 @@ class LiveDevice:
     """Parts whose payload is on its way into the store."""
     refusals_ns: list[int] = field(default_factory=list)
     """When this device was refused something during the last minute."""
+    forgeries_ns: list[int] = field(default_factory=list)
+    """When it was told during the last minute that a message in its name was not believed."""
 
     def may_refuse(self, now_ns: int, per_minute: int) -> bool:
         """Whether one more refusal may be sent; notes it if so."""
-        while self.refusals_ns and now_ns - self.refusals_ns[0] > 60 * NANOSECONDS:
-            del self.refusals_ns[0]
-        if len(self.refusals_ns) >= per_minute:
-            return False
-        self.refusals_ns.append(now_ns)
-        return True
+        return _has_room(self.refusals_ns, now_ns, per_minute)
+
+    def may_tell_forgery(self, now_ns: int) -> bool:
+        """Whether it may be told of one more message that was not believed; notes it if so."""
+        return _has_room(self.forgeries_ns, now_ns, _FORGERIES_PER_MINUTE)
+
+
+def _has_room(times_ns: list[int], now_ns: int, per_minute: int) -> bool:
+    """Whether there were fewer than so many within the last minute; adds this one if so."""
+    while times_ns and now_ns - times_ns[0] > 60 * NANOSECONDS:
+        del times_ns[0]
+    if len(times_ns) >= per_minute:
+        return False
+    times_ns.append(now_ns)
+    return True
 
 
 @dataclass

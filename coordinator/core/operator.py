@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.core import commands, entries
 from coordinator.core.background import check_classes, check_network
 from coordinator.core.decision import Decision, record
+from coordinator.core.enrolling import Enrolling
 from coordinator.core.models import Models
 from coordinator.core.releases import Releases
 from coordinator.core.retracting import Retracting
@@ -13,24 +14,34 @@ from coordinator.core.stages import Stages
 from coordinator.core.state import State
 from coordinator.errors import CommandError, UnknownClassError
 from schemas.envelope import COORDINATOR, PROXY
-from schemas.values import ClassName
+from schemas.values import ClassName, DeviceId
 
 
 class Operator:
     """Carries out commands; each either decides entries or raises `CommandError`."""
 
-    def __init__(self, state: State, stages: Stages, models: Models, releases: Releases) -> None:
+    def __init__(
+        self,
+        state: State,
+        stages: Stages,
+        models: Models,
+        enrolling: Enrolling,
+        releases: Releases,
+    ) -> None:
         self._state = state
         self._stages = stages
         self._models = models
         self._retracting = Retracting(state)
         self._releases = releases
+        self._enrolling = enrolling
 
     def carry_out(self, command: commands.Command, *, actor: str) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
         match command:
             case commands.AdmitDevice(device=device):
-                return self._admit(command), f"device {device} is admitted"
+                return self._admit(device), f"device {device} is admitted"
+            case commands.InviteDevice() | commands.RevokeKey():
+                return self._about_key(command)
             case commands.ImportBackbone(backbone=backbone):
                 check_lineage(self._state, backbone)
                 text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
@@ -81,15 +92,21 @@ class Operator:
         waits = self._releases.told(version, None)
         return back, f"the model before is desired; new models are held{waits}"
 
-    def _admit(self, command: commands.AdmitDevice) -> Decision:
-        if command.device in (COORDINATOR, PROXY):
+    def _about_key(
+        self, command: commands.InviteDevice | commands.RevokeKey
+    ) -> tuple[Decision, str]:
+        if isinstance(command, commands.RevokeKey):
+            return self._enrolling.revoke(command)
+        return self._enrolling.invite(command, self._admit(command.device))
+
+    def _admit(self, device: DeviceId) -> Decision:
+        if device in (COORDINATOR, PROXY):
             raise CommandError(
-                f"device: {str(command.device)!r} is the {command.device}'s own name; rename the "
-                "device"
+                f"device: {str(device)!r} is the {device}'s own name; rename the device"
             )
-        if command.device in self._state.devices:
+        if device in self._state.devices:
             return Decision()
-        return record(entries.DeviceAdmitted(device=command.device), actor=entries.OPERATOR)
+        return record(entries.DeviceAdmitted(device=device), actor=entries.OPERATOR)
 
     def _rename(self, old: ClassName, new: ClassName) -> Decision:
         old = self._resolve(old)

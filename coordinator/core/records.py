@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from coordinator.core import entries
+from coordinator.core.key_records import DeviceKeys
 from schemas.contributions import HeldPart, PartKey
 from schemas.offers import Offer
 from schemas.presence import Capabilities
@@ -71,6 +72,7 @@ class Device:
     """An admitted device and what it has done."""
 
     admitted_index: int
+    keys: DeviceKeys = field(default_factory=DeviceKeys)
     boot: BootId | None = None
     installation: BootId | None = None
     capabilities: Capabilities | None = None

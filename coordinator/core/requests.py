@@ -126,6 +126,13 @@ class PruneBlobs:
 
 
 @dataclass(frozen=True)
+class ForgetInvitation:
+    """Delete the secret of an invitation that is open no more."""
+
+    invitation: Digest
+
+
+@dataclass(frozen=True)
 class AnswerOperator:
     """Tell the operator what came of a command."""
 
@@ -144,5 +151,6 @@ Request = (
     | AverageRound
     | FreezeNetwork
     | PruneBlobs
+    | ForgetInvitation
     | AnswerOperator
 )

@@ -114,6 +114,8 @@ class Stages:
 
     def _invited(self, device: Device) -> bool:
         lineage = self._state.lineage
+        if device.keys.revoked:
+            return False
         if device.capabilities is None or lineage is None:
             return True
         return self._can_learn(device.capabilities, lineage.method)

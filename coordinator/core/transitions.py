@@ -7,10 +7,17 @@ large.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 from coordinator.core import entries
 from coordinator.core.descent import Span
+from coordinator.core.device_transitions import (
+    device_admitted,
+    device_born,
+    device_enrolled,
+    device_invited,
+    device_key_revoked,
+    device_key_rotated,
+)
 from coordinator.core.records import (
     Answered,
     Counted,
@@ -37,7 +44,6 @@ from coordinator.core.retraction_transitions import (
 )
 from coordinator.core.state import State
 from schemas.contributions import PartKey
-from schemas.presence import Capabilities
 from schemas.values import DeviceId
 
 _MAX_NAMED = 1000
@@ -50,26 +56,6 @@ def apply(
     """Take in the next entry; its index is `state.size`, `device` made it, if a device did."""
     _TRANSITIONS[type(body)](state, body, device, time_ns)
     state.size += 1
-
-
-def _device_admitted(
-    state: State, body: entries.DeviceAdmitted, _device: DeviceId | None, _time_ns: int
-) -> None:
-    state.devices.setdefault(body.device, Device(admitted_index=state.size))
-
-
-def _device_born(
-    state: State, body: entries.DeviceBorn, device: DeviceId | None, _time_ns: int
-) -> None:
-    record = _known(state, device)
-    record.boot, record.installation = body.boot, body.installation
-    record.capabilities = _shared(body.capabilities)
-
-
-@lru_cache(maxsize=256)
-def _shared(capabilities: Capabilities) -> Capabilities:
-    """Return one object for equal ones: a fleet has few kinds of device."""
-    return capabilities
 
 
 def _backbone_imported(
@@ -365,8 +351,12 @@ def _note_answer(state: State, stage: int, time_ns: int) -> None:
 
 # Each function takes the body type under which it is listed; one table cannot say so in types.
 _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
-    entries.DeviceAdmitted: _device_admitted,
-    entries.DeviceBorn: _device_born,
+    entries.DeviceAdmitted: device_admitted,
+    entries.DeviceInvited: device_invited,
+    entries.DeviceEnrolled: device_enrolled,
+    entries.DeviceKeyRotated: device_key_rotated,
+    entries.DeviceKeyRevoked: device_key_revoked,
+    entries.DeviceBorn: device_born,
     entries.BackboneImported: _backbone_imported,
     entries.NetworkImported: _network_imported,
     entries.ClassNamed: _class_named,

@@ -18,8 +18,10 @@ from coordinator.core import commands
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
+from coordinator.gate import Gate
 from coordinator.intake_desk import IntakeDesk
-from coordinator.keys import note_signer
+from coordinator.invitations import Invitations
+from coordinator.keys import coordinator_key, note_signer
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.offering import offer_of
@@ -67,13 +69,16 @@ RULES = Rules(stages=StageRules(quiet_seconds=0.2), models=ModelRules(solve_ever
 class MemoryCoordinator:
     """A coordinator whose shell is stepped by the test."""
 
-    def __init__(self, home: Path, broker: InMemoryBroker, rules: Rules = RULES) -> None:
+    def __init__(
+        self, home: Path, broker: InMemoryBroker, rules: Rules = RULES, *, signs: bool = True
+    ) -> None:
         self.home = home
-        self.engine = Engine.open(home, rules, sign_note=note_signer(home, FLEET))
+        signer = note_signer(home, FLEET) if signs else None
+        self.engine = Engine.open(home, rules, sign_note=signer)
         self._inbox = OperatorInbox(home)
         self._broker = broker
         control = broker.connection("coordinator.control")
-        sender = Sender(FLEET, COORDINATOR, BootId.fresh())
+        sender = Sender(FLEET, COORDINATOR, BootId.fresh(), signer=coordinator_key(home, FLEET))
         self._exchange = BlockExchange(
             broker.connection("coordinator.data"),
             TOPICS,
@@ -84,6 +89,8 @@ class MemoryCoordinator:
         store = BlobStore(blob_folder(home))
         self.blobs = Blobs(self.engine.ledger, store)
         maker = ModelMaker(home, store)
+        invitations = Invitations(home)
+        self.gate = Gate(TOPICS, lambda: self.engine.core.state, invitations.secret)
         self.shell = Shell(
             Parts(
                 topics=TOPICS,
@@ -103,6 +110,8 @@ class MemoryCoordinator:
                 maker=maker,
                 files=FileServer(self._exchange, lambda: self.blobs),
                 store=store,
+                invitations=invitations,
+                gate=self.gate,
             )
         )
         self.shell.start()

@@ -1,0 +1,41 @@
+"""`fleetledger coordinator enrol | revoke`: who may have a key, and who no longer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.common import HOME, Home, command
+from coordinator.core.commands import RevokeKey
+from coordinator.inviting import invite
+from schemas.values import DeviceId
+
+Device = Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")]
+
+
+def enrol(
+    device: Device,
+    hours: Annotated[
+        float, typer.Option(help="How long the token may be used.", min=0.01, max=8760)
+    ] = 24.0,
+    home: Home = HOME,
+) -> None:
+    """Print a token with which a device enrols a key of its own, once; admit it where needed."""
+    token = invite(home, DeviceId(device), hours)
+    typer.echo(
+        f"Give this line to the owner of {device}, and to nobody else; it works once, within "
+        f"{hours:g} hours.\nOn the device: fleetledger agent enrol   (it asks for the line), then "
+        "start the agent.",
+        err=True,
+    )
+    typer.echo(token.text)
+
+
+def revoke(
+    device: Device,
+    reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
+    home: Home = HOME,
+) -> None:
+    """Shut a device out whose key is lost or stolen, until it is enrolled anew."""
+    command(home, RevokeKey(device=DeviceId(device), reason=reason))

@@ -1,0 +1,175 @@
+"""Who may speak for a device: what of a device's messages reaches the rules.
+
+The rules, in the order in which they are asked:
+
+- An enrolment is signed by its own key, and shows by a MAC the secret of the device's open token.
+  A rotation is signed by its own key, and its former key, the one that counts, signed for it.
+- Of a device whose key was revoked nothing is taken in.
+- Of a device with a key only what that key signed, for the topic on which it came, and of runs that
+  the device has not ended. A number of a run counts once; births and deaths, of which the broker
+  keeps one and may give it again, may be repeated.
+- Of a device without a key a signature cannot be checked, so what is signed is refused; what is not
+  is taken in unless the settings ask for keys.
+- The proxy is no device and has no key.
+
+What is not to be believed is counted and told, and stored nowhere. Repeats are left out in silence,
+since brokers make some.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator.core import inputs
+from coordinator.core.key_records import DeviceKeys
+from coordinator.core.state import State
+from coordinator.replayed import Replayed
+from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_key_name, check_mac
+from schemas.envelope import PROXY, Envelope
+from schemas.errors import EnvelopeError, SchemaError, SignatureError
+from schemas.keys import VerifyKey
+from schemas.topics import FleetTopics
+from schemas.values import DeviceId, Digest
+
+log = logging.getLogger("coordinator")
+
+Secret = Callable[[Digest], "bytes | None"]
+"""Returns the secret of an invitation, or None where it is not here."""
+
+
+@dataclass(frozen=True)
+class _Message:
+    topic: str
+    device: DeviceId
+    leaf: str
+    envelope: Envelope
+
+
+class Gate:
+    """Lets messages of devices pass, or not."""
+
+    def __init__(
+        self,
+        topics: FleetTopics,
+        state: Callable[[], State],
+        secret: Secret,
+        *,
+        require_keys: bool = False,
+    ) -> None:
+        self._topics = topics
+        self._state = state
+        self._secret = secret
+        self._require_keys = require_keys
+        self._replayed = Replayed()
+        self.refused: Counter[DeviceId] = Counter()
+        """Messages that were not believed, since the start."""
+
+    def take(self, topic: str, envelope: Envelope) -> inputs.Input | None:
+        """Return what a message means for the rules; None for a repeat.
+
+        The topic must be one on which a device of this fleet speaks.
+        """
+        spoken = self._topics.parse(topic)
+        message = _Message(topic, spoken.device, spoken.leaf, envelope)
+        try:
+            match envelope.header.kind:
+                case Enrolment.kind:
+                    return self._enrolment(message, envelope.read(Enrolment))
+                case KeyRotation.kind:
+                    return self._rotation(message, envelope.read(KeyRotation))
+                case _:
+                    return self._ordinary(message)
+        except SchemaError as error:
+            return self._refuse(spoken.device, str(error))
+
+    def _ordinary(self, message: _Message) -> inputs.Input | None:
+        device, envelope = message.device, message.envelope
+        known = self._state().devices.get(device)
+        if device == PROXY or known is None:  # the rules say what is to be said to strangers
+            return inputs.DeviceMessage(device, envelope)
+        keys = known.keys
+        if keys.key is None:
+            self._check_keyless(device, keys, envelope)
+            return inputs.DeviceMessage(device, envelope)
+        envelope.check_signature(keys.key, message.topic)
+        _check_sender(message)
+        return inputs.DeviceMessage(device, envelope) if self._is_new(message, keys) else None
+
+    def _check_keyless(self, device: DeviceId, keys: DeviceKeys, envelope: Envelope) -> None:
+        """Raise `SignatureError` unless a device without a key may say this."""
+        way_out = f"`fleetledger coordinator enrol {device}` gives a token for a new one"
+        if keys.revoked:
+            raise SignatureError(f"key: that of {str(device)!r} was revoked; {way_out}")
+        if envelope.header.key is not None:
+            raise SignatureError(
+                f"key: {str(envelope.header.key)!r} is none that is enrolled here for "
+                f"{str(device)!r}; {way_out}"
+            )
+        if self._require_keys:
+            raise SignatureError(
+                f"signature: {str(device)!r} has no key, and this fleet requires keys; {way_out}"
+            )
+
+    def _is_new(self, message: _Message, keys: DeviceKeys) -> bool:
+        header = message.envelope.header
+        if header.boot in keys.former_boots:
+            return False
+        return message.leaf == "state" or self._replayed.is_new(
+            message.device, header.boot, message.leaf, header.sequence
+        )
+
+    def _enrolment(self, message: _Message, body: Enrolment) -> inputs.Input:
+        device, keys = message.device, self._keys_for(message, body.key)
+        if keys.key == body.key:
+            return inputs.EnrolmentProven(device, body.key, None)
+        invitation = keys.invitation
+        secret = None if invitation is None else self._secret(invitation.digest)
+        if invitation is None or secret is None:
+            raise SignatureError(
+                f"enrolment: no token is open for {str(device)!r}: it was used, replaced or taken "
+                f"back; ask for a new one: `fleetledger coordinator enrol {device}`"
+            )
+        check_mac(secret, self._topics.fleet, device, body)
+        return inputs.EnrolmentProven(device, body.key, invitation.digest)
+
+    def _rotation(self, message: _Message, body: KeyRotation) -> inputs.Input:
+        device, keys = message.device, self._keys_for(message, body.key)
+        if keys.key is None:
+            raise SignatureError(
+                f"key: {str(device)!r} has none that could be rotated; "
+                f"`fleetledger coordinator enrol {device}`"
+            )
+        if keys.key != body.key:
+            check_approval(keys.key, self._topics.fleet, device, body)
+        return inputs.RotationProven(device, body.key, keys.key)
+
+    def _keys_for(self, message: _Message, key: VerifyKey) -> DeviceKeys:
+        """Return what is known of a device's key, if a message is by the key that it brings."""
+        _check_sender(message)
+        check_key_name(self._topics.fleet, message.device, key)
+        message.envelope.check_signature(key, message.topic)
+        known = self._state().devices.get(message.device)
+        if known is None:
+            raise SignatureError(
+                f"device: {str(message.device)!r} is not admitted; "
+                f"`fleetledger coordinator enrol {message.device}`"
+            )
+        return known.keys
+
+    def _refuse(self, device: DeviceId, reason: str) -> inputs.Input:
+        self.refused[device] += 1
+        count = self.refused[device]
+        if count & (count - 1) == 0:  # the first, and whenever there are twice as many
+            log.warning("%s: not believed, %d so far: %s", device, count, reason)
+        return inputs.MessageRefused(device, reason)
+
+
+def _check_sender(message: _Message) -> None:
+    sender = message.envelope.header.sender
+    if sender != message.device:
+        raise EnvelopeError(
+            f"sender: {str(sender)!r} sent on the topic of {str(message.device)!r}; ignored"
+        )

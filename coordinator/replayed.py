@@ -1,0 +1,50 @@
+"""Which messages of a device were taken in before, by their numbers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from schemas.values import BootId, DeviceId
+
+WIDTH = 1024
+"""Numbers behind the highest that are remembered one by one; what is older was there."""
+_RUNS = 4
+"""Runs of one device that are remembered: of the present one, and while it changes."""
+_ALL = (1 << WIDTH) - 1
+
+
+class Window:
+    """The numbers of one run on one topic: each is new once."""
+
+    def __init__(self) -> None:
+        self._highest = -1
+        self._seen = 0
+
+    def is_new(self, number: int) -> bool:
+        """Whether a number comes for the first time; it never does again."""
+        ahead = number - self._highest
+        if ahead > 0:
+            # Bit n says whether the number n below the highest was seen.
+            self._seen = 1 if ahead >= WIDTH else (self._seen << ahead | 1) & _ALL
+            self._highest = number
+            return True
+        if -ahead >= WIDTH or self._seen >> -ahead & 1:
+            return False
+        self._seen |= 1 << -ahead
+        return True
+
+
+class Replayed:
+    """Windows of every device, for as long as this program runs."""
+
+    def __init__(self) -> None:
+        self._windows: dict[DeviceId, OrderedDict[tuple[BootId, str], Window]] = {}
+
+    def is_new(self, device: DeviceId, boot: BootId, leaf: str, sequence: int) -> bool:
+        """Whether a message comes for the first time."""
+        windows = self._windows.setdefault(device, OrderedDict())
+        window = windows.setdefault((boot, leaf), Window())
+        windows.move_to_end((boot, leaf))
+        if len(windows) > 2 * _RUNS:
+            windows.popitem(last=False)
+        return window.is_new(sequence)
