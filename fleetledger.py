@@ -40,6 +40,10 @@ VERBS = {
         "coordinator.cli.models:app",
         "See which model runs where and why; push, hold and take back models.",
     ),
+    "trust": Verb(
+        "coordinator.cli.trust:app",
+        "Say by which keys devices install: make, rotate and revoke root and release keys.",
+    ),
     "ledger": Verb("coordinator.ledger.cli:app", "Read the ledger and verify it."),
     "simulate": Verb(
         "simulator.cli:simulate",

@@ -8,6 +8,7 @@ CoordinatorError
 ├── UnknownClassError       a class name that the registry lacks
 ├── ProxyError              the proxy cannot start, or not keep what it must
 ├── KeyFileError            a key cannot be made, read or used
+├── TrustError              a root cannot be made, read or published
 ├── AuditError              an exported ledger, or a proof of an entry, does not hold
 ├── LedgerError             the ledger cannot be read or written
 │   ├── EntryError          an entry that may not be written
@@ -58,6 +59,10 @@ class ProxyError(CoordinatorError):
 
 class KeyFileError(CoordinatorError):
     """A key cannot be made, read or used; the text names the file."""
+
+
+class TrustError(CoordinatorError):
+    """A root document cannot be made, read or published; the text says what is missing."""
 
 
 class AuditError(CoordinatorError):

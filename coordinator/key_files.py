@@ -1,4 +1,4 @@
-"""Keys in files, wherever an operator keeps them: FILE is private, FILE.pub beside it is public.
+"""Keys in files, wherever an operator keeps them: NAME.pem is private, NAME.pub beside it is not.
 
 A private key is PKCS 8 in PEM, mode 0600. The public file holds one line, the key as `VerifyKey`
 writes it; the private key has its name from there.
@@ -70,4 +70,4 @@ def read_public(file: Path) -> VerifyKey:
 
 def public_file(file: Path) -> Path:
     """Return where the public half of a key lies."""
-    return file.with_name(f"{file.name}.pub")
+    return file.with_suffix(".pub")

@@ -36,14 +36,16 @@ class HomeReleaseKey:
         return self._key(root) is not None
 
     def _key(self, root: RootDocument) -> SigningKey | None:
-        if not self.file.exists():
-            return None
-        try:
-            key = read_key(self.file)
-        except KeyFileError as error:
-            log.warning("nothing is released: %s", error)
-            return None
-        return key if key.verify_key in root.release_keys else None
+        # While a key is rotated the next one lies beside it: release.pem, release-2.pem.
+        for file in sorted(self.file.parent.glob(f"{self.file.stem}*{self.file.suffix}")):
+            try:
+                key = read_key(file)
+            except KeyFileError as error:
+                log.warning("not signed with: %s", error)
+                continue
+            if key.verify_key in root.release_keys:
+                return key
+        return None
 
 
 def release_signer(home: Path, settings: CoordinatorSettings) -> HomeReleaseKey:

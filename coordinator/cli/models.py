@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from coordinator import views
+from coordinator import release_views, views
 from coordinator.cli.common import HOME, Home, command, device_ids, print_table
-from coordinator.core.commands import GoBack, HoldModels, ImportBackbone, ImportNetwork, PushModel
+from coordinator.core.commands import (
+    GoBack,
+    HoldModels,
+    ImportBackbone,
+    ImportNetwork,
+    PushModel,
+    SignModel,
+)
+from coordinator.key_files import read_key
+from coordinator.settings import load
 from export.output_file import check_place
+from schemas.releases import SignedRelease
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -21,16 +33,18 @@ Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
 @app.command("list")
 def list_models(home: Home = HOME) -> None:
     """Show every version and on how many devices it runs."""
+    waiting = {push.version for push in release_views.waiting(home)}
     rows = [
-        (row.version, _state(row), len(row.class_names), row.contributions, row.running_on)
+        (row.version, _state(row, waiting), len(row.class_names), row.contributions, row.running_on)
         for row in views.models(home)
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
 
 
-def _state(row: views.ModelRow) -> str:
-    """Return the state, with the devices whose answers were retracted that it descends from."""
-    return f"{row.state}, descends from {', '.join(row.descends)}" if row.descends else row.state
+def _state(row: views.ModelRow, waiting: Collection[int]) -> str:
+    """Return the state: whether it waits for its release, and whose retracted answers are in it."""
+    state = f"{row.state}, waits for `model sign`" if row.version in waiting else row.state
+    return f"{state}, descends from {', '.join(row.descends)}" if row.descends else state
 
 
 @app.command()
@@ -50,6 +64,18 @@ def push(
 ) -> None:
     """Make a version the desired one, on all devices or on some."""
     command(home, PushModel(version=version, devices=device_ids(device) if device else None))
+
+
+@app.command()
+def sign(
+    version: Version,
+    key: Annotated[Path, typer.Option(help="File of the release key.", dir_okay=False)],
+    home: Home = HOME,
+) -> None:
+    """Release a version that waits for it, by a key that is not in the coordinator's home."""
+    release_key = read_key(key)
+    action, release = release_views.release_to_sign(home, load(home), version, time.time_ns())
+    command(home, SignModel(action=action, signed=SignedRelease.of(release, release_key)))
 
 
 @app.command()

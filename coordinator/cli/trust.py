@@ -1,0 +1,248 @@
+"""`fleetledger trust …`: which keys the fleet believes, and how they change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from coordinator import release_views
+from coordinator.cli.common import HOME, Home, command, print_table
+from coordinator.core.commands import PublishRoot
+from coordinator.errors import LedgerError, TrustError
+from coordinator.key_files import read_or_make
+from coordinator.keys import coordinator_key
+from coordinator.root_drafts import (
+    DAY_NS,
+    Changes,
+    describe,
+    first_root,
+    next_root,
+    read_root,
+    root_file,
+    sign_with,
+    without_key,
+    write_root,
+)
+from coordinator.settings import CoordinatorSettings, load
+from schemas.keys import KeyName, VerifyKey, read_verify_key
+from schemas.roots import RootDocument, SignedRoot
+
+app = typer.Typer(
+    no_args_is_help=True, help="Root, release and coordinator keys: make, show, change, sign."
+)
+
+RootKeys = Annotated[
+    list[Path] | None,
+    typer.Option(help="File of a root key, made where it is not; may be given several times."),
+]
+RootPublics = Annotated[
+    list[str] | None,
+    typer.Option(help="Public root key whose private half is elsewhere; may be given again."),
+]
+Threshold = Annotated[
+    int | None, typer.Option(min=1, help="Root keys that must agree; more than half if absent.")
+]
+ReleaseKey = Annotated[
+    Path | None, typer.Option(help="File of the release key, made where it is not.", dir_okay=False)
+]
+ExpireDays = Annotated[
+    float | None, typer.Option(min=0.0, help="Days after which nothing is installed by it.")
+]
+SignWith = Annotated[
+    list[Path] | None,
+    typer.Option("--sign-with", help="File of a root key of before; may be given again."),
+]
+RootFile = Annotated[Path, typer.Argument(help="File of a root document.", dir_okay=False)]
+
+
+@app.command()
+def init(
+    root_key: RootKeys = None,
+    root_public: RootPublics = None,
+    threshold: Threshold = None,
+    release_key: ReleaseKey = None,
+    expire_days: ExpireDays = None,
+    home: Home = HOME,
+) -> None:
+    """Make the fleet's first root: which keys may sign what."""
+    settings = load(home)
+    former = published(home)
+    if former is not None:
+        raise TrustError(
+            f"root: version {former.document.version} is published; change it with `rotate`"
+        )
+    files = root_key or []
+    roots = _root_keys(settings, files, root_public or [])
+    release = read_or_make(release_key or home / settings.release.key, _name(settings, "release"))
+    changes = Changes(
+        root_keys=roots,
+        threshold=threshold or len(roots) // 2 + 1,
+        release_keys=(release.verify_key,),
+        coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,),
+        expires_ns=_expires(expire_days),
+    )
+    _finish(home, sign_with(first_root(settings.fleet, changes), files), None)
+
+
+@app.command()
+def show(
+    file: Annotated[
+        Path | None, typer.Argument(help="File of a root document; the published one if absent.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Show a root's keys, the newest releases, and what waits for one."""
+    former = published(home)
+    root = former if file is None else read_root(file)
+    if root is None:
+        Console().print("no root is published: models go out unsigned", markup=False)
+        return
+    for name, value in describe(root, _former_of(root, former)):
+        Console().print(f"{name:>14}  {value}", markup=False, soft_wrap=True)
+    if file is None:
+        rows = [
+            (row.number, row.version, row.key, row.index) for row in release_views.releases(home)
+        ]
+        print_table("Releases", ("number", "model", "key", "entry"), rows)
+        for push in release_views.waiting(home):
+            whom = ", ".join(push.devices) if push.devices else "all devices"
+            text = f"model {push.version} for {whom} waits: fleetledger model sign {push.version}"
+            Console().print(f"{text} --key FILE", markup=False, soft_wrap=True)
+
+
+@app.command()
+def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    release_key: ReleaseKey = None,
+    root_key: RootKeys = None,
+    root_public: RootPublics = None,
+    threshold: Threshold = None,
+    coordinator: Annotated[
+        bool, typer.Option("--coordinator", help="Name the key that is in the home now.")
+    ] = False,
+    expire_days: ExpireDays = None,
+    sign_with_key: SignWith = None,
+    home: Home = HOME,
+) -> None:
+    """Make the next root: other keys in the place of those before, or a later expiry."""
+    settings, former = load(home), _must_be_published(home)
+    files = root_key or []
+    roots = _root_keys(settings, files, root_public or []) if files or root_public else None
+    release = None
+    if release_key is not None:
+        release = (read_or_make(release_key, _name(settings, "release")).verify_key,)
+    changes = Changes(
+        root_keys=roots,
+        threshold=threshold or (None if roots is None else len(roots) // 2 + 1),
+        release_keys=release,
+        coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,)
+        if coordinator
+        else None,
+        expires_ns=_expires(expire_days),
+    )
+    root = next_root(former.document, changes)
+    _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key: its hash of 8 digits, or all of it.")],
+    sign_with_key: SignWith = None,
+    home: Home = HOME,
+) -> None:
+    """Make the next root without a key: what it signed counts no more."""
+    former = _must_be_published(home)
+    root = next_root(former.document, without_key(former.document, key))
+    _finish(home, sign_with(root, sign_with_key or []), former.document)
+
+
+@app.command()
+def sign(
+    file: RootFile,
+    key: Annotated[
+        list[Path], typer.Option(help="File of a root key; may be given several times.")
+    ],
+) -> None:
+    """Sign a root document in its file, where a root key is; needs no coordinator."""
+    root = sign_with(read_root(file), key)
+    write_root(file, root)
+    by = ", ".join(item.key for item in root.signatures)
+    Console().print(
+        f"signed by {by}; next: fleetledger trust publish {file}", markup=False, soft_wrap=True
+    )
+
+
+@app.command()
+def publish(file: RootFile, home: Home = HOME) -> None:
+    """Publish a root document that has all its signatures."""
+    root = read_root(file)
+    if root.document.fleet != load(home).fleet:
+        raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
+    command(home, PublishRoot(root=root))
+    place = write_root(root_file(home, root), root)
+    Console().print(
+        f"for devices that have none yet: fleetledger agent init --root {place}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def published(home: Path) -> SignedRoot | None:
+    """Return the newest root; None also where there is no ledger yet."""
+    try:
+        return release_views.newest_root(home)
+    except LedgerError:
+        return None
+
+
+def _must_be_published(home: Path) -> SignedRoot:
+    root = published(home)
+    if root is None:
+        raise TrustError("root: none is published; begin with `fleetledger trust init`")
+    return root
+
+
+def _former_of(root: SignedRoot, newest: SignedRoot | None) -> RootDocument | None:
+    """Return the document that a draft is to follow, if that is the published one."""
+    if newest is None or newest.document.version + 1 != root.document.version:
+        return None
+    return newest.document
+
+
+def _finish(home: Path, root: SignedRoot, former: RootDocument | None) -> None:
+    """Publish a root that is complete; say what a draft lacks."""
+    place = write_root(root_file(home, root), root)
+    missing = root.missing(former)
+    if missing:
+        Console().print(
+            f"{place}: not published, signatures missing: {missing}. Where the keys are: "
+            f"fleetledger trust sign {place.name} --key FILE, then here: fleetledger trust publish "
+            f"{place}",
+            markup=False,
+            soft_wrap=True,
+        )
+        return
+    publish(place, home)
+
+
+def _root_keys(
+    settings: CoordinatorSettings, files: Iterable[Path], publics: Iterable[str]
+) -> tuple[VerifyKey, ...]:
+    name = _name(settings, "root")
+    made = [read_or_make(file, name).verify_key for file in files]
+    keys = (*made, *(read_verify_key(text) for text in publics))
+    if not keys:
+        raise TrustError("root_key: none is given; `--root-key FILE`, best two of three")
+    return keys
+
+
+def _name(settings: CoordinatorSettings, role: str) -> KeyName:
+    return KeyName(f"{settings.fleet}/{role}")
+
+
+def _expires(days: float | None) -> int | None:
+    return None if days is None else time.time_ns() + round(days * DAY_NS)

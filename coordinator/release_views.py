@@ -1,0 +1,113 @@
+"""What the command line shows of roots and releases, from the ledger's projections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.errors import CommandError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.projections import TABLES
+from coordinator.settings import CoordinatorSettings
+from schemas.releases import Release
+from schemas.roots import SignedRoot
+from schemas.values import DeviceId, Digest
+
+_WAITING = """
+SELECT push.idx, push.version, push.devices, model.manifest FROM push
+JOIN model ON model.version = push.version
+WHERE release_number IS NULL
+AND push.idx >= (SELECT coalesce(max(idx), 0) FROM push WHERE devices IS NULL)
+ORDER BY push.idx
+"""
+"""What is desired and was not released; what is desired of all takes the place of all before."""
+
+
+@dataclass(frozen=True)
+class WaitingPush:
+    """A version that is desired, and not released yet."""
+
+    action: int
+    version: int
+    manifest: Digest
+    devices: tuple[DeviceId, ...] | None
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """A release, as it was signed."""
+
+    number: int
+    version: int
+    key: str
+    index: int
+
+
+def newest_root(home: Path) -> SignedRoot | None:
+    """Return the root that was published last, if one was."""
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query("SELECT root FROM root ORDER BY version DESC LIMIT 1"))
+    return SignedRoot.model_validate_json(rows[0]["root"]) if rows else None
+
+
+def waiting(home: Path) -> list[WaitingPush]:
+    """Return what waits for a release, oldest first; nothing where there is no root."""
+    with _ledger(home) as ledger:
+        if not ledger.db.execute("SELECT count(*) FROM root").fetchone()[0]:
+            return []
+        rows = list(ledger.db.query(_WAITING))
+    return [
+        WaitingPush(
+            row["idx"],
+            row["version"],
+            Digest(row["manifest"]),
+            None
+            if row["devices"] is None
+            else tuple(DeviceId(name) for name in json.loads(row["devices"])),
+        )
+        for row in rows
+    ]
+
+
+def releases(home: Path, newest: int = 10) -> list[ReleaseRow]:
+    """Return the newest releases, newest first."""
+    query = "SELECT * FROM release ORDER BY number DESC LIMIT ?"
+    with _ledger(home) as ledger:
+        rows = list(ledger.db.query(query, [newest]))
+    return [ReleaseRow(row["number"], row["version"], row["key"], row["idx"]) for row in rows]
+
+
+def release_to_sign(
+    home: Path, settings: CoordinatorSettings, version: int, now_ns: int
+) -> tuple[int, Release]:
+    """Return the release that a version waits for, and the entry that made it desired.
+
+    Raises `CommandError` where it does not wait for one.
+    """
+    found = [push for push in waiting(home) if push.version == version]
+    if not found:
+        raise CommandError(
+            f"version: {version} does not wait for a release; `fleetledger trust show` says what "
+            "does, `fleetledger model push` makes a version wait"
+        )
+    push, last = found[-1], releases(home, 1)
+    expires = settings.release.expire_days
+    release = Release(
+        fleet=settings.fleet,
+        number=max(last[0].number + 1 if last else 1, settings.release.first_number),
+        manifest=push.manifest,
+        version=version,
+        expires_ns=None if expires is None else now_ns + round(expires * 86_400 * 10**9),
+        devices=push.devices,
+    )
+    return push.action, release
+
+
+@contextmanager
+def _ledger(home: Path) -> Iterator[LedgerReader]:
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        yield ledger

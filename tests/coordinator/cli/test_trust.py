@@ -1,0 +1,192 @@
+"""`fleetledger trust …`: roots are made, signed where their keys are, published and changed."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator import release_views
+from coordinator.cli.trust import app
+from coordinator.errors import CommandError, KeyFileError, TrustError
+from coordinator.key_files import make_key, public_file, read_key
+from coordinator.keys import public_key
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.projections import TABLES
+from coordinator.settings import CoordinatorSettings, write_new
+from schemas.keys import KeyName, VerifyKey
+from schemas.roots import RootDocument, SignedRoot
+from schemas.signatures import name_of
+from schemas.values import FleetId
+
+
+class Office:
+    """A coordinator's home, and a safe with keys beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.safe = folder / "home", folder / "safe"
+        write_new(self.home, CoordinatorSettings(fleet=FleetId("orchard")))
+
+    def run(self, *words: object) -> str:
+        done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return " ".join(done.output.split())
+
+    def trust(self, verb: str, *words: object) -> str:
+        return self.run(verb, *words, "--home", self.home)
+
+    def keys(self, *names: str, option: str = "--root-key") -> list[object]:
+        return [word for name in names for word in (option, self.safe / f"{name}.pem")]
+
+    def key(self, name: str) -> VerifyKey:
+        return read_key(self.safe / f"{name}.pem").verify_key
+
+    def draft(self, version: int) -> Path:
+        return self.home / "trust" / f"root-{version}.json"
+
+    @property
+    def root(self) -> RootDocument:
+        published = release_views.newest_root(self.home)
+        assert published is not None
+        return published.document
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+@pytest.fixture
+def rooted(office: Office) -> Office:
+    office.trust("init", *office.keys("a", "b", "c"))
+    return office
+
+
+def test_the_first_root_names_all_keys_and_most_of_the_root_keys_must_agree(
+    rooted: Office,
+) -> None:
+    assert rooted.root.root_keys == (rooted.key("a"), rooted.key("b"), rooted.key("c"))
+    assert (rooted.root.version, rooted.root.threshold) == (1, 2)
+    home_key = read_key(rooted.home / "keys" / "release.pem").verify_key
+    assert rooted.root.release_keys == (home_key,)
+    assert rooted.root.coordinator_keys == (public_key(rooted.home),)
+    assert SignedRoot.read(rooted.draft(1).read_bytes()).document == rooted.root
+    with LedgerReader.open_read_only(ledger_path(rooted.home), TABLES) as ledger:
+        assert next(entry.kind for entry in ledger.entries()) == "root.published"
+    assert "release keys orchard/release" in rooted.trust("show")
+
+
+def test_private_keys_are_for_their_owner_alone(rooted: Office) -> None:
+    for file in (*rooted.safe.glob("*.pem"), rooted.home / "keys" / "release.pem"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (rooted.safe / "a.pem").chmod(0o640)
+    with pytest.raises(KeyFileError, match="others may read it"):
+        rooted.key("a")
+
+
+def test_before_a_root_nothing_is_signed(office: Office) -> None:
+    assert "models go out unsigned" in office.trust("show")
+    with pytest.raises(TrustError, match="none is published"):
+        office.trust("revoke", "00000000")
+    with pytest.raises(TrustError, match="none is given"):
+        office.trust("init")
+
+
+def test_a_second_first_root_is_refused(rooted: Office) -> None:
+    with pytest.raises(TrustError, match="version 1 is published; change it"):
+        rooted.trust("init", *rooted.keys("d"))
+
+
+def test_root_keys_may_be_made_and_used_on_other_machines(office: Office) -> None:
+    elsewhere = make_key(office.safe / "far.pem", KeyName("orchard/root"))
+    near = office.keys("near")
+    said = office.trust("init", *near, "--root-public", elsewhere.verify_key)
+    assert "signatures missing: 1" in said
+    assert not ledger_path(office.home).exists()
+    assert "missing signatures of root keys: 1" in office.trust("show", office.draft(1))
+    office.run("sign", office.draft(1), "--key", office.safe / "far.pem")
+    office.trust("publish", office.draft(1))
+    assert office.root.root_keys == (office.key("near"), elsewhere.verify_key)
+
+
+def test_a_release_key_is_rotated_with_the_threshold_of_the_root(rooted: Office) -> None:
+    new = rooted.home / "keys" / "release-2.pem"
+    said = rooted.trust("rotate", "--release-key", new, *rooted.keys("a", option="--sign-with"))
+    assert "signatures missing: 1" in said
+    assert rooted.root.version == 1
+    with pytest.raises(CommandError, match="1 of the 2 signatures"):
+        rooted.trust("publish", rooted.draft(2))
+    rooted.run("sign", rooted.draft(2), *rooted.keys("c", option="--key"))
+    rooted.trust("publish", rooted.draft(2))
+    assert rooted.root.release_keys == (read_key(new).verify_key,)
+
+
+def test_root_keys_are_rotated_by_the_former_and_the_new(rooted: Office) -> None:
+    former = rooted.keys("a", "b", option="--sign-with")
+    rooted.trust("rotate", *rooted.keys("d", "e"), "--threshold", 1, *former)
+    assert rooted.root.root_keys == (rooted.key("d"), rooted.key("e"))
+    assert (rooted.root.version, rooted.root.threshold) == (2, 1)
+    rooted.trust("rotate", "--expire-days", 9)
+    with pytest.raises(CommandError, match="0 of the 1"):
+        rooted.trust("publish", rooted.draft(3))
+    rooted.trust("rotate", "--expire-days", 9, *rooted.keys("d", option="--sign-with"))
+    assert rooted.root.expires_ns is not None
+
+
+def test_a_key_is_revoked_by_the_root_after_it(rooted: Office) -> None:
+    signers = rooted.keys("b", "c", option="--sign-with")
+    rooted.trust("revoke", name_of(rooted.key("a")), *signers)
+    assert rooted.root.root_keys == (rooted.key("b"), rooted.key("c"))
+    with pytest.raises(TrustError, match="1 root keys for a threshold of 2"):
+        rooted.trust("revoke", rooted.key("b"), *signers)
+    with pytest.raises(TrustError, match="only release key"):
+        rooted.trust("revoke", rooted.root.release_keys[0], *signers)
+    with pytest.raises(TrustError, match="is none of root version 2"):
+        rooted.trust("revoke", "00000000", *signers)
+
+
+def test_a_coordinators_new_key_gets_into_the_root(rooted: Office) -> None:
+    before = rooted.root.coordinator_keys
+    for file in (rooted.home / "keys").glob("coordinator.*"):
+        file.unlink()
+    signers = rooted.keys("a", "b", option="--sign-with")
+    rooted.trust("rotate", "--coordinator", *signers)
+    assert rooted.root.coordinator_keys == (public_key(rooted.home),) != before
+
+
+def test_files_that_are_no_roots_or_keys_are_named(rooted: Office, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.json"
+    with pytest.raises(TrustError, match=r"wrong\.json: cannot be read"):
+        rooted.trust("publish", wrong)
+    wrong.write_text("{}", encoding="utf-8")
+    with pytest.raises(TrustError, match=r"wrong\.json: root: document: is missing"):
+        rooted.trust("publish", wrong)
+    other = Office(tmp_path / "other")
+    other.trust("init", *other.keys("a"))
+    other.draft(1).write_bytes(other.draft(1).read_bytes().replace(b"orchard", b"harbour"))
+    with pytest.raises(TrustError, match="harbour"):
+        rooted.trust("publish", other.draft(1))
+    (rooted.safe / "a.pub").write_text((rooted.safe / "b.pub").read_text())
+    with pytest.raises(KeyFileError, match="is of another key"):
+        rooted.key("a")
+    (rooted.safe / "b.pem").write_text("no key")
+    with pytest.raises(KeyFileError, match="no private key in PEM"):
+        rooted.key("b")
+    public_file(rooted.safe / "c.pem").unlink()
+    with pytest.raises(KeyFileError, match="cannot be read as a public key"):
+        rooted.key("c")
+
+
+def test_a_key_is_never_written_over(rooted: Office) -> None:
+    with pytest.raises(KeyFileError, match="is there already"):
+        make_key(rooted.safe / "a.pem", KeyName("orchard/root"))
+
+
+def test_the_ledger_verifies_with_roots_in_it(rooted: Office) -> None:
+    signers = rooted.keys("b", "c", option="--sign-with")
+    rooted.trust("revoke", name_of(rooted.key("a")), *signers)
+    with LedgerReader.open_read_only(ledger_path(rooted.home), TABLES) as ledger:
+        assert [entry.kind for entry in ledger.entries()].count("root.published") == 2
