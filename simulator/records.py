@@ -1,7 +1,7 @@
 """What a run leaves behind of every stage: one `StageRecord` per line of `stages.jsonl`.
 
 Engines write them, metrics and reports read them. The model's answers lie beside them, in
-`predictions.npz` (see `simulator.evaluation`).
+`predictions.npz` (see `simulator.metrics.any_answers`).
 """
 
 from __future__ import annotations
@@ -62,10 +62,34 @@ class RoundRecord(Strict):
     counted: int
     seconds: float
     accuracy: float | None = None
-    """On the test images of all seen classes."""
+    """On the test images of all seen classes; of a network that gives pixels classes, mIoU over
+    background and these classes on some test scenes."""
     client_drift: float | None = None
     """Mean distance of the devices' models from their average, relative to its length."""
     loss: float | None = None
+    steps: int | None = None
+    """Of training, in the answers that count; None where it is not told."""
+    training_seconds: float | None = None
+    """Of the devices' computing, as these answers tell it."""
+
+
+class InferenceRecord(Strict):
+    """What it took to ask the exported model of pixels about the test scenes."""
+
+    scenes: int = Field(ge=1)
+    seconds: float = Field(ge=0)
+    """Of both ONNX files, without reading and preparing scenes."""
+    provider: str
+    """Execution provider of ONNX Runtime."""
+    threads: int = Field(ge=1)
+    """That a run has on a processor."""
+    batch: int = Field(ge=1)
+    """Scenes of a run."""
+
+    @property
+    def seconds_per_scene(self) -> float:
+        """Of both files."""
+        return self.seconds / self.scenes
 
 
 class LookRecord(Strict):
@@ -126,6 +150,8 @@ class StageRecord(Strict):
     """None without a proxy, and of a stage that was learned before the run was resumed."""
     contributions: int = Field(default=0, ge=0)
     """Contributions in the model's sum."""
+    inference: InferenceRecord | None = None
+    """None of samples."""
     pooled_accuracy: float | None = None
     """Of float64 ridge regression on all dealt images in one place, on the test images of all seen
     classes; None unless the scenario asks for it."""

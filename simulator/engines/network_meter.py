@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from methods.registry import load_training_coordinator
+from schemas.models import of_pictures
+from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
+from simulator.engines.scene_meter import Rows, SceneMeter
 from simulator.engines.sight import Sight, sight_of
 from simulator.virtual.training import torch_device
 
@@ -27,10 +30,21 @@ class NetworkMeter:
         """What the network sees; only runs that train one ask for it."""
         return sight_of(self._prepared)
 
+    @cached_property
+    def _scenes(self) -> SceneMeter | None:
+        """What measures scenes; None of samples that have one class each."""
+        test = self._prepared.split.test
+        if not isinstance(test, TaskScenes):
+            return None
+        return SceneMeter(test.scenes, of_pictures(self._prepared.preprocessing))
+
     def accuracy(
         self, method: str, settings: Mapping[str, Any], weights: bytes, seen: tuple[int, ...]
     ) -> float:
-        """Return the share (0 to 1) of right answers on the test images of the classes `seen`."""
+        """Return the share (0 to 1) of right answers on the test images of the classes `seen`.
+
+        Of a network that gives pixels classes it is the mIoU on some test scenes; see `SceneMeter`.
+        """
         import torch  # noqa: PLC0415 - heavy, and optional
 
         from learning.networks.conversion import to_tensors  # noqa: PLC0415
@@ -39,7 +53,11 @@ class NetworkMeter:
         prepared = self._prepared
         half = load_training_coordinator(method)
         network, arrays, names = half.network_of(half.read_assignment(settings), weights)
-        device, labels = torch_device(prepared.scenario.engine.device), prepared.split.test.labels
+        device = torch_device(prepared.scenario.engine.device)
+        if self._scenes is not None:
+            rows = Rows(network, *to_tensors(arrays, device), names)
+            return self._scenes.mean_iou(rows, seen, device)
+        labels = prepared.split.test.labels
         asked = np.flatnonzero(np.isin(labels, seen)).astype(np.int64)
         infer = Inference(_BATCH, self._sight.pictures())
         parameters, buffers = to_tensors(arrays, device)

@@ -14,7 +14,8 @@ ACCURACY = (
         "share",
         "higher",
         "Mean over stages of the accuracy on all test samples of the classes seen by then.",
-        lambda seed: seed.scores.average_incremental_accuracy(),
+        lambda seed: seed.over_stages(lambda stage: stage.accuracy),
+        "Mean over stages of the mIoU over background and all classes seen by then.",
     ),
     Metric(
         "final_accuracy",
@@ -23,6 +24,8 @@ ACCURACY = (
         "higher",
         "On the test samples of all classes.",
         lambda seed: seed.last.accuracy,
+        "Mean IoU of background and all classes, on the pixels of the test scenes as the network "
+        "sees them.",
     ),
     Metric(
         "average_incremental_accuracy_by_tasks",
@@ -31,7 +34,9 @@ ACCURACY = (
         "higher",
         "As above, but every stage's value is the mean over tasks (equation 60 of STSA). It "
         "differs where tasks have different numbers of test samples.",
-        lambda seed: seed.scores.average_incremental_accuracy("tasks"),
+        lambda seed: seed.over_stages(lambda stage: stage.accuracy_by_tasks),
+        "As above, but every stage's value is the mean over tasks of the mIoU of their classes, "
+        "without background.",
     ),
     Metric(
         "final_average_accuracy",
@@ -39,7 +44,8 @@ ACCURACY = (
         "share",
         "higher",
         "Mean over tasks of the accuracy after the last stage (equation 59 of STSA).",
-        lambda seed: seed.scores.final_average_accuracy(),
+        lambda seed: seed.last.accuracy_by_tasks,
+        "Mean over tasks of the mIoU of their classes after the last stage, without background.",
     ),
     Metric(
         "forgetting",
@@ -48,7 +54,9 @@ ACCURACY = (
         "lower",
         "Mean over earlier tasks of the best accuracy that the task ever had minus its last one "
         "(equation 61 of STSA).",
-        lambda seed: seed.scores.forgetting(),
+        lambda seed: seed.last.forgetting,
+        "Mean over earlier tasks of the best mIoU that the task's classes ever had minus their "
+        "last one.",
     ),
     Metric(
         "old_accuracy",
@@ -57,6 +65,7 @@ ACCURACY = (
         "higher",
         "Accuracy on the classes of all stages but the last.",
         lambda seed: seed.last.old_accuracy,
+        "Mean IoU of background and the classes of all stages but the last.",
     ),
     Metric(
         "new_accuracy",
@@ -65,6 +74,7 @@ ACCURACY = (
         "higher",
         "Accuracy on the classes of the last stage.",
         lambda seed: seed.last.new_accuracy,
+        "Mean IoU of the classes of the last stage.",
     ),
     Metric(
         "pooled_difference",

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.values import DeviceId
 from simulator.errors import MetricsError
-from simulator.metrics.answers import Answers
+from simulator.metrics.any_answers import AnyAnswers
 from simulator.metrics.confusion import task_confusion
 from simulator.metrics.distribution import distribution
 from simulator.metrics.headline import headline
+from simulator.metrics.learned import learned_by_stage
 from simulator.metrics.metric import Measured
 from simulator.metrics.noticing import noticing
+from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.metrics.plan_counts import PlanCounts
 from simulator.metrics.seed_metrics import DeviceMetrics, SeedMetrics
 from simulator.metrics.stage_measuring import Seed, measure_stage
@@ -21,7 +24,7 @@ from simulator.records import StageRecord
 
 
 def measure_seed(
-    records: Sequence[StageRecord], answers: Answers, plan_counts: PlanCounts
+    records: Sequence[StageRecord], answers: AnyAnswers, plan_counts: PlanCounts
 ) -> SeedMetrics:
     """Return everything that is measured of one seed.
 
@@ -29,15 +32,16 @@ def measure_seed(
     counts. Raises `MetricsError` when they do not fit together.
     """
     _check(records, answers, plan_counts)
-    seed = Seed(answers, plan_counts, answers.task_scores())
+    seed = Seed(answers, plan_counts, learned_by_stage(answers, plan_counts.class_names))
     stages = tuple(measure_stage(record, seed) for record in records)
     devices = _measure_devices(records, seed)
     names = [name for record in records for name in record.class_names]
     return SeedMetrics(
-        headline=headline(Measured(stages, devices, seed.scores)),
+        score="mIoU" if isinstance(answers, PixelAnswers) else "accuracy",
+        headline=headline(Measured(stages, devices)),
         stages=stages,
         task_confusion=tuple(
-            tuple(int(count) for count in row) for row in task_confusion(answers, len(records))
+            tuple(int(count) for count in row) for row in _task_confusion(answers)
         ),
         devices=devices,
         distribution=distribution(plan_counts, names),
@@ -45,7 +49,13 @@ def measure_seed(
     )
 
 
-def _check(records: Sequence[StageRecord], answers: Answers, counts: PlanCounts) -> None:
+def _task_confusion(answers: AnyAnswers) -> NDArray[np.int64]:
+    if isinstance(answers, PixelAnswers):
+        return answers.task_confusion()
+    return task_confusion(answers, answers.stages)
+
+
+def _check(records: Sequence[StageRecord], answers: AnyAnswers, counts: PlanCounts) -> None:
     stages = [record.stage for record in records]
     if stages != list(range(1, answers.stages + 1)) or len(counts.samples) < len(stages):
         raise MetricsError(

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from simulator.metrics.score import SaidScore, say
 from simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
-from simulator.metrics.task_scores import TaskScores
 
 Unit = Literal["share", "points", "bytes", "seconds", "samples", "images", "mebibytes"]
 """`share` and `points` are kept from 0 to 1 and shown in percent and percentage points."""
@@ -22,16 +22,16 @@ class Measured:
 
     stages: Sequence[StageMetrics]
     devices: Sequence[DeviceMetrics]
-    scores: TaskScores
 
     @property
     def last(self) -> StageMetrics:
         """The last stage."""
         return self.stages[-1]
 
-    def over_stages(self, take: Callable[[StageMetrics], float]) -> float:
-        """Return the mean over stages."""
-        return float(np.mean([take(stage) for stage in self.stages]))
+    def over_stages(self, take: Callable[[StageMetrics], float | None]) -> float | None:
+        """Return the mean over stages; None where a stage has no such number."""
+        values = [value for stage in self.stages if (value := take(stage)) is not None]
+        return float(np.mean(values)) if len(values) == len(self.stages) else None
 
     def over_devices(self, take: Callable[[DeviceMetrics], float]) -> float:
         """Return the mean over all devices that were ever there."""
@@ -54,6 +54,16 @@ class Metric:
     meaning: str
     take: Callable[[Measured], float | None]
     """Returns None where it is not known."""
+    of_pixels: str = ""
+    """The meaning where mIoU stands for accuracy, if that takes other words."""
+
+    def said_title(self, score: SaidScore) -> str:
+        """Return the title of runs of that score."""
+        return say(score, self.title)
+
+    def said_meaning(self, score: SaidScore) -> str:
+        """Return the meaning likewise."""
+        return self.of_pixels if score == "mIoU" and self.of_pixels else say(score, self.meaning)
 
 
 def mean_delay(delays: Sequence[float]) -> float | None:

@@ -13,6 +13,7 @@ from schemas.message import Strict, explain
 from simulator.errors import RunError
 from simulator.metrics.headline import HEADLINE
 from simulator.metrics.over_seeds import Summary, summary
+from simulator.metrics.score import Score, say
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.scenario.model import Scenario
 
@@ -34,6 +35,15 @@ class RunResults(Strict):
     def first(self) -> SeedMetrics:
         """The first seed, which stands for the others where one has to."""
         return next(iter(self.seeds.values()))
+
+    @property
+    def score(self) -> Score:
+        """What the run is scored by: what fields that are called accuracy hold."""
+        return self.first.score
+
+    def say(self, text: str) -> str:
+        """Return a text about accuracy as one about this run's score."""
+        return say(self.score, text)
 
     @property
     def stages(self) -> int:

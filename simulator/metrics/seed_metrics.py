@@ -1,6 +1,7 @@
 """What is known of one seed: every stage in numbers, every device, and the seed as a whole.
 
-Accuracies, recall, F1 and forgetting are shares from 0 to 1; what is unknown is None.
+Accuracies, recall, F1 and forgetting are shares from 0 to 1; what is unknown is None. Of a seed
+that is scored by mIoU, mIoU stands wherever accuracy is said here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from pydantic import Field
 
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
+from simulator.metrics.score import Score
 from simulator.plan.fleet_plan import Group
-from simulator.records import LookRecord, ProxyRecord, RoundRecord
+from simulator.records import InferenceRecord, LookRecord, ProxyRecord, RoundRecord
 
 TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""
@@ -74,27 +76,33 @@ class StageMetrics(Strict):
     opened_by: str
     head: Digest
     accuracy: float
-    """On the test samples of all classes seen."""
+    """On the test samples of all classes seen; mIoU over background and these classes."""
     accuracy_by_tasks: float
     """A_t: the mean over tasks."""
     old_accuracy: float | None
-    """On the classes of earlier stages; None in the first."""
-    new_accuracy: float
-    """On the classes of this stage."""
+    """On the classes of earlier stages, mIoU with background; None in the first."""
+    new_accuracy: float | None
+    """On the classes of this stage; None where no test scene shows one."""
     forgetting: float
-    recall: float
-    f1: float
-    recall_batchwise128: float
+    recall: float | None
+    """None of pixels; so are the next three."""
+    f1: float | None
+    recall_batchwise128: float | None
     """As LGA printed it; see `recall_and_f1`."""
-    f1_batchwise128: float
+    f1_batchwise128: float | None
     pooled_accuracy: float | None
     """Of ridge regression on all images in one place; None where it was not asked for."""
     task_correct: tuple[int, ...]
-    """Right answers by task up to this one."""
+    """Right answers by task up to this one; empty of pixels."""
     task_total: tuple[int, ...]
+    task_iou: tuple[float | None, ...] = ()
+    """Of pixels: mIoU over the classes of each task up to this one, without background; None where
+    no test scene shows one."""
+    class_iou: dict[ClassName, float] = Field(default_factory=dict)
+    """Of pixels: IoU of background and of each class seen that a test scene shows."""
     device_accuracy: Spread | None
     """Under the devices' own class distributions, see `devices.device_accuracy`; None where no
-    device holds samples."""
+    device holds samples, and of pixels."""
     groups: dict[Group, int]
     """Devices that are there, by group."""
     online: int
@@ -116,6 +124,7 @@ class StageMetrics(Strict):
     seconds: dict[str, float]
     """Wall time by phase, as in `StageRecord`."""
     peak_memory_mib: float
+    inference: InferenceRecord | None = None
     detection: tuple[Detection, ...]
     rounds: tuple[RoundRecord, ...]
     given_new: tuple[DeviceId, ...] = ()
@@ -123,6 +132,12 @@ class StageMetrics(Strict):
     looks: tuple[LookRecord, ...] = ()
     proxy: ProxyRecord | None = None
     notes: tuple[str, ...]
+
+    @property
+    def accuracy_of_tasks(self) -> tuple[float | None, ...]:
+        """Accuracy on each task up to this one."""
+        answered = zip(self.task_correct, self.task_total, strict=True)
+        return self.task_iou or tuple(correct / total for correct, total in answered)
 
     @property
     def devices(self) -> int:
@@ -179,11 +194,13 @@ class Distribution(Strict):
 class SeedMetrics(Strict):
     """One seed."""
 
+    score: Score = "accuracy"
     headline: dict[str, float]
     """The numbers of `headline.HEADLINE` that are known here, by name."""
     stages: tuple[StageMetrics, ...] = Field(min_length=1)
     task_confusion: tuple[tuple[int, ...], ...]
-    """After the last stage: true task against predicted task."""
+    """After the last stage: true task against predicted task; of pixels, with a row and a column
+    for background before those of the tasks."""
     devices: tuple[DeviceMetrics, ...]
     distribution: Distribution
     noticing: tuple[Noticing, ...] = ()

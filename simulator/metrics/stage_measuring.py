@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.values import DeviceId
-from simulator.metrics.answers import Answers
+from simulator.metrics.any_answers import AnyAnswers
 from simulator.metrics.confusion import class_accuracy
 from simulator.metrics.detection import detect
 from simulator.metrics.devices import device_accuracy
+from simulator.metrics.learned import Learned
+from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.recall_and_f1 import batchwise_f1, batchwise_recall, macro_f1, macro_recall
 from simulator.metrics.seed_metrics import Spread, StageMetrics
-from simulator.metrics.task_scores import TaskScores
 from simulator.records import StageRecord
 
 
@@ -24,12 +24,18 @@ from simulator.records import StageRecord
 class Seed:
     """What a stage is measured from, beside its record."""
 
-    answers: Answers
+    answers: AnyAnswers
     counts: PlanCounts
-    scores: TaskScores
+    learned: tuple[Learned, ...]
+    """By stage."""
 
     def accuracy_of_devices(self, record: StageRecord) -> dict[DeviceId, float]:
-        """Return the accuracy of the devices that are there and hold samples; see `devices`."""
+        """Return the accuracy of the devices that are there and hold samples; see `devices`.
+
+        Of answers of pixels none: scenes hold many classes, so a device has no shares of them.
+        """
+        if isinstance(self.answers, PixelAnswers):
+            return {}
         values = device_accuracy(
             self.counts.so_far(record.stage), class_accuracy(self.answers, record.stage)
         )
@@ -48,10 +54,6 @@ class Seed:
 
 def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
     """Return the metrics of one stage."""
-    row, scores = record.stage - 1, seed.scores
-    correct, total = scores.correct[row, : row + 1], scores.total[row, : row + 1]
-    truth, predicted = seed.answers.answered(record.stage)
-    classes = seed.answers.seen(record.stage)
     devices = record.devices.values()
     own = list(seed.accuracy_of_devices(record).values())
     return StageMetrics(
@@ -59,18 +61,8 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
         class_names=record.class_names,
         opened_by=record.opened_by,
         head=record.head,
-        accuracy=float(scores.accuracy_seen()[row]),
-        accuracy_by_tasks=float(scores.accuracy_seen("tasks")[row]),
-        old_accuracy=float(correct[:-1].sum() / total[:-1].sum()) if row else None,
-        new_accuracy=float(correct[-1] / total[-1]),
-        forgetting=scores.forgetting(after=row),
-        recall=macro_recall(truth, predicted),
-        f1=macro_f1(truth, predicted),
-        recall_batchwise128=batchwise_recall(truth, predicted, classes),
-        f1_batchwise128=batchwise_f1(truth, predicted, classes),
+        **vars(seed.learned[record.stage - 1]),
         pooled_accuracy=record.pooled_accuracy,
-        task_correct=tuple(int(value) for value in correct),
-        task_total=tuple(int(value) for value in total),
         device_accuracy=spread(own) if own else None,
         groups=dict(Counter(device.group for device in devices)),
         online=sum(device.online for device in devices),
@@ -87,6 +79,7 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
         fleet_seconds=record.fleet_seconds,
         seconds=record.seconds,
         peak_memory_mib=record.peak_memory_mib,
+        inference=record.inference,
         detection=detect(record, seed.devices_with_new(record.stage)),
         rounds=record.rounds,
         given_new=_given_new(record, seed) if record.looks else (),

@@ -86,5 +86,9 @@ class TaskScores:
             raise MetricsError(f"after: {last}; give a stage from 0 to {self.stages - 1}")
         if last == 0:
             return 0.0
-        a = self.accuracy()[: last + 1, :last]
-        return float((np.nanmax(a, axis=0) - a[-1]).mean())
+        return mean_forgetting(self.accuracy()[: last + 1, :last])
+
+
+def mean_forgetting(a: NDArray[np.float64]) -> float:
+    """Return F of earlier tasks, (stages up to now, earlier tasks), NaN before a task's first."""
+    return float((np.nanmax(a, axis=0) - a[-1]).mean())

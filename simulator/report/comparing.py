@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.errors import RunError
-from simulator.report.contenders import Contender, read_contenders, warnings
+from simulator.metrics.score import say
+from simulator.report.contenders import Contender, read_contenders, score_of, warnings
 from simulator.report.pages.rendering import Shown, render
 from simulator.report.pictures.comparison import draw_comparison
 from simulator.report.pictures.style import as_png
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 _CAPTION = (
     "Left: accuracy on the test samples of all classes seen, mean over seeds, bands ± one sample "
-    "standard deviation. Right: the same accuracy against what the fleet had sent and received by "
-    "the end of each stage."
+    "standard deviation. Right: the same against what the fleet had sent and received by the end "
+    "of each stage."
 )
 
 
@@ -41,8 +42,12 @@ def compare_runs(folders: Sequence[Path], out: Path) -> Table:
     told = warnings(contenders)
     out.mkdir(parents=True, exist_ok=True)
     write_comparison_csv(out / "compare.csv", contenders)
+    score = score_of(contenders)
     picture = Shown(
-        "compare.png", "Accuracy and bytes", _CAPTION, as_png(draw_comparison(contenders))
+        "compare.png",
+        say(score, "Accuracy and bytes"),
+        say(score, _CAPTION),
+        as_png(draw_comparison(contenders)),
     )
     (out / picture.name).write_bytes(picture.png)
     (out / "compare.html").write_text(_page(contenders, told, picture), encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.metrics.over_seeds import PairedDifference, paired_difference
 from simulator.metrics.results import RunResults
+from simulator.metrics.score import SaidScore, common_score
 
 _IN_WORDS = ("title", "description", "published", "seeds")
 """Fields of a scenario that say nothing about how it runs."""
@@ -39,6 +40,11 @@ def read_contenders(folders: Sequence[Path]) -> list[Contender]:
     ]
 
 
+def score_of(contenders: Sequence[Contender]) -> SaidScore:
+    """Return the word for what the runs are scored by."""
+    return common_score(item.results.score for item in contenders)
+
+
 def _names(paths: list[Path]) -> list[str]:
     """Return the shortest ends of the paths that tell them apart; of equal paths the whole."""
     longest = max(len(path.parts) for path in paths)
@@ -64,6 +70,8 @@ def warnings(contenders: Sequence[Contender]) -> list[str]:
 
 def _differences(first: RunResults, other: RunResults) -> list[str]:
     found = []
+    if first.score != other.score:
+        found.append(f"what it is scored by ({first.score} against {other.score})")
     if first.scenario.data.model_dump(exclude={"root"}) != other.scenario.data.model_dump(
         exclude={"root"}
     ):

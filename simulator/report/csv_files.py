@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simulator.metrics.noticing import judged
 from simulator.metrics.results import RunResults
+from simulator.metrics.score import name_in_files
 from simulator.metrics.seed_metrics import Detection, SeedMetrics, Spread, StageMetrics
 from simulator.records import DeviceRecord, ProxyRecord, StageRecord
 
@@ -31,17 +32,25 @@ _SCALARS = (
     "fleet_seconds",
     "peak_memory_mib",
 )
+_IOU = "iou_of_"
+"""Before the name of a class, which stays as it is."""
 _BY_KIND = ("sent", "received")
 """Bytes by kind of payload."""
+_OF_ROUNDS = ("accuracy", "client_drift", "loss", "steps", "training_seconds")
 _SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
 
 
 def write_results_csv(path: Path, results: RunResults) -> None:
     """Write seed, stage, metric and value; a number of a whole seed has no stage.
 
-    Accuracies are shares from 0 to 1; a line stands only for what is known.
+    Accuracies are shares from 0 to 1; a line stands only for what is known. Of a run that is scored
+    by mIoU names say `miou` for accuracy.
     """
-    rows = ((seed, *row) for seed, metrics in results.seeds.items() for row in _seed_rows(metrics))
+    rows = (
+        (seed, stage, name if name.startswith(_IOU) else name_in_files(results.score, name), value)
+        for seed, metrics in results.seeds.items()
+        for stage, name, value in _seed_rows(metrics)
+    )
     _write(path, ("seed", "stage", "metric", "value"), rows)
 
 
@@ -102,7 +111,7 @@ def _write(path: Path, head: Row, rows: Iterable[Row]) -> None:
         writer.writerows(rows)
 
 
-def _seed_rows(metrics: SeedMetrics) -> Iterator[Row]:
+def _seed_rows(metrics: SeedMetrics) -> Iterator[tuple[int | str, str, float]]:
     for name, value in metrics.headline.items():
         yield "", name, value
     for stage in metrics.stages:
@@ -114,9 +123,9 @@ def _seed_rows(metrics: SeedMetrics) -> Iterator[Row]:
 def _stage_values(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
     for name in _SCALARS:
         yield name, getattr(stage, name)
-    answered = zip(stage.task_correct, stage.task_total, strict=True)
-    for task, (correct, total) in enumerate(answered, 1):
-        yield f"accuracy_of_task_{task}", correct / total
+    yield from _parts_of_accuracy(stage)
+    if stage.inference is not None:
+        yield "inference_seconds_per_scene", stage.inference.seconds_per_scene
     yield "devices", stage.devices
     for group, devices in stage.groups.items():
         yield f"devices_{group}", devices
@@ -133,9 +142,15 @@ def _stage_values(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
         for name in ProxyRecord.model_fields:
             yield f"proxy_{name}", getattr(stage.proxy, name)
     for each in stage.rounds:
-        yield f"round_{each.number}_accuracy", each.accuracy
-        yield f"round_{each.number}_client_drift", each.client_drift
-        yield f"round_{each.number}_loss", each.loss
+        for name in _OF_ROUNDS:
+            yield f"round_{each.number}_{name}", getattr(each, name)
+
+
+def _parts_of_accuracy(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
+    for task, accuracy in enumerate(stage.accuracy_of_tasks, 1):
+        yield f"accuracy_of_task_{task}", accuracy
+    for class_name, iou in stage.class_iou.items():
+        yield f"{_IOU}{class_name}", iou
 
 
 def _spread_values(name: str, spread: Spread | None) -> Iterator[tuple[str, float]]:

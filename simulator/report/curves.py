@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.models import BACKGROUND
+from schemas.values import ClassName
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import Spread, StageMetrics
 
@@ -41,7 +43,7 @@ def accuracy_matrix(results: RunResults) -> Floats:
     matrix = np.full((len(results.seeds), stages, stages), np.nan)
     for number, seed in enumerate(results.seeds.values()):
         for row, stage in enumerate(seed.stages[:stages]):
-            matrix[number, row, : row + 1] = np.divide(stage.task_correct, stage.task_total)
+            matrix[number, row, : row + 1] = np.array(stage.accuracy_of_tasks, np.float64)
     mean: Floats = matrix.mean(axis=0)
     return mean
 
@@ -49,15 +51,48 @@ def accuracy_matrix(results: RunResults) -> Floats:
 def task_confusion(results: RunResults) -> Floats:
     """Return the task confusion after the last stage as shares of each row's samples, (T, T).
 
-    The mean over seeds that got through all stages; what has no answer is in no column.
+    The mean over seeds that got through all stages; what has no answer is in no column. Of pixels
+    a row and a column for background come first, and a row is NaN where no seed has such pixels.
     """
     shares = []
     for seed in results.seeds.values():
         counts = np.array(seed.task_confusion, np.float64)
-        if len(counts) == results.stages:
-            shares.append(counts / np.array(seed.stages[-1].task_total)[:, None])
-    mean: Floats = np.mean(shares, axis=0)
+        if len(seed.stages) == results.stages:
+            asked = np.array(seed.stages[-1].task_total) if seed.score == "accuracy" else None
+            whole = (counts.sum(axis=1) if asked is None else asked).astype(np.float64)[:, None]
+            shares.append(
+                np.divide(counts, whole, out=np.full_like(counts, np.nan), where=whole > 0)
+            )
+    return over_known(shares)
+
+
+def over_known(values: Sequence[Floats]) -> Floats:
+    """Return the mean of arrays of one shape, cell by cell over those that are not NaN."""
+    stacked = np.array(values, np.float64)
+    known = np.isfinite(stacked)
+    count = known.sum(axis=0)
+    mean = np.full(stacked.shape[1:], np.nan)
+    np.divide(np.where(known, stacked, 0).sum(axis=0), count, out=mean, where=count > 0)
     return mean
+
+
+def class_iou(results: RunResults) -> dict[ClassName, Floats]:
+    """Return the IoU of background and each class by stage, (T,), mean over seeds that know it.
+
+    In the order in which the first seed's classes came; NaN before a class came to any seed.
+    """
+    order = [ClassName(BACKGROUND), *(n for s in results.first.stages for n in s.class_names)]
+    rows = {
+        name: [
+            [stage.class_iou.get(name, np.nan) for stage in seed.stages[: results.stages]]
+            for seed in results.seeds.values()
+        ]
+        for name in order
+    }
+    return {
+        name: over_known([np.array(row, np.float64) for row in found])
+        for name, found in rows.items()
+    }
 
 
 def classes_seen(results: RunResults) -> list[int]:

@@ -9,6 +9,7 @@ from simulator.metrics.headline import METRICS
 from simulator.metrics.results import RunResults
 from simulator.report.numbers import scale_of, show
 from simulator.report.pages.rendering import Shown, render
+from simulator.report.pictures.class_map import has_class_iou
 from simulator.report.tables.costs import time_table, wire_table
 from simulator.report.tables.fleet import (
     detection_table,
@@ -28,6 +29,7 @@ from simulator.report.tables.learning import (
 )
 from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
 from simulator.report.tables.parcels import has_kinds, has_shared, kind_table, shared_table
+from simulator.report.tables.segmentation import class_table, cost_table, has_costs, task_table
 from simulator.report.tables.table import Table
 from simulator.scenario.writing import scenario_to_toml
 
@@ -69,6 +71,8 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         halves=_HALVES,
         stages=stage_table(results),
         rounds=round_table(results) if has_rounds(results) else None,
+        tasks=task_table(results) if has_class_iou(results) else None,
+        classes=class_table(results) if has_class_iou(results) else None,
         fleet=fleet_table(results),
         devices=device_table(results),
         detection=detection_table(results) if was_detecting(results) else None,
@@ -78,6 +82,7 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         shared=shared_table(results) if has_shared(results) else None,
         proxy=proxy_table(results) if has_proxy(results) else None,
         time=time_table(results),
+        network_costs=cost_table(results) if has_costs(results) else None,
         plan=plan_table(results),
         scenario=scenario_to_toml(scenario),
         command="fleetledger simulate scenario.toml --out again",
@@ -128,7 +133,7 @@ def _card(results: RunResults, name: str) -> Card:
         scale, unit = scale_of(metric.unit, value.mean)
         beside.append(f"± {value.deviation / scale:.2f}\u00a0{unit} over {value.count} seeds")
     beside += _printed(results, name)
-    return Card(metric.title, show(value.mean, metric.unit), " · ".join(beside))
+    return Card(metric.said_title(results.score), show(value.mean, metric.unit), " · ".join(beside))
 
 
 def _printed(results: RunResults, name: str) -> list[str]:

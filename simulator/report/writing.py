@@ -13,7 +13,7 @@ from simulator.records import StageRecord
 from simulator.report.csv_files import write_devices_csv, write_looks_csv, write_results_csv
 from simulator.report.pages.rendering import Shown
 from simulator.report.pictures.gallery import pictures_of
-from simulator.report.pictures.style import as_png
+from simulator.report.pictures.scenes import scenes_picture
 from simulator.report.run_page import run_page
 from simulator.report.tables.looking import has_looks
 
@@ -22,8 +22,9 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     """Write results.json, the CSV files, the pictures and report.html; return their paths.
 
     `looks.csv` is there where devices looked; `devices.csv` is made from the records in
-    `seed-<n>/stages.jsonl`. The numbers come first, so that they are there whatever happens to a
-    picture. Raises `RunError` where records are missing.
+    `seed-<n>/stages.jsonl`, `scenes.png` from `scenes.npz` beside them. The numbers come first, so
+    that they are there whatever happens to a picture. Raises `RunError` where records are missing,
+    `MetricsError` where scenes are.
     """
     written = [results.write(run_folder)]
     written.append(run_folder / "results.csv")
@@ -35,7 +36,7 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     if has_looks(results):
         written.append(run_folder / "looks.csv")
         write_looks_csv(written[-1], results)
-    shown = draw_pictures(results)
+    shown = [*draw_pictures(results), *filter(None, [scenes_picture(run_folder, results)])]
     for picture in shown:
         written.append(run_folder / picture.name)
         written[-1].write_bytes(picture.png)
@@ -46,10 +47,7 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
 
 def draw_pictures(results: RunResults) -> list[Shown]:
     """Return every picture that has something to show, as PNG."""
-    return [
-        Shown(picture.file, picture.title, picture.caption, as_png(picture.draw(results)))
-        for picture in pictures_of(results)
-    ]
+    return [picture.shown(results) for picture in pictures_of(results)]
 
 
 def read_records(run_folder: Path, seed: int) -> list[StageRecord]:

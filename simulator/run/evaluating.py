@@ -45,7 +45,7 @@ def predict(
     """
     manifest = read_manifest(model_folder)
     head = Session(model_folder / manifest.head.digest, SessionSettings())
-    label_of_row = _labels(manifest, class_names)
+    label_of_row = labels_of(manifest.class_names, class_names)
     parts = [
         label_of_row[head.run(SCORES, features(asked[first : first + _AT_ONCE])).argmax(axis=1)]
         for first in range(0, len(asked), _AT_ONCE)
@@ -72,12 +72,13 @@ class ExportedFeatures:
         return np.concatenate([rows for rows, _ in self._extractor.batches(samples)])
 
 
-def _labels(manifest: Manifest, class_names: Sequence[ClassName]) -> NDArray[np.int32]:
+def labels_of(rows: Sequence[ClassName], class_names: Sequence[ClassName]) -> NDArray[np.int32]:
+    """Return the label of each name in `rows`, (n,); raise `RunError` for one without."""
     label_of = {name: label for label, name in enumerate(class_names)}
-    strange = [name for name in manifest.class_names if name not in label_of]
+    strange = [name for name in rows if name not in label_of]
     if strange:
         raise RunError(
             f"model: it answers {strange[0]!r}, which is no class of the data set; go on with the "
             "data set that the run was begun with"
         )
-    return np.array([label_of[name] for name in manifest.class_names], np.int32)
+    return np.array([label_of[name] for name in rows], np.int32)

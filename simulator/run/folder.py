@@ -4,7 +4,8 @@
 <run>/run.json                       machine, versions, when, state
 <run>/seed-<n>/                      the engine's folder: coordinator/ and agents/<device>/
 <run>/seed-<n>/stages.jsonl          a `StageRecord` per finished stage
-<run>/seed-<n>/predictions.npz       the `Answers` of the finished stages
+<run>/seed-<n>/predictions.npz       the `Answers` or `PixelAnswers` of the finished stages
+<run>/seed-<n>/scenes.npz            of answers of pixels: `ShownScenes`
 <run>/seed-<n>/model/                manifest.json and ONNX files of the last finished stage
 <run>/results.json, results.csv, *.png, report.html
 """
@@ -23,9 +24,11 @@ from coordinator.ledger.lock import WriterLock
 from schemas.message import explain
 from schemas.values import Digest
 from simulator.errors import RunError
-from simulator.metrics.answers import Answers
+from simulator.metrics.any_answers import AnyAnswers, load_answers
 from simulator.records import StageRecord
 from simulator.run.durable import append_line, whole_lines, written_beside
+from simulator.run.kept import Kept
+from simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,21 @@ class SeedFolder:
                 f"{self._stages}: {explain(error)}; it is of another version, so run again"
             ) from error
 
-    def answers(self) -> Answers | None:
+    def answers(self) -> AnyAnswers | None:
         """Return what the models answered so far; None before the first stage is finished."""
-        return Answers.load(self._predictions) if self._predictions.exists() else None
+        return load_answers(self._predictions) if self._predictions.exists() else None
 
-    def finish_stage(self, record: StageRecord, answers: Answers) -> None:
+    def scenes(self) -> ShownScenes | None:
+        """Return the scenes that are shown with these answers; None of samples."""
+        return ShownScenes.load(self._scenes) if self._scenes.exists() else None
+
+    def finish_stage(self, record: StageRecord, kept: Kept) -> None:
         """Keep a finished stage; it counts as finished from its record on, so that is last."""
         with written_beside(self._predictions) as path:
-            answers.save(path)
+            kept.answers.save(path)
+        if kept.scenes is not None:
+            with written_beside(self._scenes) as path:
+                kept.scenes.save(path)
         append_line(self._stages, record.model_dump_json())
 
     @property
@@ -67,6 +77,10 @@ class SeedFolder:
     @property
     def _predictions(self) -> Path:
         return self.root / "predictions.npz"
+
+    @property
+    def _scenes(self) -> Path:
+        return self.root / SCENES_FILE
 
 
 @dataclass(frozen=True)

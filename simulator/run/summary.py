@@ -49,7 +49,7 @@ def summary_table(results: RunResults) -> Table:
         if name in results.summary:
             printed = [_published(curve, name) for curve in curves]
             told = show_summary(results.summary[name], METRICS[name].unit)
-            table.add_row(METRICS[name].title, told, *printed)
+            table.add_row(METRICS[name].said_title(results.score), told, *printed)
     return table
 
 

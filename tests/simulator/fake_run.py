@@ -9,6 +9,7 @@ import numpy as np
 
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.metrics.answers import Answers
+from simulator.metrics.any_answers import AnyAnswers
 from simulator.metrics.measuring import measure_seed
 from simulator.metrics.plan_counts import PlanCounts
 from simulator.metrics.results import RunResults, summarise
@@ -16,6 +17,7 @@ from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.records import (
     DeviceRecord,
+    InferenceRecord,
     LookRecord,
     ProxyRecord,
     RoundRecord,
@@ -24,6 +26,8 @@ from simulator.records import (
 )
 from simulator.scenario.model import Scenario
 from simulator.scenario.writing import scenario_to_toml
+from simulator.shown_scenes import SCENES_FILE, ShownScenes
+from tests.simulator.fake_pixels import fake_scenes
 
 MACHINE = {"processor": "x86_64, a machine of dreams", "cores": 8, "python": "3.11.7"}
 
@@ -51,6 +55,8 @@ class Shape:
     looks: bool = False
     """Whether devices look for new tasks in each round, and there is a proxy."""
     pooled: bool = False
+    pixels: bool = False
+    """Whether pixels have classes, and the run is scored by mIoU."""
     changes: dict[str, object] = field(default_factory=dict)
     """Fields of the scenario."""
 
@@ -64,7 +70,8 @@ class FakeSeed:
     plan: FleetPlan
     train_labels: np.ndarray
     records: tuple[StageRecord, ...]
-    answers: Answers
+    answers: AnyAnswers
+    scenes: ShownScenes | None = None
 
     @property
     def counts(self) -> PlanCounts:
@@ -96,14 +103,19 @@ def fake_seed(shape: Shape, seed: int) -> FakeSeed:
     order = random.permutation(shape.classes).reshape(shape.stages, -1)
     train_labels = np.repeat(np.arange(shape.classes), shape.train_per_class)
     plan = _plan(shape, seed, order, train_labels, random)
-    answers = _answers(shape, order, random)
+    answers: AnyAnswers = _answers(shape, order, random)
     counts = PlanCounts.of(plan, train_labels)
     scores = answers.task_scores().accuracy_seen()
+    scenes = None
+    if shape.pixels:
+        stage_of_class = plan.stages_of_classes()
+        answers, scenes = fake_scenes(stage_of_class, plan.class_names, shape.stages, random)
+        scores = [answers.scores(stage.number).all for stage in plan.stages]
     records = tuple(
         _record(shape, plan, stage, counts, float(scores[stage.number - 1]), random)
         for stage in plan.stages
     )
-    return FakeSeed(plan, train_labels, records, answers)
+    return FakeSeed(plan, train_labels, records, answers, scenes)
 
 
 def fake_results(shape: Shape | None = None) -> RunResults:
@@ -125,6 +137,8 @@ def write_fake_run(folder: Path, shape: Shape | None = None) -> RunResults:
         lines = "".join(record.model_dump_json() + "\n" for record in fake.records)
         (home / "stages.jsonl").write_text(lines, encoding="utf-8")
         fake.answers.save(home / "predictions.npz")
+        if fake.scenes is not None:
+            fake.scenes.save(home / SCENES_FILE)
     results = summarise(fake_scenario(shape), MACHINE, metrics)
     (folder / "scenario.toml").write_text(scenario_to_toml(results.scenario), encoding="utf-8")
     return results
@@ -220,6 +234,7 @@ def _record(shape, plan, stage, counts, accuracy, random) -> StageRecord:
         transitions=_transitions(shape, stage, counts, random),
         rounds=_rounds(shape, len(devices), accuracy, random),
         looks=_looks(shape, stage),
+        inference=_inference() if shape.pixels else None,
         proxy=_proxy(shape, stage),
         pooled_accuracy=accuracy + 0.002 if shape.pooled else None,
         contributions=sum(device.counted_samples > 0 for device in devices.values()),
@@ -283,6 +298,12 @@ def _looks(shape, stage) -> tuple[LookRecord, ...]:
     )
 
 
+def _inference() -> InferenceRecord:
+    return InferenceRecord(
+        scenes=10, seconds=0.25, provider="CPUExecutionProvider", threads=2, batch=8
+    )
+
+
 def _proxy(shape, stage) -> ProxyRecord | None:
     if not shape.looks:
         return None
@@ -304,6 +325,8 @@ def _rounds(shape, devices, accuracy, random) -> tuple[RoundRecord, ...]:
             accuracy=accuracy * (1 - 0.5 * 0.6 ** (number - 1)),
             client_drift=0.3 / number + 0.02 * random.random(),
             loss=2.0 / number,
+            steps=40 if shape.pixels else None,
+            training_seconds=3.0 if shape.pixels else None,
         )
         for number in range(1, shape.rounds + 1)
     )

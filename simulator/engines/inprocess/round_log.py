@@ -56,9 +56,19 @@ class _Open:
 
     opened: entries.RoundOpened
     began: float
-    answers: dict[int, tuple[float | None, int]] = field(default_factory=dict)
-    """Loss and samples by index in the ledger."""
+    answers: dict[int, _Answer] = field(default_factory=dict)
+    """By index in the ledger."""
     phase_before: _Ended | None = None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a device told of its training."""
+
+    samples: int
+    steps: int
+    seconds: float
+    loss: float | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,10 @@ class _Ended:
     """What a later phase of a round has to know of its first."""
 
     began: float
-    loss: float | None
+    loss: float | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    """Of the devices' computing."""
 
 
 class RoundLog:
@@ -106,10 +119,11 @@ class RoundLog:
         return tuple(item.record for item in kept if item.stage in stages)
 
     def _note(self, index: int, body: dict[str, Any]) -> None:
-        """Take in an answer: its loss and its samples."""
+        """Take in an answer."""
         answer = body.get("answer")
         if answer is not None and body["round"] in self._open:
-            self._open[body["round"]].answers[index] = (answer["loss"], answer["samples"])
+            told = _Answer(answer["samples"], answer["steps"], answer["seconds"], answer["loss"])
+            self._open[body["round"]].answers[index] = told
 
     def _take(self, body: EntryBody, measure: Measure) -> bool:
         match body:
@@ -137,7 +151,7 @@ class RoundLog:
         self.done = (opened.round_of_stage, opened.rounds_of_stage)
         if opened.number in self._kept or not self._is_of_a_round(opened):
             return True
-        own = _Ended(ended.began, None if averaged is None else _loss(ended, averaged))
+        own = _Ended(ended.began) if averaged is None else _ended(ended, averaged)
         first = ended.phase_before or own
         if averaged is not None and opened.phase != self._lineage.round_phases[-1]:
             self._ended = {opened.number: first}
@@ -153,6 +167,8 @@ class RoundLog:
             accuracy=measure() if wanted and measure is not None else None,
             client_drift=None if averaged is None else averaged.client_drift,
             loss=None if averaged is None else first.loss,
+            steps=None if averaged is None else first.steps,
+            training_seconds=None if averaged is None else first.seconds,
         )
         self._keep(KeptRound(round=opened.number, stage=opened.stage, record=record))
         return True
@@ -176,12 +192,19 @@ class RoundLog:
         append_line(self._path, kept.model_dump_json())
 
 
-def _loss(ended: _Open, averaged: entries.WeightsAveraged) -> float | None:
-    """Return the mean loss of the answers that count, weighted by samples."""
+def _ended(ended: _Open, averaged: entries.WeightsAveraged) -> _Ended:
+    """Return what the answers that count tell: the loss is their mean, weighted by samples."""
     answers = [ended.answers[index] for index in averaged.inputs if index in ended.answers]
-    told = [(loss, samples) for loss, samples in answers if loss is not None]
+    if not answers:
+        return _Ended(ended.began)
+    told = [(answer.loss, answer.samples) for answer in answers if answer.loss is not None]
     samples = sum(number for _, number in told)
-    return sum(loss * number for loss, number in told) / samples if samples else None
+    return _Ended(
+        ended.began,
+        sum(loss * number for loss, number in told) / samples if samples else None,
+        sum(answer.steps for answer in answers),
+        sum(answer.seconds for answer in answers),
+    )
 
 
 def _read(path: Path) -> Iterator[KeptRound]:

@@ -16,6 +16,8 @@ class Shown:
     title: str
     caption: str
     png: bytes
+    natural: bool = False
+    """Whether its colours mean themselves, so that a dark page leaves them as they are."""
 
     @property
     def source(self) -> str:

@@ -46,7 +46,7 @@ def draw_accuracy(results: RunResults) -> Figure:
     for curve, colour in published:
         draw_published(axes, curve, colour, results.stages)
     dress(axes)
-    axes.set_ylabel("accuracy on all seen classes, %")
+    axes.set_ylabel(results.say("accuracy on all seen classes, %"))
     stage_axis(axes, results.stages, classes_seen(results))
     printed = [value for curve, _ in published for value in _numbers(curve)]
     percent_axis(axes, [*values.ravel(), *printed, *pooled])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simulator.report.contenders import Contender
+from simulator.metrics.score import say
+from simulator.report.contenders import Contender, score_of
 from simulator.report.curves import by_stage, mean_by_stage
 from simulator.report.numbers import byte_scale
 from simulator.report.pictures.cost import traffic
@@ -51,8 +52,9 @@ def _draw_accuracy(axes: Axes, contenders: Sequence[Contender]) -> None:
         label = f"{item.name}: average {average:.1f}, last {last:.1f}".replace("$", r"\$")
         line_with_band(axes, values, colour, label, marker)
         drawn += values.ravel().tolist()
-    dress(axes, "Accuracy by stage")
-    axes.set_ylabel("accuracy on all seen classes, %")
+    score = score_of(contenders)
+    dress(axes, say(score, "Accuracy by stage"))
+    axes.set_ylabel(say(score, "accuracy on all seen classes, %"))
     stage_axis(axes, max(item.results.stages for item in contenders))
     percent_axis(axes, drawn)
 
@@ -71,6 +73,6 @@ def _draw_against_bytes(axes: Axes, contenders: Sequence[Contender]) -> None:
     if 0 < 30 * least < largest:
         logarithmic(axes, "x")
         unit += ", logarithmic"
-    dress(axes, "Accuracy against bytes, a mark per stage")
+    dress(axes, say(score_of(contenders), "Accuracy against bytes, a mark per stage"))
     axes.set_xlabel(f"payload of the fleet so far, {unit}")
     percent_axis(axes, [value for _, accuracy in curves for value in accuracy])

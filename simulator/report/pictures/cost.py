@@ -50,7 +50,7 @@ def draw_cost(results: RunResults) -> Figure:
     _name_stages(axes, sent / scale, accuracy, np.sqrt(_areas(stored)) / 2)
     dress(axes)
     axes.set_xlabel(f"payload of the fleet, up and down, since the beginning, {unit}")
-    axes.set_ylabel("accuracy on all seen classes, %")
+    axes.set_ylabel(results.say("accuracy on all seen classes, %"))
     axes.set_xlim(0, 1.06 * max(float(sent[-1] / scale), 1e-9))
     percent_axis(axes, accuracy)
     bar = figure.colorbar(marks, ax=axes, pad=0.02)

@@ -92,7 +92,7 @@ def _label_classes(axes: Axes, held: Distribution, sizes: list[int]) -> None:
     for end in ends[:-1]:
         axes.axhline(end - 0.5, color=MUTED, linewidth=0.6 if len(sizes) <= 12 else 0.3)
     if len(held.class_names) <= _MOST_NAMED:
-        axes.set_yticks(range(len(held.class_names)), [_short(name) for name in held.class_names])
+        axes.set_yticks(range(len(held.class_names)), [short(name) for name in held.class_names])
         axes.set_ylabel("class, in the order of coming")
         return
     middles = ends - np.array(sizes) / 2 - 0.5
@@ -101,7 +101,7 @@ def _label_classes(axes: Axes, held: Distribution, sizes: list[int]) -> None:
     axes.set_ylabel("classes, by the stage of coming")
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """Return at most 16 characters, without what matplotlib takes for a formula."""
     text = name if len(name) <= 16 else f"{name[:15]}…"
     return text.replace("$", r"\$")

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.metrics.results import RunResults
+from simulator.metrics.score import name_in_files
+from simulator.report.pages.rendering import Shown
 from simulator.report.pictures.accuracy import draw_accuracy
+from simulator.report.pictures.class_map import draw_class_iou, has_class_iou
 from simulator.report.pictures.cost import draw_cost
 from simulator.report.pictures.devices import draw_devices
 from simulator.report.pictures.distribution import draw_distribution
@@ -15,8 +18,10 @@ from simulator.report.pictures.entropy import draw_entropy, has_looks
 from simulator.report.pictures.forgetting import draw_forgetting
 from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from simulator.report.pictures.rounds import draw_rounds, has_rounds
+from simulator.report.pictures.style import as_png
 from simulator.report.pictures.times import draw_times, has_times
 from simulator.report.pictures.traffic import draw_traffic
+from simulator.report.tables.fleet import has_own_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +36,18 @@ class Picture:
     caption: str
     draw: Callable[[RunResults], Figure]
     is_there: Callable[[RunResults], bool] = lambda _results: True
+    of_pixels: str = ""
+    """The caption where mIoU stands for accuracy, if that takes other words."""
+
+    def shown(self, results: RunResults) -> Shown:
+        """Return the picture of a run, in the words of its score."""
+        other = self.of_pixels if results.score == "mIoU" else ""
+        return Shown(
+            name_in_files(results.score, self.file),
+            results.say(self.title),
+            other or results.say(self.caption),
+            as_png(self.draw(results)),
+        )
 
 
 def has_old_classes(results: RunResults) -> bool:
@@ -46,6 +63,10 @@ GALLERY = (
         "that papers print for this protocol; where they print only an average or the accuracy "
         "after the last stage, a dotted line and a cross.",
         draw_accuracy,
+        of_pixels="Mean intersection over union of background and all classes seen so far, on the "
+        "pixels of all test scenes that show one of these classes, after each stage. Dashed: "
+        "curves that papers print for this protocol; where they print only an average or the mIoU "
+        "after the last stage, a dotted line and a cross.",
     ),
     Picture(
         "forgetting.png",
@@ -54,6 +75,9 @@ GALLERY = (
         "Right: accuracy on the classes of the newest stage and on those of all earlier ones.",
         draw_forgetting,
         has_old_classes,
+        "Left: how many points of mIoU the classes of earlier tasks have lost on average since "
+        "they were told best. Right: mIoU of the classes of the newest stage, and of background "
+        "and the classes of all earlier ones.",
     ),
     Picture(
         "matrix.png",
@@ -62,6 +86,9 @@ GALLERY = (
         "over seeds. Reading a column downwards shows how a task fares as others come.",
         draw_matrix,
         has_old_classes,
+        "Each row is a stage, each column the classes that one stage brought: their mIoU without "
+        "background, the mean over seeds. Reading a column downwards shows how a task fares as "
+        "others come.",
     ),
     Picture(
         "confusion.png",
@@ -71,6 +98,17 @@ GALLERY = (
         "task are on it.",
         draw_confusion,
         has_old_classes,
+        "After the last stage, for the pixels of each stage's classes and for those of none, which "
+        "are background: which stage the answered class came with. Off the diagonal are mistakes "
+        "across tasks; mistakes within a task are on it.",
+    ),
+    Picture(
+        "classes.png",
+        "IoU of every class after every stage",
+        "Background, and the classes in the order in which they came to the first seed; mean over "
+        "seeds. Reading a row from left to right shows how a class fares as others come.",
+        draw_class_iou,
+        has_class_iou,
     ),
     Picture(
         "devices.png",
@@ -79,6 +117,7 @@ GALLERY = (
         "over classes of their share of its training samples times the accuracy on the class's "
         "test samples. Left: mean over seeds. Right: the first seed.",
         draw_devices,
+        has_own_accuracy,
     ),
     Picture(
         "distribution.png",
@@ -86,6 +125,9 @@ GALLERY = (
         "Training images of each class on each device, in the first seed; an empty cell is "
         "none. Lines separate stages.",
         draw_distribution,
+        of_pixels="Training scenes on each device by the class that has most pixels in them, in "
+        "the first seed; an empty cell is none. Lines separate stages. A scene counts once with "
+        "every stage of which it shows a class.",
     ),
     Picture(
         "bytes.png",
@@ -107,6 +149,8 @@ GALLERY = (
         "What was measured in each round, mean over seeds; grey lines are where stages begin.",
         draw_rounds,
         has_rounds,
+        "What was measured in each round, mean over seeds; grey lines are where stages begin. mIoU "
+        "of rounds is that of the trained network on some of the test scenes.",
     ),
     Picture(
         "entropy.png",

@@ -52,7 +52,7 @@ def draw_rounds(results: RunResults) -> Figure:
     for axes, (label, colour, series) in zip(all_axes, held, strict=True):
         _draw(axes, series, colour)
         dress(axes)
-        axes.set_ylabel(label)
+        axes.set_ylabel(results.say(label))
     _mark_stages(all_axes, results)
     whole_numbers(all_axes[-1])
     all_axes[-1].set_xlabel("round, counted over all stages")

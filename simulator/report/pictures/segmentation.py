@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Mask = NDArray[np.uint8]
 _PANEL, _LEGEND_ROW = 1.9, 0.22
 """Inches of a panel's side and of a row of the legend."""
+_ALONE = 6
+"""Scenes up to which each has a row of its own."""
+_GAP = 0.2
+"""Between two scenes of a row, in panels."""
+_HEADING = 9.5
 _LEGEND_CHARACTERS = 16
 """That a column of the legend has room for beside a panel's width; longer names take two."""
 
@@ -38,28 +43,46 @@ class SegmentedScene:
 
 
 def draw_segmentation(scenes: Sequence[SegmentedScene], class_names: Sequence[ClassName]) -> Figure:
-    """Draw a row per scene and a column per mask, with a legend of the classes that are seen.
+    """Draw each scene with its masks beside it, and a legend of the classes that are seen.
 
-    Value v is `class_names[v - 1]`. Raises `MetricsError` where there is no scene, or where scenes
-    have other headings, or masks another size than their picture or a value of no class.
+    A row has a scene, of many scenes two. Value v is `class_names[v - 1]`. Raises `MetricsError`
+    where there is no scene, or where scenes have other headings, or masks another size than their
+    picture or a value of no class.
     """
     headings = _checked_headings(scenes, class_names)
     shown = [_shown(scene) for scene in scenes]
     seen = sorted({value for masks in shown for mask in masks for value in values_in(mask)})
-    columns = 1 + len(headings)
+    beside = 1 if len(scenes) <= _ALONE else 2
+    columns = (1 + len(headings)) * beside
     per_row = _legend_columns(columns, [_name(value, class_names) for value in seen])
     tallest = max(scene.picture.shape[1] / scene.picture.shape[2] for scene in scenes)
+    rows = -(-len(scenes) // beside)
     legend = 0.35 + _LEGEND_ROW * -(-len(seen) // per_row)
-    figure = new_figure(_PANEL * columns, _PANEL * tallest * len(scenes) + legend)
-    grid = figure.subplots(len(scenes), columns, squeeze=False)
-    for axes, scene, masks in zip(grid, scenes, shown, strict=True):
+    width = _PANEL * (columns + _GAP * (beside - 1))
+    figure = new_figure(width, _PANEL * tallest * rows + legend)
+    grid = _panels(figure, rows, len(headings) + 1, beside)
+    for axes, scene, masks in zip(grid, scenes, shown, strict=False):
         _show(axes[0], scene.picture.transpose(1, 2, 0))
         for panel, mask in zip(axes[1:], masks, strict=True):
             _show(panel, voc_colours()[mask])
-    for panel, heading in zip(grid[0], ("picture", *headings), strict=True):
-        panel.set_title(heading, fontsize=9.5, color=INK)
+    for axes in grid[:beside]:
+        for panel, heading in zip(axes, ("picture", *headings), strict=True):
+            panel.set_title(heading, fontsize=_HEADING * beside**0.5, color=INK)
+    for axes in grid[len(scenes) :]:
+        for panel in axes:
+            panel.set_axis_off()
     _add_legend(figure, seen, class_names, per_row)
     return figure
+
+
+def _panels(figure: Figure, rows: int, columns: int, beside: int) -> list[list[Axes]]:
+    """Return the panels of each scene, row by row, with a gap between scenes of a row."""
+    widths = ([1.0] * columns + [_GAP]) * beside
+    grid = figure.subplots(rows, len(widths) - 1, squeeze=False, width_ratios=widths[:-1])
+    for gap in grid[:, columns :: columns + 1].ravel():
+        gap.set_axis_off()
+    starts = range(0, len(widths), columns + 1)
+    return [list(row[start : start + columns]) for row in grid for start in starts]
 
 
 def _checked_headings(

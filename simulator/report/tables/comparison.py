@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from simulator.metrics.headline import HEADLINE, METRICS
 from simulator.metrics.metric import Metric
 from simulator.metrics.over_seeds import PairedDifference
-from simulator.report.contenders import Contender, setting_rows
+from simulator.metrics.score import name_in_files, say
+from simulator.report.contenders import Contender, score_of, setting_rows
 from simulator.report.numbers import NOTHING, digits, scale_of, show_difference, show_summary
 from simulator.report.tables.table import Table
 
@@ -48,7 +49,7 @@ def means_table(contenders: Sequence[Contender]) -> Table:
         for item in contenders
     )
     note = "Mean ± sample standard deviation over the seeds of the run."
-    return Table("All numbers", ("run", *(metric.title for metric in metrics)), rows, note)
+    return Table("All numbers", _head(contenders, metrics), rows, note)
 
 
 def differences_table(contenders: Sequence[Contender]) -> Table:
@@ -64,7 +65,7 @@ def differences_table(contenders: Sequence[Contender]) -> Table:
         f"95 % interval of Student's t. {_CLEAR} marks intervals that leave out zero."
     )
     title = f"Differences against {first.name}"
-    return Table(title, ("run", *(metric.title for metric in metrics)), rows, note)
+    return Table(title, _head(contenders, metrics), rows, note)
 
 
 def settings_table(contenders: Sequence[Contender]) -> Table:
@@ -80,9 +81,9 @@ def terminal_table(contenders: Sequence[Contender], warnings: Sequence[str]) -> 
     from rich.text import Text  # noqa: PLC0415
 
     metrics = [metric for metric in _known(contenders) if metric.name in _IN_TERMINAL]
-    first = contenders[0].name
+    told = "Accuracy in %, mean ± deviation over seeds; below it minus"
     table = RichTable(
-        title=Text(f"Accuracy in %, mean ± deviation over seeds; below it minus {first} [95 %]"),
+        title=Text(f"{say(score_of(contenders), told)} {contenders[0].name} [95 %]"),
         title_justify="left",
         box=SIMPLE_HEAD,
         caption=Text("\n".join(warnings), style="yellow") if warnings else None,
@@ -102,13 +103,20 @@ def terminal_table(contenders: Sequence[Contender], warnings: Sequence[str]) -> 
 
 def write_comparison_csv(path: Path, contenders: Sequence[Contender]) -> None:
     """Write a line per run and number; differences are against the first run, shares 0 to 1."""
+    score = score_of(contenders)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_CSV_HEAD)
         for item in contenders:
             for metric in HEADLINE:
                 if metric.name in item.results.summary:
-                    writer.writerow(_csv_row(contenders[0], item, metric))
+                    row = _csv_row(contenders[0], item, metric)
+                    writer.writerow((item.name, name_in_files(score, metric.name), *row))
+
+
+def _head(contenders: Sequence[Contender], metrics: Sequence[Metric]) -> tuple[str, ...]:
+    score = score_of(contenders)
+    return ("run", *(metric.said_title(score) for metric in metrics))
 
 
 def _known(contenders: Sequence[Contender]) -> list[Metric]:
@@ -162,8 +170,6 @@ def _csv_row(first: Contender, item: Contender, metric: Metric) -> tuple[object,
             difference.count,
         )
     return (
-        item.name,
-        metric.name,
         METRICS[metric.name].unit,
         of.mean,
         of.deviation,

@@ -11,7 +11,15 @@ from simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetric
 from simulator.plan.fleet_plan import Group
 from simulator.report.curves import Floats, SpreadField, by_stage, of_spread
 from simulator.report.numbers import NOTHING, count, show
-from simulator.report.tables.table import Table, counts, from_columns, points, shares, stage_column
+from simulator.report.tables.table import (
+    Column,
+    Table,
+    counts,
+    from_columns,
+    points,
+    shares,
+    stage_column,
+)
 
 MOST_SHOWN = 20
 """Devices up to which all are listed; of more, those that the model serves worst."""
@@ -19,7 +27,6 @@ MOST_SHOWN = 20
 
 def fleet_table(results: RunResults) -> Table:
     """Return who was there in each stage, in which group, and how well they were served."""
-    own = "accuracy of a device"
     columns = (
         stage_column(results.stages),
         counts("devices", by_stage(results, lambda stage: stage.devices)),
@@ -27,10 +34,7 @@ def fleet_table(results: RunResults) -> Table:
         *(counts(group, by_stage(results, _group(group))) for group in _groups(results)),
         counts("images arrived", by_stage(results, lambda stage: stage.arrived_samples)),
         counts("images counted", by_stage(results, lambda stage: stage.counted_samples)),
-        shares(f"{own}: mean", _accuracy(results, "mean")),
-        shares("fifth percentile", _accuracy(results, "fifth_percentile")),
-        shares("worst", _accuracy(results, "lowest")),
-        points("deviation", _accuracy(results, "deviation")),
+        *_own_accuracy(results),
         counts("samples stored", by_stage(results, lambda stage: stage.stored_samples.total)),
     )
     note = (
@@ -51,6 +55,26 @@ def _groups(results: RunResults) -> list[Group]:
 
 def _group(group: Group) -> Callable[[StageMetrics], float]:
     return lambda stage: stage.groups.get(group, 0)
+
+
+def has_own_accuracy(results: RunResults) -> bool:
+    """Tell whether it is known how well the model serves any device."""
+    return any(
+        stage.device_accuracy is not None
+        for seed in results.seeds.values()
+        for stage in seed.stages
+    )
+
+
+def _own_accuracy(results: RunResults) -> tuple[Column, ...]:
+    if not has_own_accuracy(results):
+        return ()
+    return (
+        shares("accuracy of a device: mean", _accuracy(results, "mean")),
+        shares("fifth percentile", _accuracy(results, "fifth_percentile")),
+        shares("worst", _accuracy(results, "lowest")),
+        points("deviation", _accuracy(results, "deviation")),
+    )
 
 
 def _accuracy(results: RunResults, field: SpreadField) -> Floats:
@@ -93,48 +117,35 @@ def plan_table(results: RunResults) -> Table:
 
 def device_table(results: RunResults) -> Table:
     """Return the devices of the first seed; of a large fleet, those that are served worst."""
-    devices = results.first.devices
+    devices, served = results.first.devices, has_own_accuracy(results)
     shown = sorted(devices, key=_served)[:MOST_SHOWN] if len(devices) > MOST_SHOWN else devices
     title = (
         "Devices of the first seed"
         if len(shown) == len(devices)
         else f"The {MOST_SHOWN} devices of {len(devices):,} that the model serves worst, first seed"
+        if served
+        else f"{MOST_SHOWN} devices of {len(devices):,}, first seed"
     )
-    head = (
-        "device",
-        "group",
-        "joined in stage",
-        "stages online",
-        "images",
-        "classes",
-        "accuracy",
-        "up",
-        "down",
-        "compute",
-        "samples stored",
+    own = (Column("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
+    columns = (
+        Column("device", tuple(item.device for item in shown)),
+        Column("group", tuple(item.group for item in shown)),
+        Column("joined in stage", tuple(str(item.joined) for item in shown)),
+        Column("stages online", tuple(f"{item.online} of {item.stages}" for item in shown)),
+        Column("images", tuple(count(item.samples) for item in shown)),
+        Column("classes", tuple(count(item.classes) for item in shown)),
+        *(own if served else ()),
+        Column("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
+        Column("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
+        Column("compute", tuple(show(item.compute_seconds, "seconds") for item in shown)),
+        Column("samples stored", tuple(count(item.stored_samples) for item in shown)),
     )
     note = "devices.csv has every device in every stage of every seed."
-    return Table(title, head, tuple(_device_row(device) for device in shown), note)
+    return from_columns(title, columns, note)
 
 
 def _served(device: DeviceMetrics) -> float:
     return 2.0 if device.accuracy is None else device.accuracy
-
-
-def _device_row(device: DeviceMetrics) -> tuple[str, ...]:
-    return (
-        device.device,
-        device.group,
-        str(device.joined),
-        f"{device.online} of {device.stages}",
-        count(device.samples),
-        count(device.classes),
-        show(device.accuracy, "share"),
-        show(device.bytes_up, "bytes"),
-        show(device.bytes_down, "bytes"),
-        show(device.compute_seconds, "seconds"),
-        count(device.stored_samples),
-    )
 
 
 def detection_table(results: RunResults) -> Table:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from simulator.metrics.headline import HEADLINE, METRICS
 from simulator.metrics.results import RunResults
+from simulator.metrics.seed_metrics import StageMetrics
 from simulator.report.curves import by_stage
 from simulator.report.numbers import NOTHING, show, show_summary
 from simulator.report.tables.table import Column, Table, from_columns, points, shares, stage_column
@@ -26,7 +29,11 @@ _OF_SEEDS = (
 def headline_table(results: RunResults) -> Table:
     """Return every headline number that is known, with its meaning."""
     rows = tuple(
-        (metric.title, show_summary(results.summary[metric.name], metric.unit), metric.meaning)
+        (
+            metric.said_title(results.score),
+            show_summary(results.summary[metric.name], metric.unit),
+            metric.said_meaning(results.score),
+        )
         for metric in HEADLINE
         if metric.name in results.summary
     )
@@ -72,7 +79,7 @@ def _distance(mine: float, printed: float | None) -> str:
 
 def seed_table(results: RunResults) -> Table:
     """Return the main numbers of each seed, and the digest of its last model's head."""
-    metrics = [METRICS[name] for name in _OF_SEEDS]
+    metrics = [METRICS[name] for name in _OF_SEEDS if name in results.summary]
     rows = tuple(
         (
             str(seed),
@@ -81,7 +88,7 @@ def seed_table(results: RunResults) -> Table:
         )
         for seed, found in results.seeds.items()
     )
-    head = ("seed", *(metric.title for metric in metrics), "head")
+    head = ("seed", *(metric.said_title(results.score) for metric in metrics), "head")
     note = (
         "The last column begins the SHA-256 of the last head's weights: a run of the same scenario "
         "on the same platform gives the same."
@@ -90,26 +97,39 @@ def seed_table(results: RunResults) -> Table:
 
 
 def stage_table(results: RunResults) -> Table:
-    """Return accuracy, forgetting, recall and F1 of each stage."""
+    """Return accuracy, forgetting, recall and F1 of each stage, as far as they are known."""
     first = results.first.stages[: results.stages]
-    pooled = by_stage(results, lambda stage: stage.pooled_accuracy)
-    beside = (shares("pooled images", pooled),) if np.isfinite(pooled).any() else ()
     columns = (
         stage_column(results.stages),
-        shares("accuracy", by_stage(results, lambda stage: stage.accuracy)),
-        *beside,
+        shares(results.say("accuracy"), by_stage(results, lambda stage: stage.accuracy)),
+        *_known("pooled images", results, lambda stage: stage.pooled_accuracy),
         shares("old classes", by_stage(results, lambda stage: stage.old_accuracy)),
         shares("new classes", by_stage(results, lambda stage: stage.new_accuracy)),
         points("forgetting", by_stage(results, lambda stage: stage.forgetting)),
-        shares("recall", by_stage(results, lambda stage: stage.recall)),
-        shares("F1", by_stage(results, lambda stage: stage.f1)),
-        shares("accuracy by tasks", by_stage(results, lambda stage: stage.accuracy_by_tasks)),
-        shares("recall as in LGA", by_stage(results, lambda stage: stage.recall_batchwise128)),
-        shares("F1 as in LGA", by_stage(results, lambda stage: stage.f1_batchwise128)),
+        *_known("recall", results, lambda stage: stage.recall),
+        *_known("F1", results, lambda stage: stage.f1),
+        *_known(results.say("accuracy by tasks"), results, lambda stage: stage.accuracy_by_tasks),
+        *_known("recall as in LGA", results, lambda stage: stage.recall_batchwise128),
+        *_known("F1 as in LGA", results, lambda stage: stage.f1_batchwise128),
         Column("classes that came", tuple(class_list(stage.class_names) for stage in first)),
     )
-    note = "The classes are those of the first seed." if len(results.seeds) > 1 else ""
-    return from_columns("Stage by stage", columns, note)
+    told = [
+        "Old classes are those of earlier stages, with background." if _of_pixels(results) else "",
+        "The classes are those of the first seed." if len(results.seeds) > 1 else "",
+    ]
+    return from_columns("Stage by stage", columns, " ".join(filter(None, told)))
+
+
+def _known(
+    head: str, results: RunResults, take: Callable[[StageMetrics], float | None]
+) -> tuple[Column, ...]:
+    """Return a column of shares where any is known."""
+    values = by_stage(results, take)
+    return (shares(head, values),) if np.isfinite(values).any() else ()
+
+
+def _of_pixels(results: RunResults) -> bool:
+    return results.score == "mIoU"
 
 
 def class_list(names: tuple[str, ...]) -> str:
@@ -141,7 +161,7 @@ def round_table(results: RunResults) -> Table:
         "stage",
         "rounds",
         "devices in the last",
-        "accuracy after the first",
+        results.say("accuracy after the first"),
         "after the last",
         "client drift in the last",
         "loss in the last",

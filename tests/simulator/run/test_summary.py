@@ -7,16 +7,18 @@ from rich.console import Console
 from simulator.metrics.headline import METRICS
 from simulator.metrics.over_seeds import summary
 from simulator.metrics.results import RunResults
+from simulator.metrics.score import Score
+from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.run.summary import SHOWN, summary_table, summary_title
 from simulator.scenario.model import PublishedCurve, Scenario
 
 
-def results(published: tuple[PublishedCurve, ...] = ()) -> RunResults:
+def results(published: tuple[PublishedCurve, ...] = (), score: Score = "accuracy") -> RunResults:
     """Results of two seeds of which only the summary is known."""
     numbers = {"final_accuracy": [0.8, 0.9], "bytes_per_device": [2048.0, 4096.0]}
     return RunResults.model_construct(
         scenario=Scenario(title="digits", published=published),
-        seeds={1: None, 2: None},
+        seeds=dict.fromkeys((1, 2), SeedMetrics.model_construct(score=score)),
         summary={name: summary(values) for name, values in numbers.items()},
     )
 
@@ -32,6 +34,10 @@ def test_mean_and_deviation_stand_with_their_unit():
     assert "accuracy after the last stage 85.00 ± 7.07 %" in shown
     assert any("per device 3.00 ± 1.41 KiB" in row for row in shown)
     assert summary_title(results()) == "digits: mean ± deviation of 2 seeds"
+
+
+def test_a_run_of_pixels_is_told_by_its_miou():
+    assert "mIoU after the last stage 85.00 ± 7.07 %" in rows(results(score="mIoU"))
 
 
 def test_published_numbers_stand_beside_those_that_they_are_compared_with():

@@ -272,12 +272,14 @@ def test_the_bars_of_time_add_up_to_the_stage(results: RunResults):
 
 
 def test_pictures_of_what_was_not_there_are_left_out(results: RunResults):
-    assert [picture.file for picture in pictures_of(results)] == [p.file for p in GALLERY]
+    of_samples = [picture.file for picture in GALLERY if picture.file != "classes.png"]
+    assert [picture.file for picture in pictures_of(results)] == of_samples
     one = fake_results(Shape(stages=1, devices=1, seeds=(1,)))
     assert {p.file for p in GALLERY} - {p.file for p in pictures_of(one)} == {
         "forgetting.png",
         "matrix.png",
         "confusion.png",
+        "classes.png",
         "rounds.png",
         "entropy.png",
     }

@@ -51,6 +51,23 @@ def test_a_row_has_the_picture_the_truth_and_what_each_model_says():
         assert np.array_equal(pixels[:, :5], voc_colours()[mask[:, :5]])
 
 
+def test_of_many_scenes_two_stand_in_a_row():
+    figure = draw_segmentation([scene()] * 7, NAMES)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert len(panels) == 28
+    assert [axes.get_title() for axes in panels[:8]] == [
+        "picture",
+        "truth",
+        "old model",
+        "new model",
+    ] * 2
+    assert not any(axes.get_title() for axes in panels[8:])
+    assert not any(axes.axison for axes in figure.axes if not axes.images)
+    as_png(figure)
+    tops = {round(axes.get_position().y0, 3) for axes in panels}
+    assert len(tops) == 4
+
+
 def test_nothing_is_drawn_where_nothing_is_asked():
     figure = draw_segmentation([scene()], NAMES)
     for axes in figure.axes[1:]:

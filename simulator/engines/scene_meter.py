@@ -1,0 +1,111 @@
+"""How well a network that gives pixels classes answers, while it is still being trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from learning.errors import ImageError
+from learning.networks.segmentation.network import SegmentationNetwork
+from learning.numerics.preprocessing import sized_mask, sized_pixels
+from schemas.models import Preprocessing
+from schemas.values import ClassName
+from simulator.datasets.segmentation.masking import show_classes
+from simulator.datasets.segmentation.samples import BACKGROUND, SegmentedSamples, value_of
+from simulator.errors import DatasetError
+from simulator.metrics.segmentation import PixelCounts, score_stage
+from simulator.plan.segmentation.overlapped import pictures_with
+
+if TYPE_CHECKING:
+    import torch
+
+    from learning.networks.torch_layers import Tensors
+
+Pixels = NDArray[np.uint8]
+MOST_SCENES = 64
+"""Test scenes of a measurement; of more with the classes seen, evenly many over all of them."""
+_BATCH = 4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A network with its tensors, and the class of each row of its head but the first."""
+
+    network: SegmentationNetwork
+    parameters: Tensors
+    buffers: Tensors
+    names: Sequence[ClassName]
+
+
+class SceneMeter:
+    """Measures networks on some of the test scenes."""
+
+    def __init__(self, scenes: SegmentedSamples, preprocessing: Preprocessing) -> None:
+        self._scenes = scenes
+        self._preprocessing = preprocessing
+
+    def mean_iou(self, rows: Rows, seen: Sequence[int], device: torch.device) -> float:
+        """Return the mIoU (0 to 1) over background and the classes `seen`, as masks show them.
+
+        Raises `DatasetError` for a scene that cannot be used.
+        """
+        names = self._scenes.class_names
+        values = [value_of(names.index(name)) for name in rows.names]
+        value_of_row = np.array([BACKGROUND, *values], np.uint8)
+        counts = PixelCounts.none(len(names))
+        for chunk in _chunks(chosen_scenes(self._scenes, seen)):
+            pictures, masks = self._read(chunk)
+            said = value_of_row[_best_rows(rows, self._preprocessing, pictures, device)]
+            counts += PixelCounts.of(show_classes(masks, seen), said, len(names))
+        return score_stage(counts, [seen]).all
+
+    def _read(self, indices: NDArray[np.int64]) -> tuple[Pixels, Pixels]:
+        """Return pictures (n, c, H, W) and whole masks (n, H, W)."""
+        pictures, masks = [], []
+        for index in indices:
+            scene = self._scenes.scene(int(index))
+            picture = Image.fromarray(np.ascontiguousarray(scene.picture.transpose(1, 2, 0)))
+            try:
+                pictures.append(sized_pixels(picture, self._preprocessing).transpose(2, 0, 1))
+                masks.append(sized_mask(scene.mask, self._preprocessing))
+            except ImageError as error:
+                raise DatasetError(f"data: a scene cannot be used: {error}") from error
+        return np.stack(pictures), np.stack(masks)
+
+
+def chosen_scenes(scenes: SegmentedSamples, seen: Sequence[int]) -> NDArray[np.int64]:
+    """Return the scenes that are measured, ascending; they show any of the classes `seen`."""
+    asked = pictures_with(scenes.presence, seen)
+    places = np.linspace(0, len(asked) - 1, min(len(asked), MOST_SCENES)).round().astype(np.int64)
+    chosen: NDArray[np.int64] = asked[places]
+    return chosen
+
+
+def _chunks(indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    return [indices[first : first + _BATCH] for first in range(0, len(indices), _BATCH)]
+
+
+def _best_rows(
+    rows: Rows, preprocessing: Preprocessing, pictures: Pixels, device: torch.device
+) -> NDArray[np.int64]:
+    """Return the row with the best score of each pixel, (n, H, W)."""
+    import torch  # noqa: PLC0415 - heavy, and optional
+
+    from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
+    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from learning.networks.segmentation.torch_layers import DensePass  # noqa: PLC0415 - as above
+    from learning.networks.torch_layers import Mode  # noqa: PLC0415 - as above
+
+    network = DensePass(rows.network)
+    infer = Inference(_BATCH, Pictures(preprocessing.mean, preprocessing.deviation))
+    found = infer.over(
+        lambda batch: network(rows.parameters, rows.buffers, batch, Mode())[0].logits.argmax(dim=1),
+        torch.from_numpy(pictures).to(device),
+    )
+    best: NDArray[np.int64] = np.concatenate([part.cpu().numpy() for part in found])
+    return best

@@ -1,0 +1,16 @@
+"""Answers of one seed of either kind: of samples, or of pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simulator.metrics.answers import Answers
+from simulator.metrics.npz_files import names_in_npz
+from simulator.metrics.pixel_answers import CONFUSION, PixelAnswers
+
+AnyAnswers = Answers | PixelAnswers
+
+
+def load_answers(path: Path) -> AnyAnswers:
+    """Read what either wrote. Raises `MetricsError` when the file is missing or another."""
+    return PixelAnswers.load(path) if CONFUSION in names_in_npz(path) else Answers.load(path)

@@ -1,0 +1,17 @@
+"""What a seed keeps of its models' answers from stage to stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.metrics.any_answers import AnyAnswers
+from simulator.shown_scenes import ShownScenes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The answers of the finished stages."""
+
+    answers: AnyAnswers
+    scenes: ShownScenes | None = None
+    """Of answers of pixels: what is shown of them."""

@@ -1,0 +1,125 @@
+"""Asks the exported model of each stage about the test samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from export.backbone import import_backbone
+from methods.registry import load_coordinator
+from simulator.engines.interface import Prepared
+from simulator.errors import RunError
+from simulator.features.interface import (
+    Floats,
+    FrozenFeatures,
+    FrozenModel,
+    Indices,
+    own_features,
+)
+from simulator.metrics.answers import NO_ANSWER, Answers
+from simulator.plan.fleet_plan import StagePlan
+from simulator.records import StageRecord
+from simulator.run.evaluating import ExportedFeatures, predict, read_manifest
+from simulator.run.folder import SeedFolder
+from simulator.run.kept import Kept
+from simulator.run.pooled import PooledReference
+from simulator.scenario.trainer import trains_on_features, trains_on_pictures
+
+RIDGE = "ridge_value"
+"""What the settings of methods that solve a ridge regression have."""
+_ANY_WIDTH = 1
+"""Of a network that the fleet trained: its features are those of the whole frozen model."""
+
+
+class SampleEvaluation:
+    """Asks about the test samples of all classes seen by the stage."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._features: FrozenFeatures | None = None
+        self._reference: PooledReference | None = None
+
+    def kept(self, folder: SeedFolder, finished: int) -> Kept:
+        """Return the answers of the finished stages; raise `RunError` for another seed's.
+
+        A row of a stage whose record was never written is dropped: the stage is asked again.
+        """
+        plan, labels = self._prepared.plan, self._prepared.split.test.labels
+        kept = folder.answers()
+        if (
+            isinstance(kept, Answers)
+            and kept.stages >= finished
+            and np.array_equal(kept.labels, labels)
+        ):
+            return Kept(Answers(kept.labels, kept.predictions[:finished], kept.stage_of_class))
+        if finished:
+            raise RunError(
+                f"{folder.root}: its predictions do not belong to its stages; delete the folder, "
+                "and the seed is run again"
+            )
+        nothing = np.empty((0, len(labels)), np.int32)
+        return Kept(Answers(labels, nothing, plan.stages_of_classes()))
+
+    def after(
+        self, stage: StagePlan, record: StageRecord, model_folder: Path, kept: Kept
+    ) -> tuple[StageRecord, Kept]:
+        """Return the record with what is measured here, and the answers with one more row."""
+        answers = kept.answers
+        assert isinstance(answers, Answers)
+        began = time.perf_counter()
+        features = self._features_of(model_folder)
+        asked = np.flatnonzero(answers.asked(stage.number)).astype(np.int64)
+        row = np.full(len(answers.labels), NO_ANSWER, np.int32)
+        row[asked] = predict(model_folder, self._prepared.plan.class_names, features, asked)
+        changes = {"pooled_accuracy": self._pooled(stage)}
+        spent = record.seconds.get("evaluation", 0.0) + time.perf_counter() - began
+        seconds = {**record.seconds, "evaluation": spent}
+        told = record.model_copy(update={**changes, "seconds": seconds})
+        return told, Kept(_with_row(answers, row))
+
+    def _features_of(self, model_folder: Path) -> Callable[[Indices], Floats]:
+        """Return what the model's head is asked about; a network in training is another each time.
+
+        A frozen model stays the same over all stages, and its features are known.
+        """
+        scenario = self._prepared.scenario
+        if trains_on_pictures(scenario) and scenario.method.first_stage is None:
+            return ExportedFeatures(model_folder, self._prepared)
+        if self._features is None:
+            self._open(model_folder)
+        assert self._features is not None
+        return self._features.test
+
+    def _open(self, model_folder: Path) -> None:
+        """Find the features behind the frozen model that all models of the seed begin with."""
+        method, prepared = self._prepared.scenario.method, self._prepared
+        data = (model_folder / read_manifest(model_folder).frozen.digest).read_bytes()
+        if trains_on_features(prepared.scenario):
+            self._features = prepared.features.frozen(own_features(data))
+            return
+        width = _ANY_WIDTH
+        if prepared.backbone:
+            width = import_backbone(prepared.backbone, prepared.preprocessing).feature_width
+        half = load_coordinator(method.name)
+        assignment = half.assign(method.settings, width)
+        tail = half.feature_map(assignment)
+        model = FrozenModel(data, tail.kind, tail.matrix, tail.feature_bits)
+        self._features = prepared.features.frozen(model)
+        if prepared.scenario.evaluation.pooled_reference:
+            ridge: float = getattr(assignment.settings, RIDGE)
+            self._reference = PooledReference(prepared.plan, self._features, ridge)
+
+    def _pooled(self, stage: StagePlan) -> float | None:
+        if self._reference is None:
+            return None
+        split = self._prepared.split
+        return self._reference.accuracy(stage.number, split.train.labels, split.test.labels)
+
+
+def _with_row(answers: Answers, row: NDArray[np.int32]) -> Answers:
+    rows = np.concatenate([answers.predictions, row[np.newaxis]])
+    return Answers(answers.labels, rows, answers.stage_of_class)

@@ -1,0 +1,138 @@
+"""Asks the exported model of each stage about the pixels of the test scenes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from learning.errors import ImageError
+from learning.numerics.preprocessing import sized_mask, sized_pixels
+from schemas.models import of_pictures
+from simulator.datasets.segmentation.masking import show_classes
+from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.interface import Prepared
+from simulator.errors import DatasetError, RunError
+from simulator.features.providers import choose_provider
+from simulator.metrics.pixel_answers import PixelAnswers
+from simulator.metrics.segmentation import PixelCounts
+from simulator.plan.fleet_plan import StagePlan
+from simulator.plan.segmentation.overlapped import pictures_with
+from simulator.records import InferenceRecord, StageRecord
+from simulator.run.dense_model import DenseModel
+from simulator.run.folder import SeedFolder
+from simulator.run.kept import Kept
+from simulator.shown_scenes import ShownScenes, choose_scenes
+
+Masks = NDArray[np.uint8]
+Indices = NDArray[np.int64]
+
+
+class SceneEvaluation:
+    """Counts pixels of all test scenes that show a class seen so far.
+
+    Their masks show all classes seen so far, so that those of later stages are background, and are
+    of the size at which the network sees the pictures. Raises `RunError` where no test scene shows
+    a class of some stage.
+    """
+
+    def __init__(self, prepared: Prepared, test: TaskScenes) -> None:
+        self._plan = prepared.plan
+        self._scenes = test.scenes
+        self._provider = choose_provider(prepared.scenario.engine.device)
+        self._preprocessing = of_pictures(prepared.preprocessing)
+        for stage in self._plan.stages:
+            if not test.scenes.presence[:, list(stage.classes)].any():
+                raise RunError(
+                    f"stage {stage.number}: no test scene shows any of its classes; give test "
+                    "scenes that do, or leave the stage out"
+                )
+
+    def kept(self, folder: SeedFolder, finished: int) -> Kept:
+        """Return what a folder has of its finished stages; raise `RunError` for another seed's."""
+        stage_of_class = self._plan.stages_of_classes()
+        if not finished:
+            return Kept(PixelAnswers.none(stage_of_class), self._nothing_shown())
+        answers, scenes = folder.answers(), folder.scenes()
+        if (
+            not isinstance(answers, PixelAnswers)
+            or scenes is None
+            or min(answers.stages, scenes.stages) < finished
+            or not np.array_equal(answers.stage_of_class, stage_of_class)
+            or scenes.class_names != self._plan.class_names
+        ):
+            raise RunError(
+                f"{folder.root}: its predictions do not belong to its stages; delete the folder, "
+                "and the seed is run again"
+            )
+        return Kept(answers.first(finished), scenes.first(finished))
+
+    def after(
+        self, stage: StagePlan, record: StageRecord, model_folder: Path, kept: Kept
+    ) -> tuple[StageRecord, Kept]:
+        """Return the record with what the asking took, and the answers with the stage's."""
+        assert isinstance(kept.answers, PixelAnswers)
+        assert kept.scenes is not None
+        began = time.perf_counter()
+        model = DenseModel(model_folder, self._plan.class_names, self._provider)
+        seen = self._plan.seen(stage.number)
+        asked = pictures_with(self._scenes.presence, seen)
+        counts = PixelCounts.none(len(self._plan.class_names))
+        for indices in _chunks(asked, model.batch):
+            truth = self._truth(indices, seen)
+            predicted = model.values([self._picture(index) for index in indices])
+            counts += PixelCounts.of(truth, predicted, len(self._plan.class_names))
+        inference = InferenceRecord(
+            scenes=len(asked),
+            seconds=model.seconds,
+            provider=model.provider,
+            threads=model.threads,
+            batch=model.batch,
+        )
+        said = self._said(model)
+        spent = record.seconds.get("evaluation", 0.0) + time.perf_counter() - began
+        changes = {"inference": inference, "seconds": {**record.seconds, "evaluation": spent}}
+        after = Kept(kept.answers.after(counts), kept.scenes.after(said))
+        return record.model_copy(update=changes), after
+
+    def _chosen(self) -> Indices:
+        return choose_scenes(self._scenes.pixels, self._plan.seen(len(self._plan.stages)))
+
+    def _said(self, model: DenseModel) -> Masks:
+        pictures = [self._picture(index) for index in self._chosen()]
+        batches = range(0, len(pictures), model.batch)
+        return np.concatenate([model.values(pictures[i : i + model.batch]) for i in batches])
+
+    def _nothing_shown(self) -> ShownScenes:
+        """Return the scenes that are to be shown, before any model said anything of them."""
+        chosen = self._chosen()
+        truth = self._truth(chosen, self._plan.seen(len(self._plan.stages)))
+        colour = self._preprocessing.model_copy(update={"mode": "RGB"})
+        pictures = [
+            sized_pixels(self._picture(index), colour).transpose(2, 0, 1) for index in chosen
+        ]
+        said = np.empty((0, *truth.shape), np.uint8)
+        return ShownScenes(np.stack(pictures), truth, said, self._plan.class_names)
+
+    def _picture(self, index: int) -> Image.Image:
+        pixels = self._scenes.scene(int(index)).picture
+        return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+
+    def _truth(self, indices: Indices, seen: tuple[int, ...]) -> Masks:
+        """Return masks (n, H, W) that show the classes `seen`, as the network sees the pictures."""
+        try:
+            masks = [
+                sized_mask(self._scenes.mask(int(index)), self._preprocessing) for index in indices
+            ]
+        except ImageError as error:
+            raise DatasetError(f"data: a mask cannot be used: {error}") from error
+        return show_classes(np.stack(masks), seen)
+
+
+def _chunks(indices: Indices, size: int) -> Iterator[Indices]:
+    for first in range(0, len(indices), size):
+        yield indices[first : first + size]
