@@ -1,0 +1,1 @@
+"""The promises of docs/promises.md that need a run of their own, one file each."""

@@ -1,0 +1,33 @@
+"""Promise 1: no accepted contribution is lost and none counts twice, whatever the network does.
+
+At 20 % loss, 20 % doubles and messages that overtake up to fifty others, while broker, coordinator
+and devices are killed. `python -m tests.promises` does all seeds with ten thousand contributions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises.troubled_fleet import PATIENCE, Story, troubled, undisturbed
+
+SEEDS = range(20)
+pytestmark = pytest.mark.timeout(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return undisturbed(tmp_path_factory.mktemp("thousand"), 1_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_thousand_contributions_count_once_each(
+    thousand: Story, tmp_path: Path, seed: int
+) -> None:
+    troubled(thousand, tmp_path / "home", seed)
+
+
+@pytest.mark.slow
+def test_ten_thousand_contributions_count_once_each(tmp_path: Path) -> None:
+    troubled(undisturbed(tmp_path / "undisturbed", 10_000), tmp_path / "home", seed=0)
