@@ -12,14 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from device_agent.errors import MissingError
+from device_agent.errors import MissingError, SourceError
 from device_agent.home import AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.running import OPTIONAL_FEATURES, mqtt_connect
 from device_agent.settings import DEFAULT_PROVIDERS, Samples
 from device_agent.sources.folder import SUFFIXES_OF
+from device_agent.sources.mask_classes import load_mask_classes
+from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from device_agent.status import read_status
 from methods.registry import cards
+from schemas.reports import Problem
 from schemas.settings_file import SettingsError
 from transport.errors import TransportError
 
@@ -176,7 +179,8 @@ def _folders(home: AgentHome) -> Iterator[Finding]:
     yield _folder("data folder", home.data_folder, samples)
     if home.evaluation_folder is None:
         way_out = "set [data] evaluation_folder to have the model measured here"
-        yield Finding("evaluation folder", "note", "none: accuracy is not measured", way_out)
+        measured = "the models' masks are" if samples == "scenes" else "accuracy is"
+        yield Finding("evaluation folder", "note", f"none: {measured} not measured", way_out)
     else:
         yield _folder("evaluation folder", home.evaluation_folder, samples)
 
@@ -184,6 +188,8 @@ def _folders(home: AgentHome) -> Iterator[Finding]:
 def _folder(about: str, folder: Path, samples: Samples) -> Finding:
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return Finding(about, "missing", f"{folder}: cannot be read", f"mkdir -p {folder}")
+    if samples == "scenes":
+        return _scenes(about, folder)
     classes = [item for item in folder.iterdir() if item.is_dir() and item.name[:1] != "."]
     suffixes = SUFFIXES_OF[samples]
     number = sum(
@@ -194,6 +200,27 @@ def _folder(about: str, folder: Path, samples: Samples) -> Finding:
     if number:
         return Finding(about, "ok", text)
     return Finding(about, "note", text, f"put {what} into {folder}/CLASS/")
+
+
+def _scenes(about: str, folder: Path) -> Finding:
+    """Count pictures that have a mask; what the masks hold a running agent tells."""
+    problems: list[Problem] = []
+    try:
+        names = load_mask_classes(folder / CLASSES).names
+        pictures, masks = (named_files(folder, part, problems) for part in (IMAGES, MASKS))
+    except SourceError as error:
+        way_out = f"mkdir -p {folder / IMAGES} {folder / MASKS}; write {folder / CLASSES}"
+        return Finding(about, "missing", str(error), way_out)
+    number = len(pictures.keys() & masks.keys())
+    alone = len(pictures.keys() ^ masks.keys())
+    text = f"{folder}: {number} scenes, {len(names)} named classes"
+    if alone or problems:
+        text += f"; {alone} pictures or masks alone, {len(problems)} other problems"
+        return Finding(about, "note", text, "`fleetledger agent status` names them, once it runs")
+    if number:
+        return Finding(about, "ok", text)
+    way_out = f"put pictures into {folder / IMAGES} and their masks into {folder / MASKS}"
+    return Finding(about, "note", text, way_out)
 
 
 def _space(home: AgentHome) -> Finding:

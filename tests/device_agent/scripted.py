@@ -149,12 +149,13 @@ class RunningAgent:
             raise self.failure
 
 
-def write_settings(folder: Path, more: str = "") -> AgentHome:
+def write_settings(folder: Path, more: str = "", samples: str = "pictures") -> AgentHome:
     """Write the settings of an agent, with `more` sections, and open them."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     (folder / "agent.toml").write_text(
         f'device = "{DEVICE}"\nfleet = "{FLEET}"\n[data]\nfolder = "data"\n'
-        'evaluation_folder = "test"\n[model]\nproviders = ["CPUExecutionProvider"]\n' + more
+        f'evaluation_folder = "test"\nsamples = "{samples}"\n'
+        f'[model]\nproviders = ["CPUExecutionProvider"]\n{more}'
     )
     return AgentHome.open(folder)
 
