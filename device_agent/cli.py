@@ -41,9 +41,15 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     coordinator_key: Annotated[
         str | None, typer.Option(help="The coordinator's public key; receipts must prove then.")
     ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="The fleet's root; only released models are installed then."),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
+    from device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
+
     new = NewHome(
         device=DeviceId(device),
         fleet=FleetId(fleet),
@@ -52,6 +58,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         data_folder=data,
         password_file=password_file,
         coordinator_key=None if coordinator_key is None else read_verify_key(coordinator_key),
+        root=None if root is None else read_root(root, FleetId(fleet)),
     )
     path = write_home(home, new)
     typer.echo(f"wrote {path}; next: fleetledger agent doctor --home {home}")
@@ -102,13 +109,23 @@ def forget(
     checkpoint: Annotated[
         bool, typer.Option("--checkpoint", help="Believe another ledger from the next receipt on.")
     ] = False,
+    root: Annotated[
+        bool, typer.Option("--root", help="Begin anew with the root in the agent's folder.")
+    ] = False,
 ) -> None:
     """Delete what training keeps here beside the images; the agent must be stopped."""
-    from device_agent.forgetting import forget_checkpoint, training_memory  # noqa: PLC0415
+    from device_agent.forgetting import (  # noqa: PLC0415
+        forget_checkpoint,
+        forget_trust,
+        training_memory,
+    )
     from device_agent.home import AgentHome  # noqa: PLC0415
 
     if checkpoint:
         typer.echo(forget_checkpoint(AgentHome.open(home)))
+    if root:
+        typer.echo(forget_trust(AgentHome.open(home)))
+    if checkpoint or root:
         return
     with training_memory(AgentHome.open(home)) as memory:
         lines = memory.describe() if memory is not None else ()

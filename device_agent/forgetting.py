@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from device_agent.core.changes import CheckpointForgotten, MemoryForgotten
+from device_agent.core.changes import CheckpointForgotten, MemoryForgotten, TrustForgotten
 from device_agent.core.models import files_to_keep
 from device_agent.core.state import Records
 from device_agent.errors import HomeError
@@ -89,6 +89,21 @@ def forget_checkpoint(home: AgentHome) -> str:
             return "no state of a ledger is known here"
         store.commit((CheckpointForgotten(),))
         return f"forgotten: a ledger of {seen.size} entries with the root {seen.root}"
+
+
+def forget_trust(home: AgentHome) -> str:
+    """Let trust begin anew with the root in the agent's folder; say what was known.
+
+    Numbers of releases that were taken are forgotten too. Raises as `training_memory` does.
+    """
+    with _store_of(home) as store:
+        records = None if store is None else store.load()
+        if store is None or records is None or (records.root is None and not records.heights):
+            return "no newer root and no release is known here"
+        store.commit((TrustForgotten(),))
+        highest = max((height.number for height in records.heights.values()), default=0)
+        root = "none" if records.root is None else f"version {records.root.document.version}"
+        return f"forgotten: root {root}, and that release {highest} was taken"
 
 
 @contextmanager

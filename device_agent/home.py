@@ -11,11 +11,13 @@ from pathlib import Path
 from device_agent.errors import HomeError
 from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
+from schemas.roots import SignedRoot
 from schemas.settings_file import SettingsError, load_settings
 from schemas.values import DeviceId, FleetId
 from transport.tls import TLS_LINES
 
 SETTINGS_FILE = "agent.toml"
+ROOT_FILE = "root.json"
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,9 @@ fleet = "{fleet}"
 # The coordinator's public key (keys/coordinator.pub in its home). With it, a receipt must prove
 # that the ledger has what this device gave, and that the ledger only grew since.
 {coordinator_key}
+# The fleet's root (trust/root-1.json in the coordinator's home). With it, only models are installed
+# that a release key of the fleet has signed for this device.
+{root}
 
 [broker]
 host = {host}
@@ -165,6 +170,7 @@ class NewHome:
     data_folder: str = "data"
     password_file: str | None = None
     coordinator_key: VerifyKey | None = None
+    root: SignedRoot | None = None
 
 
 def write_home(folder: Path, new: NewHome) -> Path:
@@ -182,6 +188,7 @@ def write_home(folder: Path, new: NewHome) -> Path:
         folder=_quoted(new.data_folder),
         password_file=line or '# password_file = "password"',
         tls=TLS_LINES,
+        root=f'root = "{ROOT_FILE}"' if new.root else f'# root = "{ROOT_FILE}"',
         coordinator_key=(
             f"coordinator_key = {_quoted(new.coordinator_key)}"
             if new.coordinator_key
@@ -192,6 +199,8 @@ def write_home(folder: Path, new: NewHome) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
+        if new.root is not None:
+            (folder / ROOT_FILE).write_bytes(new.root.canonical_bytes() + b"\n")
         (folder / new.data_folder).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise HomeError(f"{path}: is there already; edit it, or choose another --home") from error

@@ -26,6 +26,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
     if status.ledger_seen is not None:
         yield f"ledger       proven to this device up to {status.ledger_seen} entries"
+    if status.trust:
+        yield f"trust        {status.trust}"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"

@@ -18,6 +18,7 @@ from device_agent.core.state import Identity, Rules, State, Trust
 from device_agent.home import AgentHome, lock_home
 from device_agent.mail import Mail, make_will
 from device_agent.memory import frugal_allocation
+from device_agent.pinning import check_taken, pinned_of
 from device_agent.proxy_blocks import ProxyBlocks
 from device_agent.settings import AgentSettings, DetectionSettings
 from device_agent.shell import Agent, Parts
@@ -70,6 +71,8 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     home.state_folder.chmod(0o700)
     store = Store(home.state_folder / "agent.db")
     identity = Identity(store.installation, BootId.fresh(), find_capabilities())
+    state = State(rules or rules_of(home), identity, store.load())
+    check_taken(state.rules.pinned, state.records)
     topics = FleetTopics(settings.fleet)
     sender = Sender(settings.fleet, settings.device, identity.boot)
     control = connect("control", make_will(topics, settings.device, sender))
@@ -90,7 +93,7 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     return Agent(
         Parts(
             home=home,
-            state=State(rules or rules_of(home), identity, store.load()),
+            state=state,
             store=store,
             blobs=blobs,
             slots=slots,
@@ -128,6 +131,7 @@ def rules_of(home: AgentHome) -> Rules:
         publish_images=home.settings.policy.publish_images,
         samples=home.settings.data.samples,
         trust=trust_of(home.settings),
+        pinned=pinned_of(home),
     )
 
 

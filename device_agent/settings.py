@@ -111,6 +111,9 @@ class AgentSettings(Strict):
     coordinator_key: VerifyKey | None = None
     """The coordinator's public key; with it, a receipt must prove that the ledger has what this
     device gave."""
+    root: Path | None = None
+    """The fleet's root document, relative to the agent's folder; with it, only models are installed
+    that a release key of the fleet has signed."""
     broker: BrokerSettings = BrokerSettings()
     data: DataSettings
     model: ModelSettings = ModelSettings()

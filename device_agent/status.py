@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from device_agent.core.policy import images_asked, refusal, withheld
+from device_agent.core.releases import root_of
 from device_agent.core.state import State
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
@@ -57,6 +58,8 @@ class Status(Strict):
     """Whether nothing is left to count, to measure or to send for the stage."""
     outbox: int
     dead_letters: int
+    trust: str = ""
+    """By which root models are installed, and which release runs; empty without a root."""
     ledger_seen: int | None = None
     """Entries up to which the ledger's history was proven to this device."""
     refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
@@ -197,6 +200,15 @@ def describe_policy(state: State) -> str:
         return ""
     refused = refusal(rules, assignment.method) or withheld(rules, assignment.method)
     return refused or images_asked(rules, assignment)
+
+
+def describe_trust(state: State) -> str:
+    """Say by which root models are installed, and which release runs; empty without a root."""
+    root, release = root_of(state), state.records.release
+    if root is None:
+        return ""
+    runs = "no release runs" if release is None else f"release {release.release.number} runs"
+    return f"root version {root.document.version}, {runs}"
 
 
 def describe_detection(state: State) -> str:
