@@ -193,7 +193,7 @@ class FblSettings(LossSettings, ShareSettings, DetectionSettings, TrainingSettin
         if self.released_monitor and self.detection != "rise":
             raise ValueError(
                 f"released_monitor: True with detection {self.detection!r}, which compares with no "
-                "entropy of the look before; set detection to 'rise'"
+                "entropy of the look before; set detection to 'rise', or this to false"
             )
         if self.nesterov and not self.momentum:
             raise ValueError(

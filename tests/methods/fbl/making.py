@@ -1,0 +1,151 @@
+"""Small fleets of FBL: scenes with coloured squares of four classes, questions, orders, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from methods.fbl import coordinator
+from methods.fbl.assignment import FblAssignment
+from methods.fbl.messages import frame_of, received
+from methods.training_half import Asked, LocalData, Order
+from schemas.values import ClassName, Digest
+from tests.methods.making import asked_of, shaken, told_of
+
+SIDE = 16
+SHAPE = (3, SIDE, SIDE)
+ANT, BEE, CAT, DOG, EEL = (ClassName(name) for name in ("ant", "bee", "cat", "dog", "eel"))
+EVERY = (ANT, BEE, CAT, DOG)
+STAGES = (1, 1, 2, 2)
+COLOURS = {ANT: (250, 0, 0), BEE: (0, 250, 0), CAT: (0, 0, 250), DOG: (250, 250, 0)}
+COLOURS[EEL] = (0, 250, 250)
+_SQUARE = 6
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def assignment(**settings: Any) -> FblAssignment:
+    small = {
+        "network": "small_dense",
+        "epochs": 2,
+        "batch": 5,
+        "first_rate": 0.05,
+        "rate": 0.02,
+        "detection": "stage",
+    }
+    return coordinator.assign(small | settings, SHAPE)
+
+
+def scenes(
+    count: int, *names: ClassName, hidden: Sequence[ClassName] = (), seed: int = 0
+) -> LocalData:
+    """Scenes with a square of one or two of the classes, and one of a hidden class in the rest.
+
+    Masks show the first, with a border that is left out, and call hidden ones background.
+    """
+    random = np.random.default_rng(seed)
+    pictures = random.integers(0, 60, (count, *SHAPE)).astype(np.uint8)
+    masks = np.zeros((count, SIDE, SIDE), np.uint8)
+    known = tuple(sorted(names))
+    for number in range(count):
+        cells = random.permutation([(0, 0), (0, 8), (8, 0), (8, 8)])
+        first = names[number % len(names)]
+        also = names[(number + 1) % len(names)] if number % 3 == 0 else None
+        shown = {first: cells[0], also: cells[1]} if also else {first: cells[0]}
+        for name, (top, left) in shown.items():
+            _paint(pictures[number], COLOURS[name], top, left)
+            masks[number, top : top + _SQUARE, left : left + _SQUARE] = known.index(name) + 1
+            masks[number, top, left : left + _SQUARE] = 255
+        for name, (top, left) in zip(hidden, cells[2:], strict=False):
+            _paint(pictures[number], COLOURS[name], top, left)
+    return LocalData(
+        pictures,
+        tuple(names[number % len(names)] for number in range(count)),
+        tuple(Digest.of(f"{seed}/{number}".encode()) for number in range(count)),
+        masks=masks,
+        mask_class_names=known,
+    )
+
+
+def together(*parts: LocalData) -> LocalData:
+    """All scenes of the parts, whose masks get one numbering."""
+    known = tuple(sorted({name for part in parts for name in part.mask_class_names}))
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        tuple(name for part in parts for name in part.class_names),
+        tuple(digest for part in parts for digest in part.digests),
+        masks=np.concatenate([_numbered(part, known) for part in parts]),
+        mask_class_names=known,
+    )
+
+
+def renamed(data: LocalData, names: Mapping[ClassName, ClassName]) -> LocalData:
+    """The same scenes, some of whose classes have other names."""
+    known = tuple(sorted({names.get(name, name) for name in data.mask_class_names}))
+    values = np.zeros(256, np.uint8)
+    values[255] = 255
+    for value, name in enumerate(data.mask_class_names, start=1):
+        values[value] = known.index(names.get(name, name)) + 1
+    assert data.masks is not None
+    labels = tuple(names.get(name, name) for name in data.class_names)
+    return LocalData(
+        data.inputs, labels, data.digests, masks=values[data.masks], mask_class_names=known
+    )
+
+
+def asked(
+    of: FblAssignment,
+    *names: ClassName,
+    weights: bytes | None = None,
+    rows: tuple[ClassName, ...] = (),
+    **changes: Any,
+) -> Asked:
+    first = weights or coordinator.first_weights(of)
+    return asked_of(first, names or (ANT, BEE), rows, **changes)
+
+
+def order(
+    question: Asked,
+    stages: Sequence[int],
+    number: int = 1,
+    device_name: str = "dev-1",
+    **changes: Any,
+) -> Order:
+    """What a device is told of a round; `stages` are those of the question's classes."""
+    told = told_of(question, number, **changes)
+    stage = max(stages)
+    new = tuple(
+        name for name, own in zip(question.class_names, stages, strict=True) if own == stage
+    )
+    return Order(stage, new, told, question.weights, question.extras, device_name, tuple(stages))
+
+
+def sent(of: FblAssignment, question: Asked) -> Arrays:
+    """What devices begin with."""
+    return received(of, question.weights, question.weights_class_names, question.class_names)
+
+
+def moved(of: FblAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
+    """Weights as a device might have trained them."""
+    return shaken(sent(of, question), seed, far)
+
+
+def answer(of: FblAssignment, question: Asked, arrays: Arrays) -> bytes:
+    return frame_of(of, sent(of, question)).encode(arrays)
+
+
+def _paint(picture: npt.NDArray[np.uint8], colour: Sequence[int], top: int, left: int) -> None:
+    square = picture[:, top : top + _SQUARE, left : left + _SQUARE]
+    square[:] = np.clip(square // 2 + np.array(colour)[:, None, None] // 2, 0, 255)
+
+
+def _numbered(part: LocalData, known: Sequence[ClassName]) -> npt.NDArray[np.uint8]:
+    values = np.zeros(256, np.uint8)
+    values[255] = 255
+    for value, name in enumerate(part.mask_class_names, start=1):
+        values[value] = known.index(name) + 1
+    assert part.masks is not None
+    return values[part.masks]

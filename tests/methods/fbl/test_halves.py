@@ -1,0 +1,126 @@
+"""Both halves together: several rounds of two tasks, in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from learning.networks.conversion import to_tensors
+from learning.networks.segmentation.torch_layers import DensePass
+from learning.networks.torch_layers import Mode
+from methods.fbl import coordinator, device
+from methods.fbl.assignment import OLD_MODEL
+from methods.fbl.memory import read_memory
+from methods.training_half import Asked
+from tests.methods.fbl.making import (
+    ANT,
+    BEE,
+    CAT,
+    DOG,
+    EVERY,
+    STAGES,
+    assignment,
+    order,
+    scenes,
+    together,
+)
+from tests.methods.fbl.training import PICTURES, learn
+from tests.methods.making import given
+
+ROUNDS = 3
+SIMPLE = {"epochs": 4, "batch": 6, "rate": 0.05, "first_rate": 0.1}
+
+
+class Fleet:
+    """Two devices from the beginning, a third that joins; the first alone looks on at times."""
+
+    def __init__(self, **settings):
+        self.of = assignment(**SIMPLE | settings)
+        self.first = [scenes(14, ANT, BEE, seed=seed) for seed in (1, 2)]
+        new = [scenes(14, CAT, DOG, hidden=(ANT, BEE), seed=seed) for seed in (3, 4, 5)]
+        self.second = [*(together(*pair) for pair in zip(self.first, new, strict=False)), new[2]]
+        self.memory = [None, None, None]
+        self.weights, self.rows, self.extras = coordinator.first_weights(self.of), (), {}
+        self.number = 0
+        self.noticed = []
+
+    def task(self, names, stages, data, away=()):
+        """All rounds of a task; those who are `away` look on in its first round."""
+        for number in range(1, ROUNDS + 1):
+            self.number += 1
+            asked = Asked("train", number, ROUNDS, self.weights, self.rows, names, self.extras)
+            answers = []
+            for place, own in enumerate(data):
+                asks = order(asked, stages, self.number, f"dev-{place}")
+                if number == 1 and place in away:
+                    found = device.observe(self.of, asks, own, self.memory[place], PICTURES)
+                    self.memory[place] = found.memory
+                    continue
+                answer = learn(self.of, asks, own, self.memory[place])
+                self.memory[place] = answer.memory
+                answers.append(given(answer.payload, 14))
+                coordinator.check(self.of, answer.payload, asked)
+                if answer.observation.transition:
+                    self.noticed.append((self.number, place))
+            made = coordinator.combine(self.of, asked, answers)
+            self.weights, self.rows, self.extras = made.weights, names, dict(made.extras)
+
+    def both_tasks(self):
+        self.task((ANT, BEE), (1, 1), self.first)
+        self.task(EVERY, STAGES, self.second, away=(0,))
+        return self
+
+    def right(self, *names):
+        """The share of the pixels of classes, in scenes that nobody had, that are told."""
+        network, arrays, rows = coordinator.network_of(self.of, self.weights)
+        data = scenes(30, *names, seed=77)
+        inputs = PICTURES.normalise(torch.from_numpy(data.inputs))
+        with torch.no_grad():
+            outputs, _ = DensePass(network)(*to_tensors(arrays), inputs, Mode())
+        told = outputs.logits.argmax(dim=1).numpy()
+        channels = np.array([0, *(1 + rows.index(name) for name in data.mask_class_names)])
+        pixels = (data.masks > 0) & (data.masks < 255)
+        return float((told[pixels] == channels[data.masks[pixels]]).mean())
+
+
+def test_a_fleet_learns_a_second_task_and_keeps_the_first():
+    fleet = Fleet(unsure="ignore", share_start=0.8).both_tasks()
+    assert fleet.right(CAT, DOG) > 0.8
+    assert fleet.right(ANT, BEE) > 0.6
+    assert fleet.noticed == [(1, 0), (1, 1), (4, 1), (4, 2)]
+    memories = [read_memory(memory) for memory in fleet.memory]
+    assert [memory.looks.tasks for memory in memories] == [2, 2, 1]
+    assert len({memory.old for memory in memories}) == 1
+    assert [memory.kept for memory in memories] == [None] * 3
+    assert OLD_MODEL in fleet.extras
+
+
+def test_finetuning_forgets_what_it_learned_before():
+    fleet = Fleet(preset="finetuning").both_tasks()
+    assert fleet.right(CAT, DOG) > 0.8
+    assert fleet.right(ANT, BEE) < 0.1
+    assert not fleet.extras
+
+
+@pytest.mark.parametrize(
+    "settings", [{"mode": "code", "detection": "rise"}, {"detection": "history"}], ids=str
+)
+def test_other_modes_run_through_both_tasks(settings):
+    fleet = Fleet(**settings).both_tasks()
+    assert all(np.isfinite(array).all() for array in decoded(fleet))
+    assert read_memory(fleet.memory[2]).looks.tasks >= 1
+
+
+def test_as_released_every_device_signals_first_in_every_task():
+    fleet = Fleet(mode="code", detection="rise", epochs=1).both_tasks()
+    assert {(1, 0), (1, 1), (4, 1), (4, 2)} <= set(fleet.noticed)
+    assert read_memory(fleet.memory[0]).looks.tasks >= 2
+
+
+def decoded(fleet):
+    _, arrays, _ = coordinator.network_of(fleet.of, fleet.weights)
+    return arrays.values()

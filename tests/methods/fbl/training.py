@@ -1,0 +1,108 @@
+"""Whole local rounds, and a fleet of one device that is about to learn its second task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from learning.networks.pictures import Pictures
+from learning.training.loop import train_alone
+from learning.training.settings import EngineSettings
+from learning.training.work import Work
+from methods.fbl import coordinator, device
+from methods.fbl.assignment import FblAssignment
+from methods.fbl.memory import Memory, read_memory
+from methods.training_half import Answer, Begun, Combined, LocalData, Order
+from tests.methods.fbl.making import (
+    ANT,
+    BEE,
+    CAT,
+    DOG,
+    EVERY,
+    STAGES,
+    asked,
+    assignment,
+    order,
+    scenes,
+    together,
+)
+from tests.methods.making import given
+
+PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
+
+
+def begun(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
+    found = device.begin(of, asks, data, memory, PICTURES)
+    assert found is not None
+    return found
+
+
+def learn(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
+    """One local round."""
+    work = begun(of, asks, data, memory)
+    return device.finish(of, work, train_alone(work.work, EngineSettings()))
+
+
+def seen(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
+    """What a device outside the cohort remembers after its look."""
+    found = device.observe(of, asks, data, memory, PICTURES)
+    assert found is not None
+    return read_memory(found.memory)
+
+
+@cache
+def first_task() -> tuple[LocalData, Answer, Combined]:
+    """Scenes of ant and bee, what a device made of them, and what the fleet did."""
+    of, data = assignment(epochs=12, first_rate=0.1), scenes(10, ANT, BEE)
+    question = asked(of, rounds_of_stage=1)
+    answer = learn(of, order(question, (1, 1)), data)
+    return data, answer, coordinator.combine(of, question, [given(answer.payload, 10)])
+
+
+class Taught:
+    """A fleet that has learned ant and bee, and is asked to learn cat and dog."""
+
+    def __init__(self, of: FblAssignment, rounds: int = 2) -> None:
+        self.of = of
+        self.old, self.first, self.made = first_task()
+        self.new = scenes(12, CAT, DOG, hidden=(ANT, BEE), seed=1)
+        self.data = together(self.old, self.new)
+        self.memory = self.first.memory
+        self.question = asked(
+            of,
+            *EVERY,
+            weights=self.made.weights,
+            rows=(ANT, BEE),
+            extras=self.made.extras,
+            rounds_of_stage=rounds,
+        )
+        self.order = order(self.question, STAGES, number=2)
+
+    def begun(self, data: LocalData | None = None, memory: bytes | None = b"") -> Begun:
+        memory = self.memory if memory == b"" else memory
+        return begun(self.of, self.order, data or self.data, memory)
+
+    def work(self, data: LocalData | None = None, memory: bytes | None = b"") -> Work:
+        found = self.begun(data, memory).work
+        assert isinstance(found, Work)
+        return found
+
+    def learn(self, data: LocalData | None = None) -> Answer:
+        return learn(self.of, self.order, data or self.data, self.memory)
+
+    def combined(self, answer: Answer | None = None) -> Combined:
+        """What the fleet makes of its first round of the second task."""
+        payload = (answer or self.learn()).payload
+        return coordinator.combine(self.of, self.question, [given(payload, 12)])
+
+    def second(self, made: Combined, number: int = 3, **changes: Any) -> Order:
+        """The task's second round."""
+        question = replace(
+            self.question,
+            weights=made.weights,
+            weights_class_names=EVERY,
+            extras=dict(made.extras),
+            round_of_stage=2,
+        )
+        return order(question, STAGES, number=number, **changes)
