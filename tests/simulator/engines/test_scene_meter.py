@@ -1,0 +1,59 @@
+"""A network in training is measured on test scenes as its exported pair would be."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch, which is in the extra train")
+
+from export.dense_golden import build_dense_golden  # noqa: E402
+from export.dense_package import pack_dense  # noqa: E402
+from export.package import Lineage, ModelFacts  # noqa: E402
+from export.segmentation import export_segmentation  # noqa: E402
+from learning.networks.conversion import to_tensors  # noqa: E402
+from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
+from schemas.models import BACKGROUND  # noqa: E402
+from schemas.values import ClassName  # noqa: E402
+from simulator.engines import scene_meter  # noqa: E402
+from simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes  # noqa: E402
+from simulator.run.scene_evaluation import SceneEvaluation  # noqa: E402
+from tests.simulator.run.dense_engine import SEEN_AS, DenseEngine, prepared_scenes  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def test_the_measure_is_the_miou_of_the_exported_pair(tmp_path: Path):
+    prepared = prepared_scenes()
+    scenes = prepared.split.test.scenes
+    stage = prepared.plan.stages[0]
+    names = prepared.plan.names(stage.classes)
+    network = build_segmentation("small_dense", SEEN_AS.shape)
+    arrays = network.initial(7, names)
+    files = export_segmentation(network, arrays, SEEN_AS)
+    lineage = Lineage(files.trunk, build_dense_golden(SEEN_AS), SEEN_AS)
+    facts = ModelFacts(1, "fbl", (ClassName(BACKGROUND), *names), 1, 0)
+    model = pack_dense(lineage, facts, files.head)
+    for digest, data in model.files.items():
+        (tmp_path / digest).write_bytes(data)
+    (tmp_path / "manifest.json").write_bytes(model.manifest.canonical_bytes())
+
+    evaluation = SceneEvaluation(prepared, prepared.split.test)
+    record = DenseEngine(prepared, tmp_path, None).learn(stage)
+    kept = evaluation.kept(None, 0)
+    _, after = evaluation.after(stage, record, tmp_path, kept)
+    rows = Rows(network, *to_tensors(arrays), names)
+    measured = SceneMeter(scenes, SEEN_AS).mean_iou(rows, stage.classes, CPU)
+    assert measured == pytest.approx(after.answers.scores(1).all, abs=1e-3)
+    assert 0 < measured < 1
+
+
+def test_of_many_scenes_evenly_many_are_measured(monkeypatch: pytest.MonkeyPatch):
+    scenes = prepared_scenes(test=40).split.test.scenes
+    asked = np.flatnonzero(scenes.presence[:, [1, 3]].any(axis=1))
+    assert np.array_equal(chosen_scenes(scenes, [1, 3]), asked)
+    monkeypatch.setattr(scene_meter, "MOST_SCENES", 5)
+    chosen = chosen_scenes(scenes, [1, 3])
+    assert len(chosen) == 5
+    assert set(chosen.tolist()) <= set(asked.tolist())
+    assert (chosen[0], chosen[-1]) == (asked[0], asked[-1])
