@@ -49,7 +49,7 @@ from simulator.errors import EngineError
 from simulator.features.interface import Floats, FrozenFeatures
 from simulator.virtual.models import SharedModels, SharingInstaller
 from simulator.virtual.pictures import SizedPictures
-from simulator.virtual.scenes import NO_MASKS, NamedMasks, SizedScenes
+from simulator.virtual.scenes import SizedScenes
 from simulator.virtual.slots import QuickSlots
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import Trainee, TrainingHall
@@ -199,27 +199,23 @@ class DeviceBench:
         return ()
 
     def _data(self, request: Train) -> LocalData:
-        learned_from, named = self._inputs(request)
+        scenes = self.laboratory.pictures
+        if isinstance(scenes, SizedScenes):
+            return _scenes(scenes, request.images)
+        images, backbone = request.images, request.assignment.backbone
         return LocalData(
-            learned_from,
-            tuple(image.class_name for image in request.images),
-            tuple(image.digest for image in request.images),
+            self._pictures(images)
+            if backbone is None
+            else self._cached_features(backbone.digest, images),
+            tuple(image.class_name for image in images),
+            tuple(image.digest for image in images),
             self._at_hand.home.settings.training.exemplars,
-            named.masks,
-            named.class_names,
         )
 
-    def _inputs(self, request: Train) -> tuple[NDArray[np.uint8] | NDArray[np.float32], NamedMasks]:
-        """Return what a network is trained on, with the masks of pictures that have some."""
-        images, pictures = request.images, self.laboratory.pictures
-        if request.assignment.backbone is not None:
-            digest = request.assignment.backbone.digest
-            return self._cached_features(digest, images), NO_MASKS
+    def _pictures(self, images: Sequence[ImageToCount]) -> NDArray[np.uint8]:
+        pictures = self.laboratory.pictures
         assert pictures is not None, "a run on texts begins with a frozen encoder"
-        indices = [index_of(image.path) for image in images]
-        if isinstance(pictures, SizedScenes):
-            return pictures.with_masks(indices)
-        return pictures(indices), NO_MASKS
+        return pictures([index_of(image.path) for image in images])
 
     def _cached_features(self, backbone: Digest, images: Sequence[ImageToCount]) -> Floats:
         """Return features to train on; a device computes those of an image once."""
@@ -249,6 +245,17 @@ class DeviceBench:
             return inputs.Measured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
         return inputs.Measured(head_of(model), images, tuple(values.tolist()))
+
+
+def _scenes(scenes: SizedScenes, images: Sequence[ImageToCount]) -> LocalData:
+    shown = scenes.shown([index_of(image.path) for image in images])
+    return LocalData(
+        shown.pictures,
+        shown.class_names,
+        tuple(images[row].digest for row in shown.rows),
+        masks=shown.masks,
+        mask_class_names=shown.mask_class_names,
+    )
 
 
 def _to_nobody(answer: Input) -> None:

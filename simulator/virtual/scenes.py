@@ -20,18 +20,22 @@ from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.errors import DatasetError
 from simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
 
+Indices = npt.NDArray[np.int64]
 
-@dataclass(frozen=True)
-class NamedMasks:
-    """Masks (n, h, w), uint8, with the names of their values, as `LocalData` has them."""
 
-    masks: Pixels | None
-    """None of pictures that have none."""
+@dataclass(frozen=True, eq=False)
+class ShownScenes:
+    """Scenes that show a class at the size of a network, as `LocalData` has them."""
+
+    rows: Indices
+    """(n,): which of the asked ones they are, ascending."""
+    pictures: Pixels
+    masks: Pixels
+    """(n, h, w); the name of the value v is number v - 1 of `mask_class_names`."""
     class_names: tuple[ClassName, ...]
-    """Sorted; the name of the value v is number v - 1."""
-
-
-NO_MASKS = NamedMasks(None, ())
+    """Of each scene, the class with most pixels at that size."""
+    mask_class_names: tuple[ClassName, ...]
+    """Sorted."""
 
 
 class SizedScenes:
@@ -50,34 +54,46 @@ class SizedScenes:
         if number * pixels * (preprocessing.channels + 1) <= KEPT_BYTES:
             self._kept = self._empty(number)
 
-    def __call__(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Pixels:
+    def __call__(self, indices: Sequence[int] | Indices) -> Pixels:
         """Return the pictures at `indices`; raise `DatasetError` for one that cannot be used."""
         return self._both(np.asarray(indices, np.int64))[0]
 
-    def with_masks(
-        self, indices: Sequence[int] | npt.NDArray[np.int64]
-    ) -> tuple[Pixels, NamedMasks]:
-        """Return pictures, and masks as they are shown in their tasks; raise `DatasetError`."""
-        places = np.asarray(indices, np.int64)
-        pictures, masks = self._both(places)
-        shown = np.empty_like(masks)
-        task_of = self._samples.task_of[places]
-        for task in np.unique(task_of):
-            here = task_of == task
-            shown[here] = show_classes(masks[here], self._samples.tasks[task - 1])
-        return pictures, self._named(places, shown)
+    def shown(self, indices: Sequence[int] | Indices) -> ShownScenes:
+        """Return those of some samples that show a class of their task; raise `DatasetError`.
 
-    def _named(self, places: npt.NDArray[np.int64], masks: Pixels) -> NamedMasks:
-        """Give masks the values that devices know, which have only these samples' classes."""
+        Masks have the values that a device gives them, which knows these samples' classes alone.
+        """
+        places = np.asarray(indices, np.int64)
+        names = self._class_names(places)
+        pictures, whole = self._both(places)
+        masks = self._on_device(places, whole, names)
+        pixels = [np.bincount(mask.ravel(), minlength=256)[1 : 1 + len(names)] for mask in masks]
+        counts = np.array(pixels, np.int64).reshape(len(masks), len(names))
+        rows = np.flatnonzero(counts.any(axis=1))
+        most = counts[rows].argmax(axis=1) if len(rows) else rows
+        return ShownScenes(
+            rows, pictures[rows], masks[rows], tuple(names[label] for label in most), names
+        )
+
+    def _class_names(self, places: Indices) -> tuple[ClassName, ...]:
         names = self._samples.class_names
         labels = {label for index in places for label in self._samples.shown(int(index))}
-        ordered = sorted(labels, key=lambda label: names[label])
-        value_on_device = np.arange(256, dtype=np.uint8)
-        for value, label in enumerate(ordered, start=1):
-            value_on_device[value_of(label)] = value
-        return NamedMasks(value_on_device[masks], tuple(names[label] for label in ordered))
+        return tuple(sorted(names[label] for label in labels))
 
-    def _both(self, places: npt.NDArray[np.int64]) -> tuple[Pixels, Pixels]:
+    def _on_device(self, places: Indices, masks: Pixels, names: Sequence[ClassName]) -> Pixels:
+        """Return masks as they are shown in their tasks, with the values of sorted names."""
+        samples = self._samples
+        value_on_device = np.arange(256, dtype=np.uint8)
+        for value, name in enumerate(names, start=1):
+            value_on_device[value_of(samples.class_names.index(name))] = value
+        shown = np.empty_like(masks)
+        task_of = samples.task_of[places]
+        for task in np.unique(task_of):
+            here = task_of == task
+            shown[here] = value_on_device[show_classes(masks[here], samples.tasks[task - 1])]
+        return shown
+
+    def _both(self, places: Indices) -> tuple[Pixels, Pixels]:
         """Return pictures and whole masks."""
         scenes = self._samples.scene_of[places]
         if self._kept is None:

@@ -1,16 +1,25 @@
-"""Pictures with masks at the size of a network, beside the same read one by one."""
+"""Pictures with masks at the size of a network, beside what an agent reads from its folder."""
+
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from learning.numerics.preprocessing import sized_mask, sized_pixels
+from device_agent.core.records import ImageToCount
+from device_agent.scene_data import read_scenes
+from device_agent.sources.scenes import Scene, read_files, scene_digest
+from methods.training_half import LocalData
 from schemas.models import Preprocessing
+from schemas.values import ClassName, Digest
+from simulator.datasets.segmentation.images import SegmentedImages
 from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.mqtt.delivery import hand_over
+from simulator.engines.mqtt.scene_delivery import prepare_scenes
+from simulator.engines.paths import mask_path, sample_path
 from simulator.errors import DatasetError
 from simulator.virtual import scenes as module
 from simulator.virtual.scenes import SizedScenes
-from tests.simulator.datasets.segmentation.making import random_scenes
+from tests.simulator.datasets.segmentation.making import random_pictures, random_scenes
 
 TASKS = ((4, 2, 9), (7,), (1, 11))
 SAMPLES = TaskScenes.of(random_scenes(8, classes=12, size=(10, 12)), TASKS)
@@ -35,45 +44,68 @@ def indices(*tasks: int) -> list[int]:
     return [int(i) for i in np.flatnonzero(np.isin(SAMPLES.task_of, tasks))[::-2]]
 
 
+def read_by_an_agent(folder: Path, samples: TaskScenes, chosen: list[int]) -> LocalData:
+    """Return what an agent trains on whose folder has these samples and no others."""
+    paths = {i: PurePosixPath(sample_path(samples, int(samples.task_of[i]), i)) for i in chosen}
+    prepare_scenes(folder, samples, paths)
+    hand_over(folder)
+    images = []
+    for index in chosen:
+        picture = paths[index]
+        files = read_files(folder, Scene(str(picture), str(mask_path(picture)), None))
+        digest = scene_digest(*map(Digest.of, files))
+        images.append(ImageToCount(str(picture), digest, ClassName("any")))
+    return read_scenes(images, folder, SEEN, {}).data
+
+
 @pytest.mark.parametrize("tasks", [(1,), (1, 3), (1, 2, 3)])
-def test_masks_name_the_classes_that_a_device_has(sized: SizedScenes, tasks: tuple[int, ...]):
+def test_a_device_in_memory_has_what_an_agent_reads_from_its_folder(
+    sized: SizedScenes, tasks: tuple[int, ...], tmp_path: Path
+):
     chosen = indices(*tasks)
-    pictures, named = sized.with_masks(chosen)
-    assert np.array_equal(sized(chosen), pictures)
-    assert named.masks is not None
-    assert list(named.class_names) == sorted(
-        {SAMPLES.class_names[label] for index in chosen for label in SAMPLES.shown(index)}
+    shown, read = sized.shown(chosen), read_by_an_agent(tmp_path / "data", SAMPLES, chosen)
+    assert np.array_equal(shown.pictures, read.inputs)
+    assert np.array_equal(shown.masks, read.masks)
+    assert shown.class_names == read.class_names
+    assert shown.mask_class_names == read.mask_class_names
+    assert np.array_equal(sized(chosen)[shown.rows], shown.pictures)
+    assert len(shown.rows) == len(chosen)
+
+
+def test_what_is_too_small_to_be_seen_is_left_out_and_most_is_counted_at_that_size(tmp_path: Path):
+    masks = np.zeros((3, 90, 80), np.uint8)
+    masks[0, 41, 41] = 1  # a pixel between those that are taken
+    masks[1, :10, :8] = 2
+    masks[2, :, :8] = 2
+    masks[2, ::10, 20:] = masks[2, 1::10, 20:] = 1  # more pixels, in rows that are not taken
+    scenes = SegmentedImages(
+        random_pictures(3, (90, 80)), masks, (ClassName("pear"), ClassName("apple"))
     )
-    for row, index in enumerate(chosen):
-        scene = SAMPLES.scene(index)
-        picture = Image.fromarray(np.ascontiguousarray(scene.picture.transpose(1, 2, 0)))
-        assert np.array_equal(pictures[row].transpose(1, 2, 0), sized_pixels(picture, SEEN))
-        expected = sized_mask(scene.mask, SEEN)
-        for value, name in enumerate(named.class_names, start=1):
-            in_the_set = SAMPLES.class_names.index(name) + 1
-            assert np.array_equal(named.masks[row] == value, expected == in_the_set)
-        for value in (0, 255):
-            assert np.array_equal(named.masks[row] == value, expected == value)
-        assert set(np.unique(named.masks[row])) <= {0, 255, *range(1, 1 + len(named.class_names))}
+    samples = TaskScenes.of(scenes, ((0, 1),))
+    assert samples.labels.tolist() == [0, 1, 0]
+    shown = SizedScenes(samples, SEEN).shown([0, 1, 2])
+    assert shown.rows.tolist() == [1, 2]
+    assert shown.class_names == ("apple", "apple")
+    read = read_by_an_agent(tmp_path / "data", samples, [0, 1, 2])
+    assert (read.class_names, read.mask_class_names) == (shown.class_names, shown.mask_class_names)
+    assert np.array_equal(read.masks, shown.masks)
 
 
 def test_a_scene_of_several_tasks_shows_in_each_what_is_its_own(sized: SizedScenes):
     scene = next(n for n in range(8) if set(SAMPLES.task_of[SAMPLES.scene_of == n]) == {1, 2, 3})
-    both = [int(i) for i in np.flatnonzero(SAMPLES.scene_of == scene)]
-    pictures, named = sized.with_masks(both)
-    assert named.masks is not None
-    assert all(np.array_equal(picture, pictures[0]) for picture in pictures)
-    shown = [set(np.unique(mask)) - {0, 255} for mask in named.masks]
-    assert not shown[0] & shown[1]
-    assert not shown[1] & shown[2]
+    all_three = [int(i) for i in np.flatnonzero(SAMPLES.scene_of == scene)]
+    shown = sized.shown(all_three)
+    assert all(np.array_equal(picture, shown.pictures[0]) for picture in shown.pictures)
+    values = [set(np.unique(mask)) - {0, 255} for mask in shown.masks]
+    assert not values[0] & values[1]
+    assert not values[1] & values[2]
 
 
 def test_nothing_is_no_error(sized: SizedScenes):
-    pictures, named = sized.with_masks([])
-    assert pictures.shape == (0, 3, 9, 8)
-    assert named.masks is not None
-    assert named.masks.shape == (0, 9, 8)
-    assert named.class_names == ()
+    shown = sized.shown([])
+    assert shown.pictures.shape == (0, 3, 9, 8)
+    assert shown.masks.shape == (0, 9, 8)
+    assert (shown.class_names, shown.mask_class_names) == ((), ())
 
 
 def test_a_picture_that_cannot_be_used_is_told():
