@@ -65,8 +65,9 @@ class SceneFolder:
 
         Raises `SourceError` if one of the folders is not there, or classes.toml is of no use.
         """
-        names = load_mask_classes(self._folder / CLASSES).names
         found = self._source.scan()
+        # A folder that is empty yet needs no names.
+        names = load_mask_classes(self._folder / CLASSES).names if found.scenes else {}
         result = _Sorted()
         for scene in found.scenes:
             self._sort(scene, names, result)

@@ -82,6 +82,7 @@ def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> 
     monkeypatch.setitem(sys.modules, f"methods.{NAME}", package)
     monkeypatch.setitem(sys.modules, f"methods.{NAME}.device", half)
     monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, NAME))
+    registry._imported.cache_clear()  # of an earlier test's
     return half
 
 

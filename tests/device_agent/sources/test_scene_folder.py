@@ -196,6 +196,13 @@ def test_without_names_nothing_is_decided(watched: Watched) -> None:
         watched.scan()
 
 
+def test_a_folder_that_is_empty_yet_needs_no_names(watched: Watched) -> None:
+    (watched.folder / "classes.toml").unlink()
+    for path in watched.folder.rglob("*.png"):
+        path.unlink()
+    assert watched.scan() == Scanned(())
+
+
 def test_a_broken_cache_names_itself(tmp_path: Path) -> None:
     path = tmp_path / "masks.db"
     path.write_bytes(b"no database" * 100)
