@@ -1,0 +1,57 @@
+"""FBL on a device: a folder of scenes becomes an answer of a round."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from device_agent.core import inputs
+from device_agent.core.records import TrainingJob
+from device_agent.core.requests import Train
+from methods.fbl import coordinator
+from tests.device_agent import models
+from tests.device_agent.making import part_key, round_order, training
+from tests.device_agent.scenes.dense import COLOUR, blocks, put_scene
+from tests.device_agent.scenes.test_evaluating import Darkroom
+
+SETTINGS = {"network": "small_dense", "epochs": 1, "batch": 2, "first_rate": 0.01}
+
+
+@pytest.fixture
+def darkroom(tmp_path: Path) -> Darkroom:
+    pytest.importorskip("torch")
+    return Darkroom(tmp_path)
+
+
+def train(darkroom: Darkroom, *names: str) -> tuple[inputs.Input, ...]:
+    """Ask for a first round in which the head has these classes."""
+    own = coordinator.assign(SETTINGS, COLOUR.shape)
+    weights = coordinator.first_weights(own)
+    darkroom.blobs.put(weights)
+    stages = (1,) * len(names)
+    order = round_order(1, *names, weights=models.offer_of(weights), class_stages=stages)
+    asked = training(order).model_copy(
+        update={
+            "method": "fbl",
+            "settings": own.model_dump(mode="json"),
+            "preprocessing": COLOUR,
+        }
+    )
+    job = TrainingJob(part_key(1, 1), "train", "fbl", asked.lineage)
+    return darkroom.bench.answer(Train(job, asked, darkroom.images(), None))
+
+
+def test_scenes_of_the_stage_are_trained_on_and_counted(darkroom: Darkroom) -> None:
+    put_scene(darkroom.home.data_folder, "sky", blocks(3, 0))
+    (event,) = train(darkroom, "green", "red")
+    assert isinstance(event, inputs.Trained), event
+    assert event.answer.samples == sum(event.samples.values()) == 3
+    assert set(event.samples) <= {"green", "red"}
+    assert event.answer.loss is not None
+    assert np.isfinite(event.answer.loss)
+    assert event.payload_kind == "weights"
+
+
+def test_a_device_without_scenes_of_the_stage_has_nothing_to_train(darkroom: Darkroom) -> None:
+    (event,) = train(darkroom, "blue")
+    assert isinstance(event, inputs.NothingToTrain), event
