@@ -76,7 +76,8 @@ def without_key(former: RootDocument, named: str) -> Changes:
                 f"{former.threshold}; name the root keys anew with `fleetledger trust rotate "
                 "--root-key FILE`"
             )
-        return Changes(**{role: left})
+        changes: dict[str, Any] = {role: left}
+        return Changes(**changes)
     raise TrustError(
         f"key: {named} is none of root version {former.version}: {named_keys(former.keys)}"
     )

@@ -1,0 +1,1 @@
+"""Attacks on what devices install; none may be accepted."""
