@@ -126,6 +126,8 @@ providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 # Threads of one model, and images per run: more is faster and takes more memory.
 threads = 1
 batch = 8
+# A new model that did not come within so long is given up, and the fleet is told.
+deadline_hours = 24
 
 [detection]
 # Report when the model is less sure of new images than it was: "baseline" compares with this

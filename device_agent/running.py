@@ -124,6 +124,7 @@ def rules_of(home: AgentHome) -> Rules:
     """Return the settings by which the rules decide."""
     return Rules(
         scan_seconds=home.settings.data.scan_seconds,
+        deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
         detection=detection_of(home.settings.detection),
         publish_features=home.settings.policy.publish_features,

@@ -49,6 +49,8 @@ class ModelSettings(Strict):
     """Threads of one ONNX Runtime session; each costs memory."""
     batch: int = Field(default=8, ge=1, le=1024)
     """Images per run; more is faster and takes more memory."""
+    deadline_hours: float = Field(default=24.0, gt=0, le=87600)
+    """After so long a model that the fleet wants here and that did not come is given up."""
 
     @field_validator("providers")
     @classmethod

@@ -22,6 +22,7 @@ _PIECES: dict[type, str] = {
     records.Sending: "sending",
     records.Files: "files",
     records.Models: "models",
+    records.Waiting: "waiting",
     records.Told: "told",
 }
 
@@ -44,7 +45,7 @@ def _desired_taken(state: Records, change: changes.DesiredTaken) -> None:
 
 
 def _actions_forgotten(state: Records, change: changes.ActionsForgotten) -> None:
-    state.assignment = state.desired = state.acted = None
+    state.assignment = state.desired = state.acted = state.waited = None
     state.ledger_boot = change.ledger_boot
     state.nothing.clear()
     state.reported.clear()
@@ -162,6 +163,10 @@ def _action_ended(state: Records, change: changes.ActionEnded) -> None:
         state.acted = change.action
 
 
+def _wait_noted(state: Records, change: changes.WaitNoted) -> None:
+    state.waited = change.waited
+
+
 def _root_taken(state: Records, change: changes.RootTaken) -> None:
     state.root, state.heights = change.root, dict(change.heights)
 
@@ -241,6 +246,7 @@ _APPLY: dict[type, Callable[..., None]] = {
     changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
+    changes.WaitNoted: _wait_noted,
     changes.RootTaken: _root_taken,
     changes.ReleaseTaken: _release_taken,
     changes.ReleaseInstalled: _release_installed,

@@ -1,7 +1,8 @@
 """What a decision changes.
 
 A durable change is written by the store, then applied. The pieces of one run (`Presence`,
-`Scanning`, `Work`, `Training`, `Detecting`, `Sending`, `Files`, `Models`, `Told`) change by being
+`Scanning`, `Work`, `Training`, `Detecting`, `Sending`, `Files`, `Models`, `Waiting`,
+`Told`) change by being
 replaced: the new piece is itself the change, and the store leaves it out.
 """
 
@@ -22,6 +23,8 @@ from device_agent.core.records import (
     Sending,
     Told,
     Training,
+    Waited,
+    Waiting,
     Work,
 )
 from learning.numerics.detection import Detector
@@ -213,6 +216,13 @@ class ActionEnded:
 
 
 @dataclass(frozen=True)
+class WaitNoted:
+    """A desired model has been waited for so long; forgotten with the next one's."""
+
+    waited: Waited
+
+
+@dataclass(frozen=True)
 class RootTaken:
     """A newer root follows from the one that was known; numbers of keys it drops are forgotten."""
 
@@ -283,6 +293,7 @@ Durable: TypeAlias = (
     | PartRetracted
     | ImagesUnusable
     | ActionEnded
+    | WaitNoted
     | RootTaken
     | ReleaseTaken
     | ReleaseInstalled
@@ -292,7 +303,7 @@ Durable: TypeAlias = (
     | TransitionWritten
 )
 Piece: TypeAlias = (
-    Presence | Scanning | Work | Training | Detecting | Sending | Files | Models | Told
+    Presence | Scanning | Work | Training | Detecting | Sending | Files | Models | Waiting | Told
 )
 Change: TypeAlias = Durable | Piece
-PIECES = (Presence, Scanning, Work, Training, Detecting, Sending, Files, Models, Told)
+PIECES = (Presence, Scanning, Work, Training, Detecting, Sending, Files, Models, Waiting, Told)

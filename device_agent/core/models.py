@@ -83,7 +83,8 @@ def _open_action(records: Records) -> DesiredModel | None:
     return desired_model
 
 
-def _digests(action: DesiredModel) -> set[Digest]:
+def digests_of(action: DesiredModel) -> set[Digest]:
+    """Return the digests of everything that is offered with a desired model."""
     return {offer.digest for offer in (action.manifest, *action.files)}
 
 
@@ -142,9 +143,9 @@ def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decisio
     count, decision = _note_failure(state, event.digest, now)
     action = open_action(state)
     last_try = count >= state.rules.fetch_tries
-    if last_try and action is not None and event.digest in _digests(action):
+    if last_try and action is not None and event.digest in digests_of(action):
         reason = f"file {event.digest.short} did not come in {count} tries: {event.reason}"
-        return decision + _ended(state, action, "failed", reason)
+        return decision + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
     return decision + change(tell(state.told, [problem("model", text)], state.rules))
 
@@ -183,7 +184,7 @@ def install_due(state: State, _now: float) -> Decision:
     action, models = open_action(state), state.models
     if action is None or models.installing is not None or models.evaluating:
         return NOTHING_TO_DO
-    if not _digests(action) <= state.files.here or not _files_are_known(state, action):
+    if not digests_of(action) <= state.files.here or not _files_are_known(state, action):
         return NOTHING_TO_DO
     install = InstallModel(action, releases.check_of(state))
     return change(replace(models, installing=action)) + ask(install)
@@ -218,7 +219,7 @@ def model_refused(state: State, event: inputs.ModelRefused, _now: float) -> Deci
         return change(replace(models, reading=False)) if models.reading else NOTHING_TO_DO
     outcome = "rolled_back" if event.rolled_back else "failed"
     files = replace(state.files, littered=True)
-    return change(files) + _ended(state, refused, outcome, event.reason)
+    return change(files) + ended(state, refused, outcome, event.reason)
 
 
 def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> Decision:
@@ -232,7 +233,8 @@ def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> D
     )
 
 
-def _ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Decision:
+def ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Decision:
+    """Bring a desired model to an end without it, and report why."""
     status = _status(action.version, action.manifest.digest, outcome, reason)
     changes: tuple[Change, ...] = (
         ActionEnded(action.action, status),
@@ -302,7 +304,7 @@ def files_to_keep(records: Records) -> frozenset[Digest]:
     }
     memory = {records.memory} if records.memory is not None else set()
     action = _open_action(records)
-    wanted = _digests(action) if action is not None else set()
+    wanted = digests_of(action) if action is not None else set()
     return frozenset({*(offer.digest for offer in offers), *payloads, *memory, *wanted})
 
 

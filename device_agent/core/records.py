@@ -101,6 +101,16 @@ class Height(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Waited:
+    """How long a desired model has been waited for, and when that was written down."""
+
+    action: int
+    seconds: float
+    time_ns: int
+    """Nanoseconds since 1970 by this device's calendar."""
+
+
+@dataclass(frozen=True)
 class ImageToCount:
     """An image that goes into a part: where it is, what its bytes are, what it shows."""
 
@@ -250,6 +260,16 @@ class Models:
     evaluate: bool = False
     """The active model is to be evaluated."""
     retry: Try = Try(0, 0.0)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """When it was last written down how long a desired model has been waited for."""
+
+    since: float = 0.0
+    """By the clock of this run."""
+    time_ns: int = 0
+    """The same moment by the calendar, in nanoseconds since 1970."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ The rules, in the order of their modules:
   fetched, one file at a time; then the model is verified, self-tested and switched to; whatever
   comes of it is reported, and measured on the evaluation folder. A model that fails leaves the
   former one.
+- **Patience** (`patience`). A desired model that is not installed at its deadline is reported as
+  failed. The deadline counts from its arrival, over restarts, and not by the calendar.
 - **Releases** (`releases`). With the fleet's root, nothing is done about a desired model before
   root, release and manifest were judged; what is refused is reported, and nothing of it is kept.
 - **Telling** (`telling`). Problems are told once, reports after every welcome.
@@ -61,6 +63,7 @@ from device_agent.core import (
     gradients,
     inputs,
     models,
+    patience,
     presence,
     scanning,
     sending,
@@ -120,6 +123,9 @@ def _next_time(state: State, now: float) -> float:
     times = [item.due for item in state.files.tries.values()]
     times += [state.work.retry.due, state.training.retry.due]
     times += [sending.next_letter(state, now) or now]
+    deadline = patience.next_time(state)
+    if deadline is not None:
+        times.append(deadline)
     if not state.scanning.running:
         times.append(state.scanning.due)
     if state.presence.connected:
@@ -127,9 +133,14 @@ def _next_time(state: State, now: float) -> float:
     return min((time for time in times if time > now), default=now + state.rules.scan_seconds)
 
 
+def _started(state: State, event: inputs.Started, now: float) -> Decision:
+    return models.started(state, event, now) + patience.started(state, event, now)
+
+
 _WHEN_DUE: tuple[Rule, ...] = (
     presence.birth_due,
     scanning.scan_due,
+    patience.deadline_due,
     models.manifest_due,
     models.fetch_due,
     detecting.names_due,
@@ -149,7 +160,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
 
 # Each function takes the input under which it is listed; one table cannot say so in types.
 _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
-    inputs.Started: models.started,
+    inputs.Started: _started,
     inputs.Connected: presence.connected,
     inputs.Disconnected: presence.disconnected,
     inputs.CoordinatorBorn: presence.coordinator_born,

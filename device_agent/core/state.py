@@ -19,6 +19,8 @@ from device_agent.core.records import (
     Sending,
     Told,
     Training,
+    Waited,
+    Waiting,
     Work,
 )
 from learning.numerics.detection import DetectionRules, Detector
@@ -67,6 +69,8 @@ class Rules:
     retry_longest: float = 60.0
     fetch_tries: int = 10
     """Failed fetches of one file after which a desired model is given up."""
+    deadline_seconds: float = 86400.0
+    """After which a desired model that did not come is given up, counted from its arrival."""
     letters_under_way: int = 16
     problems_queued: int = 20
     evaluates: bool = False
@@ -126,6 +130,8 @@ class Records:
     desired: DesiredModel | None = None
     acted: int | None = None
     """Action of the last desired model that was brought to an end, good or bad."""
+    waited: Waited | None = None
+    """How long the newest desired model has been waited for."""
     ledger_boot: BootId | None = None
     """Boot of the coordinator that gave the newest action."""
     next_part: int | None = None
@@ -177,4 +183,5 @@ class State:
     sending: Sending = field(default_factory=Sending)
     files: Files = field(default_factory=Files)
     models: Models = field(default_factory=Models)
+    waiting: Waiting = field(default_factory=Waiting)
     told: Told = field(default_factory=Told)

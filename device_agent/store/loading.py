@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from sqlite_utils import Database
 
-from device_agent.core.records import About, Counted, Height, Letter, LetterKey, Look, Part
+from device_agent.core.records import About, Counted, Height, Letter, LetterKey, Look, Part, Waited
 from device_agent.core.state import Records
 from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
@@ -64,6 +64,7 @@ def load_records(db: Database) -> Records:
         assignment=_message(facts, "assignment", Assignment),
         desired=_message(facts, "desired", DesiredModel),
         acted=_plain(facts, "acted"),
+        waited=_waited(facts),
         ledger_boot=BootId(boot) if boot is not None else None,
         next_part=_plain(facts, "next_part"),
         status=_message(facts, "status", ModelStatus),
@@ -87,6 +88,11 @@ def _root(facts: Mapping[str, str]) -> SignedRoot | None:
 def _heights(facts: Mapping[str, str]) -> dict[str, Height]:
     known = _plain(facts, "heights") or {}
     return {key: Height(number, Digest(release)) for key, (number, release) in known.items()}
+
+
+def _waited(facts: Mapping[str, str]) -> Waited | None:
+    known = _plain(facts, "waited")
+    return None if known is None else Waited(known[0], float(known[1]), known[2])
 
 
 def _release(facts: Mapping[str, str]) -> SignedRelease | None:

@@ -51,7 +51,7 @@ def _desired_taken(db: Database, change: changes.DesiredTaken) -> None:
 
 
 def _actions_forgotten(db: Database, change: changes.ActionsForgotten) -> None:
-    for name in ("assignment", "desired", "acted"):
+    for name in ("assignment", "desired", "acted", "waited"):
         write_fact(db, name, None)
     write_fact(db, "ledger_boot", change.ledger_boot)
     db.execute("DELETE FROM empty_stage")
@@ -209,6 +209,11 @@ def _action_ended(db: Database, change: changes.ActionEnded) -> None:
         write_fact(db, "acted", change.action)
 
 
+def _wait_noted(db: Database, change: changes.WaitNoted) -> None:
+    waited = change.waited
+    write_fact(db, "waited", [waited.action, waited.seconds, waited.time_ns])
+
+
 def _root_taken(db: Database, change: changes.RootTaken) -> None:
     write_fact(db, "root", change.root)
     write_fact(db, "heights", change.heights)
@@ -300,6 +305,7 @@ _WRITE: dict[type, Callable[..., None]] = {
     changes.PartRetracted: _part_retracted,
     changes.ImagesUnusable: _images_unusable,
     changes.ActionEnded: _action_ended,
+    changes.WaitNoted: _wait_noted,
     changes.RootTaken: _root_taken,
     changes.ReleaseTaken: _release_taken,
     changes.ReleaseInstalled: _release_installed,

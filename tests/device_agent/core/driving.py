@@ -24,6 +24,9 @@ _Request = TypeVar("_Request")
 class Driven:
     """An agent without a shell: inputs in, requests out, everything durable in `path`."""
 
+    time_ns = 0
+    """The device's calendar when it starts; 0 where that does not matter."""
+
     def __init__(self, path: Path, **rules: Any) -> None:
         self.path = path
         self.rules = Rules(**rules)
@@ -38,7 +41,7 @@ class Driven:
         self.store = Store(self.path)
         identity = Identity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
         self.state = State(self.rules, identity, self.store.load())
-        self.give(inputs.Started())
+        self.give(inputs.Started(time_ns=self.time_ns))
 
     def kill(self) -> None:
         self.store.close()
