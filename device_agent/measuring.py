@@ -12,6 +12,7 @@ from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
 from device_agent.images import Picture, read_pictures
 from device_agent.inference import Floats, Inputs, Model
+from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, Head, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
 from schemas.models import AnyPreprocessing
@@ -50,9 +51,10 @@ def read_images(
 def measure(
     request: Measure, model: Model, folder: Path, batch: int, read: Read = read_images
 ) -> tuple[float, ...]:
-    """Return the value of each image that can be read; raise `LoadError` if the model does not run.
+    """Return the value of each image that can be read.
 
-    An image that is gone or does not decode is left out: counting tells its owner.
+    An image that is gone or does not decode is left out: counting tells its owner. Raises
+    `LoadError` if the model does not run, `FeatureError` if scores of pixels are no numbers.
     """
     images = read(request.images, folder, model.manifest.preprocessing)
     head = measuring_head(model, request.known, request.rules)
@@ -71,13 +73,20 @@ def pixel_uncertainty(scores: Floats, model: Model, head: Head, rules: Detection
 
     It is the mean relative entropy of the most uncertain tenth of the pixels, or in mode `code` the
     mean entropy of all in nats, at the size of the model's features: border pixels between those
-    are uncertain only because scores are resized.
+    are uncertain only because scores are resized. Raises `FeatureError` if a score is no number.
     """
+    require_numbers(scores)
     manifest = model.manifest
     logits = manifest.logit_scale * scores[np.newaxis]
     if rules.mode == "code":
         return float(mean_entropy(logits)[0])
     return float(most_uncertain(logits, manifest.class_names, head.rows)[0])
+
+
+def require_numbers(scores: Floats) -> None:
+    """Raise `FeatureError` if a score is NaN or infinite."""
+    if not np.isfinite(scores).all():
+        raise FeatureError("scores: NaN or infinity; the model that runs here is of no use")
 
 
 def _batches(images: Iterable[Inputs], batch: int) -> Iterator[list[Inputs]]:

@@ -20,12 +20,11 @@ import numpy.typing as npt
 
 from device_agent.evaluation import Measured
 from device_agent.inference import Model
-from device_agent.measuring import pixel_uncertainty
+from device_agent.measuring import pixel_uncertainty, require_numbers
 from device_agent.scene_data import sized_scenes
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.masks import IGNORED
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
-from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, Head
 from learning.numerics.preprocessing import preprocess
 from schemas.models import of_pictures
@@ -77,8 +76,7 @@ def evaluate_scenes(
         if outcome.pixels is None or outcome.mask is None:
             continue
         scores = model.pixel_scores(outcome.pixels)
-        if not np.isfinite(scores.small).all():
-            raise FeatureError(f"scores: NaN or infinity for {scenes[outcome.index].picture}")
+        require_numbers(scores.small)
         seen.take(rows[outcome.mask], scores.large.argmax(axis=0))
         if detection is not None:
             seen.uncertainties.append(pixel_uncertainty(scores.small, model, head, detection))

@@ -9,7 +9,7 @@ from device_agent.bench import Bench
 from device_agent.core import inputs
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
-from device_agent.inference import Model
+from device_agent.inference import Model, PixelScores
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
@@ -219,6 +219,17 @@ def test_a_model_that_has_grown_measures_with_the_rows_of_before(darkroom: Darkr
 def test_what_cannot_go_on_begins_anew_with_all_rows(darkroom: Darkroom, known: Head) -> None:
     darkroom.install(dense.exported())
     assert darkroom.measure(known).head == Head((BACKGROUND, "red", "green"), 1.0)
+
+
+def test_scores_that_are_no_numbers_are_told_and_counted_nowhere(
+    darkroom: Darkroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    darkroom.install(dense.exported())
+    none = np.full((3, *dense.SIZE), np.nan, np.float32)
+    monkeypatch.setattr(Model, "pixel_scores", lambda _model, _picture: PixelScores(none, none))
+    for event in (darkroom.evaluate(), darkroom.evaluate(RULES), darkroom.measure()):
+        assert event.head is None
+        assert "NaN or infinity" in event.reason
 
 
 def test_a_model_of_samples_measures_the_pictures_of_scenes(darkroom: Darkroom) -> None:
