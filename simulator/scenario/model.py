@@ -378,7 +378,7 @@ class EngineSettings(Strict):
 
 
 class PublishedCurve(Strict):
-    """`[[published]]`: accuracy that a paper prints for this protocol, for the plot."""
+    """`[[published]]`: accuracy or mean IoU that a paper prints for this protocol, for the plot."""
 
     label: str = Field(min_length=1)
     """Name of the curve."""
