@@ -20,6 +20,7 @@ from device_agent.core.records import (
     Told,
     Training,
     Try,
+    Waiting,
     Work,
 )
 from device_agent.core.state import State
@@ -43,6 +44,7 @@ class Resting(Strict):
     tries: tuple[tuple[About, PartKey, Try], ...]
     files: Files
     models: Models
+    waiting: Waiting
     told: Told
 
 
@@ -60,6 +62,7 @@ def rest(state: State, wake_at: float) -> bytes:
         tries=tuple((key.about, key.key, item) for key, item in state.sending.tries.items()),
         files=state.files,
         models=state.models,
+        waiting=state.waiting,
         told=replace(state.told, problems=frozenset(state.told.problems)),
     )
     return resting.model_dump_json().encode("utf-8")
@@ -74,7 +77,8 @@ def wake(data: bytes, state: State) -> float:
     state.training, state.detecting = resting.training, resting.detecting
     tries = {LetterKey(about, key): item for about, key, item in resting.tries}
     state.sending = Sending(tries)
-    state.files, state.models, state.told = resting.files, resting.models, resting.told
+    state.files, state.models, state.waiting = resting.files, resting.models, resting.waiting
+    state.told = resting.told
     return resting.wake_at
 
 

@@ -10,7 +10,7 @@ class Relay:
     """Forwards every connection to the target; `cut` closes all of them without a goodbye.
 
     With `rate` (bytes per second) each direction of each connection is that slow. What crosses is
-    added to `heard`, where it is given.
+    added to `heard`, where it is given; `bytes_down` counts what came from the target.
     """
 
     def __init__(
@@ -23,6 +23,7 @@ class Relay:
         self._target = (host, port)
         self._rate = rate
         self._heard = heard
+        self.bytes_down = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -52,12 +53,15 @@ class Relay:
             far.settimeout(None)
             with self._lock:
                 self._sockets += [near, far]
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+            for ends in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._pump, args=ends, daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, down: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(16384):
+                if down:
+                    with self._lock:
+                        self.bytes_down += len(data)
                 if self._heard is not None:
                     self._heard += data
                 sink.sendall(data)

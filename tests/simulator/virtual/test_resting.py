@@ -18,6 +18,7 @@ from device_agent.core.records import (
     Sighting,
     Told,
     Try,
+    Waiting,
     Work,
 )
 from device_agent.core.state import Identity, Rules, State
@@ -63,6 +64,7 @@ def full() -> State:
         littered=True,
     )
     state.models = Models(ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0))
+    state.waiting = Waiting(3.5, 7)
     told = Problem(about="image", text="broken")
     state.told = Told(
         waiting={cat: 2}, status=True, problems=frozenset({"broken"}), queue=(told,), untold=1

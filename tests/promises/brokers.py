@@ -1,0 +1,16 @@
+"""Real brokers as somebody finds them, without what ours set."""
+
+from __future__ import annotations
+
+from transport.brokers import MosquittoBroker
+from transport.brokers.mosquitto_configuration import LIMITS
+
+
+class DefaultMosquitto(MosquittoBroker):
+    """A Mosquitto with its own limits: a thousand messages wait for a client, and no more.
+
+    Only who may connect is ours; whatever waits for somebody is gone when the broker is.
+    """
+
+    def _configuration(self) -> list[str]:
+        return [line for line in super()._configuration() if line not in LIMITS]
