@@ -27,7 +27,9 @@ def test_every_field_has_a_meaning_and_a_default():
 def test_the_example_on_the_page_is_a_scenario():
     text = PAGE.read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
-    whole, absences, on_features, central = (example.partition("```")[0] for example in examples)
+    whole, absences, on_features, central, pixels = (
+        example.partition("```")[0] for example in examples
+    )
     scenario = parse_scenario("example", whole, Path("/here"))
     assert scenario.data.root == "/here/birds"
     assert scenario.stages.total == 3
@@ -39,3 +41,6 @@ def test_the_example_on_the_page_is_a_scenario():
     begun = parse_scenario("example", 'title = "x"\n' + central, Path("/here"))
     assert begun.devices.policy.publish_images
     assert begun.method.base.milestones == (12, 16)
+    seen = parse_scenario("example", 'title = "x"\n' + pixels, Path("/here"))
+    assert (seen.stages.total, seen.backbone.shape) == (3, (360, 480))
+    assert (seen.data.root, seen.method.trunk) == ("/here/CamVid", "/here/resnet101.pth")
