@@ -10,8 +10,9 @@ what background had, and a certain background pixel has ln(K + 1) nats then.
 `history` measures what holds still when a head grows (`learning.numerics.pixel_uncertainty`): with
 the rows that were registered when the device's history began, over each picture's most uncertain
 tenth of pixels, relative to ln C. It must lie `deviations` standard deviations above the mean of
-the device's looks since its last transition. `stage` trusts the registry: scenes of a class whose
-stage is newer than all that the device had.
+the device's looks since its last transition, or with `stands_out = "either"` as far below: what
+earlier masks called background is certain to be background. `stage` trusts the registry: scenes of
+a class whose stage is newer than all that the device had.
 
 A device's first look begins its first task, but for `rise` as released.
 """
@@ -101,10 +102,11 @@ def _is_transition(
 
 
 def stands_out(history: Sequence[float], level: float, rules: DetectionSettings) -> bool:
-    """Return whether a level lies above what the last `looks` before it allow."""
+    """Return whether a level lies above what the last `looks` before it allow, or below it."""
     looks = history[-rules.looks :]
     if not looks:
         return False
     mean = math.fsum(looks) / len(looks)
     spread = math.sqrt(math.fsum((one - mean) ** 2 for one in looks) / len(looks))
-    return level > mean + rules.deviations * max(spread, rules.smallest_deviation)
+    apart = abs(level - mean) if rules.stands_out == "either" else level - mean
+    return apart > rules.deviations * max(spread, rules.smallest_deviation)

@@ -131,6 +131,9 @@ class DetectionSettings(Strict):
     """For `history`: a standard deviation below this counts as this."""
     looks: int = Field(default=2, ge=1, le=100)
     """For `history`: earlier looks that count, since the last transition."""
+    stands_out: Literal["above", "either"] = "above"
+    """For `history`: whether only a level above that counts, or one as far below too: what earlier
+    masks called background is certain to be background, so that new scenes can look easier."""
     observers: Literal["all", "cohort"] = "all"
     """Who looks in a round: every device, or only those that are asked to train."""
 

@@ -46,6 +46,16 @@ def test_a_history_that_varies_allows_more_and_only_its_last_looks_count():
     assert not stands_out((), 1.0, rules)
 
 
+def test_a_level_may_stand_out_below_too():
+    """What masks have called background before is certain to be background."""
+    levels = (0.29, 0.30)
+    assert not stands_out(levels, 0.2, DetectionSettings())
+    either = DetectionSettings(stands_out="either")
+    assert stands_out(levels, 0.2, either)
+    assert not stands_out(levels, 0.26, either)
+    assert stands_out(levels, 0.4, either)
+
+
 def test_rows_stay_those_of_the_historys_beginning():
     rules = DetectionSettings()
     _, looks = run(rules, [0.5, 0.3], rows=OLD)
