@@ -9,10 +9,10 @@ what background had, and a certain background pixel has ln(K + 1) nats then.
 
 `history` measures what holds still when a head grows (`learning.numerics.pixel_uncertainty`): with
 the rows that were registered when the device's history began, over each picture's most uncertain
-tenth of pixels, relative to ln C. It must lie `deviations` standard deviations above the mean of
-the device's looks since its last transition, or with `stands_out = "either"` as far below: what
-earlier masks called background is certain to be background. `stage` trusts the registry: scenes of
-a class whose stage is newer than all that the device had.
+tenth of pixels, relative to ln C. It must lie `deviations` standard deviations from the mean of the
+device's looks since its last transition: above, or below, for what earlier masks called background
+is certain to be background, so that new scenes can look easier. `stage` trusts the registry: scenes
+of a class whose stage is newer than all that the device had.
 
 A device's first look begins its first task, but for `rise` as released.
 """
@@ -102,7 +102,7 @@ def _is_transition(
 
 
 def stands_out(history: Sequence[float], level: float, rules: DetectionSettings) -> bool:
-    """Return whether a level lies above what the last `looks` before it allow, or below it."""
+    """Return whether a level lies beyond what the last `looks` before it allow."""
     looks = history[-rules.looks :]
     if not looks:
         return False

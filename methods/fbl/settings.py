@@ -127,13 +127,13 @@ class DetectionSettings(Strict):
     first look of a stage always is a transition. For `rise`."""
     deviations: float = Field(default=2.0, gt=0)
     """For `history`: standard deviations above the mean of the looks before."""
-    smallest_deviation: float = Field(default=0.02, gt=0, le=1)
+    smallest_deviation: float = Field(default=0.015, gt=0, le=1)
     """For `history`: a standard deviation below this counts as this."""
     looks: int = Field(default=2, ge=1, le=100)
     """For `history`: earlier looks that count, since the last transition."""
-    stands_out: Literal["above", "either"] = "above"
-    """For `history`: whether only a level above that counts, or one as far below too: what earlier
-    masks called background is certain to be background, so that new scenes can look easier."""
+    stands_out: Literal["above", "either"] = "either"
+    """For `history`: whether a level as far below counts too, or only one above: what earlier masks
+    called background is certain to be background, so that new scenes can look easier."""
     observers: Literal["all", "cohort"] = "all"
     """Who looks in a round: every device, or only those that are asked to train."""
 

@@ -49,11 +49,13 @@ def test_a_history_that_varies_allows_more_and_only_its_last_looks_count():
 def test_a_level_may_stand_out_below_too():
     """What masks have called background before is certain to be background."""
     levels = (0.29, 0.30)
-    assert not stands_out(levels, 0.2, DetectionSettings())
-    either = DetectionSettings(stands_out="either")
-    assert stands_out(levels, 0.2, either)
-    assert not stands_out(levels, 0.26, either)
-    assert stands_out(levels, 0.4, either)
+    rules = DetectionSettings()
+    assert stands_out(levels, 0.2, rules)
+    assert not stands_out(levels, 0.27, rules)
+    assert stands_out(levels, 0.4, rules)
+    above = DetectionSettings(stands_out="above")
+    assert not stands_out(levels, 0.2, above)
+    assert stands_out(levels, 0.4, above)
 
 
 def test_rows_stay_those_of_the_historys_beginning():

@@ -258,9 +258,10 @@ def test_entropy_is_that_of_the_incoming_model_over_the_pixels_that_count():
 def test_growing_the_head_alone_is_seen_by_the_rise_and_not_by_the_history():
     fleet = Taught(assignment(detection="history"))
     before = order(replace(fleet.question, class_names=(ANT, BEE)), (1, 1), number=2)
-    values = {}
+    first, values = read_memory(fleet.memory), {}
+    first = replace(first, looks=replace(first.looks, history=()))
     for asks in (before, fleet.order):
-        memory = seen(fleet.of, asks, fleet.old, fleet.memory)
+        memory = seen(fleet.of, asks, fleet.old, first.write())
         assert memory.observation is not None
         values[asks.round.class_names] = memory.observation.entropy, memory.looks.history[-1]
     (nats, level), (grown_nats, grown_level) = values[(ANT, BEE)], values[EVERY]
