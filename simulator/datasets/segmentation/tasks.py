@@ -17,6 +17,7 @@ from PIL import Image
 
 from device_agent.sources.scenes import LabelledScene
 from schemas.values import ClassName, Digest
+from simulator.datasets.samples import Samples
 from simulator.datasets.segmentation.masking import show_classes
 from simulator.datasets.segmentation.samples import SegmentedSamples, digest_of
 from simulator.errors import DatasetError
@@ -137,3 +138,10 @@ class TaskScenes:
 
     def _show(self, mask: NDArray[np.uint8], index: int) -> NDArray[np.uint8]:
         return show_classes(mask, self.tasks[int(self.task_of[index]) - 1])
+
+
+def shown_labels(samples: Samples, indices: Indices) -> set[int]:
+    """Return every label that some samples show, whether a sample has one or several."""
+    if isinstance(samples, TaskScenes):
+        return {label for index in indices.tolist() for label in samples.shown(index)}
+    return set(samples.labels[indices].tolist())

@@ -117,7 +117,7 @@ class InProcessEngine(StageEngine):
         if not self._opens_by_itself(stage):
             return set(self._plan.names(stage.classes))
         held = {
-            int(label)
+            label
             for name in online
             for _, indices in delivered(self._plan, name, stage.number)
             for label in self._fleet.labels(indices)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, ImportNetwork
 from device_agent.core.state import Rules
 from device_agent.running import detection_of, find_capabilities
@@ -15,6 +13,7 @@ from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
+from simulator.datasets.segmentation.tasks import shown_labels
 from simulator.engines.inprocess.features import LineageFeatures
 from simulator.engines.inprocess.home import (
     FLEET,
@@ -129,10 +128,9 @@ class Fleet:
         """Return what the proxy has sent and received; None without one."""
         return None if self.proxy is None else self.proxy.traffic()
 
-    def labels(self, indices: Indices) -> list[int]:
+    def labels(self, indices: Indices) -> set[int]:
         """Return the classes of training samples."""
-        found: list[int] = np.unique(self._prepared.split.train.labels[indices]).tolist()
-        return found
+        return shown_labels(self._prepared.split.train, indices)
 
     def close(self) -> None:
         """Close all files."""

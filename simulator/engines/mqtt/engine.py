@@ -30,6 +30,7 @@ from coordinator.core.commands import CloseStage, Command, OpenStage
 from coordinator.errors import CommandError
 from coordinator.operator import send
 from schemas.values import DeviceId
+from simulator.datasets.segmentation.tasks import shown_labels
 from simulator.engines.inprocess.presence import asked, delivered
 from simulator.engines.inprocess.stages import ledger_stages, reached_names
 from simulator.engines.interface import Prepared, Watch
@@ -135,10 +136,10 @@ class MqttEngine:
         names = set(plan.names(stage.classes))
         if self._opens_by_itself(stage):
             labels = {
-                int(label)
+                label
                 for device in there
                 for _, indices in delivered(plan, device, stage.number)
-                for label in train.labels[indices]
+                for label in shown_labels(train, indices)
             }
             names = reached_names(plan, stage, labels)
         if not names:

@@ -5,10 +5,11 @@ import pytest
 from PIL import Image
 
 from schemas.values import ClassName
+from simulator.datasets.digits import load_digits
 from simulator.datasets.samples import Samples
 from simulator.datasets.segmentation.images import SegmentedImages
 from simulator.datasets.segmentation.samples import digest_of
-from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.datasets.segmentation.tasks import TaskScenes, shown_labels
 from simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import random_pictures, random_scenes
 
@@ -112,6 +113,13 @@ def test_scenes_of_a_task_are_found_again():
     assert samples.indices(2, np.array([1])).tolist() == [2]
     with pytest.raises(DatasetError, match="scene 0 shows no class of task 2"):
         samples.indices(2, np.array([0, 1]))
+
+
+def test_labels_that_samples_show_are_all_of_theirs():
+    samples, digits = TaskScenes.of(hand_made(), TASKS), load_digits()
+    assert shown_labels(samples, np.array([1])) == {0, 3}
+    assert shown_labels(samples, np.array([1, 2])) == {0, 1, 3}
+    assert shown_labels(digits, np.array([3, 4])) == set(digits.labels[3:5].tolist())
 
 
 def test_nothing_is_no_error():
