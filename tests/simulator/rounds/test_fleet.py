@@ -48,7 +48,9 @@ def test_the_record_tells_of_every_round(tmp_path: Path) -> None:
         assert all(device.bytes_up > 0 for device in record.devices.values())
 
 
-def test_the_loss_of_a_round_is_weighted_by_samples(tmp_path: Path) -> None:
+def test_a_round_has_the_steps_of_its_answers_and_their_loss_weighted_by_samples(
+    tmp_path: Path,
+) -> None:
     partition = {"rule": "dirichlet", "beta": 0.3, "least_images": 2}
     what = prepared(small(devices={"count": 3, "partition": partition}, rounds={"per_stage": 1}))
     (record, *_), ledger = learn(what, tmp_path)
@@ -57,6 +59,9 @@ def test_the_loss_of_a_round_is_weighted_by_samples(tmp_path: Path) -> None:
     losses = [answer.loss for answer in told if answer is not None]
     assert len(set(samples)) > 1
     assert record.rounds[0].loss == pytest.approx(np.average(losses, weights=samples))
+    assert record.rounds[0].steps == sum(answer.steps for answer in told if answer is not None)
+    seconds = sum(answer.seconds for answer in told if answer is not None)
+    assert record.rounds[0].training_seconds == pytest.approx(seconds)
 
 
 def test_loop_and_stack_train_nearly_the_same_network(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ from tests.simulator.rounds.small import prepared, small
 THIRD = DeviceId("device-3")
 
 
+TIMES = {"seconds": 0.0, "training_seconds": 0.0}
+
+
 def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
     full = learn(InProcessEngine, what, folder / "full")
     return full, learn(LightEngine, what, folder / "light")
@@ -40,8 +43,8 @@ def assert_same(full: Learned, light: Learned) -> None:
     for one, two in zip(full.records, light.records, strict=True):
         assert (one.aggregate, one.head, one.version) == (two.aggregate, two.head, two.version)
         assert one.contributions == two.contributions
-        assert [r.model_copy(update={"seconds": 0.0}) for r in two.rounds] == [
-            r.model_copy(update={"seconds": 0.0, "loss": pytest.approx(r.loss)}) for r in one.rounds
+        assert [r.model_copy(update=TIMES) for r in two.rounds] == [
+            r.model_copy(update={**TIMES, "loss": pytest.approx(r.loss)}) for r in one.rounds
         ]
         for name, device in one.devices.items():
             other = two.devices[name]
