@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from device_agent.sources.scenes import LabelledScene
 from learning.errors import ImageError
 from learning.numerics.preprocessing import sized_mask, sized_pixels
 from schemas.models import of_pictures
@@ -83,8 +84,9 @@ class SceneEvaluation:
         asked = pictures_with(self._scenes.presence, seen)
         counts = PixelCounts.none(len(self._plan.class_names))
         for indices in _chunks(asked, model.batch):
-            truth = self._truth(indices, seen)
-            predicted = model.values([self._picture(index) for index in indices])
+            scenes = self._read(indices)
+            truth = self._truth(scenes, seen)
+            predicted = model.values([_picture(scene) for scene in scenes])
             counts += PixelCounts.of(truth, predicted, len(self._plan.class_names))
         inference = InferenceRecord(
             scenes=len(asked),
@@ -103,34 +105,33 @@ class SceneEvaluation:
         return choose_scenes(self._scenes.pixels, self._plan.seen(len(self._plan.stages)))
 
     def _said(self, model: DenseModel) -> Masks:
-        pictures = [self._picture(index) for index in self._chosen()]
+        pictures = [_picture(scene) for scene in self._read(self._chosen())]
         batches = range(0, len(pictures), model.batch)
         return np.concatenate([model.values(pictures[i : i + model.batch]) for i in batches])
 
     def _nothing_shown(self) -> ShownScenes:
         """Return the scenes that are to be shown, before any model said anything of them."""
-        chosen = self._chosen()
+        chosen = self._read(self._chosen())
         truth = self._truth(chosen, self._plan.seen(len(self._plan.stages)))
         colour = self._preprocessing.model_copy(update={"mode": "RGB"})
-        pictures = [
-            sized_pixels(self._picture(index), colour).transpose(2, 0, 1) for index in chosen
-        ]
+        pictures = [sized_pixels(_picture(scene), colour).transpose(2, 0, 1) for scene in chosen]
         said = np.empty((0, *truth.shape), np.uint8)
         return ShownScenes(np.stack(pictures), truth, said, self._plan.class_names)
 
-    def _picture(self, index: int) -> Image.Image:
-        pixels = self._scenes.scene(int(index)).picture
-        return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    def _read(self, indices: Indices) -> list[LabelledScene]:
+        return [self._scenes.scene(int(index)) for index in indices]
 
-    def _truth(self, indices: Indices, seen: tuple[int, ...]) -> Masks:
+    def _truth(self, scenes: Sequence[LabelledScene], seen: tuple[int, ...]) -> Masks:
         """Return masks (n, H, W) that show the classes `seen`, as the network sees the pictures."""
         try:
-            masks = [
-                sized_mask(self._scenes.mask(int(index)), self._preprocessing) for index in indices
-            ]
+            masks = [sized_mask(scene.mask, self._preprocessing) for scene in scenes]
         except ImageError as error:
             raise DatasetError(f"data: a mask cannot be used: {error}") from error
         return show_classes(np.stack(masks), seen)
+
+
+def _picture(scene: LabelledScene) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(scene.picture.transpose(1, 2, 0)))
 
 
 def _chunks(indices: Indices, size: int) -> Iterator[Indices]:
