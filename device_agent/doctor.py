@@ -15,6 +15,7 @@ from typing import Literal
 from device_agent.errors import MissingError, SourceError
 from device_agent.home import AgentHome
 from device_agent.inference import describe_runtime
+from device_agent.pinning import pinned_of
 from device_agent.running import OPTIONAL_FEATURES, mqtt_connect
 from device_agent.settings import DEFAULT_PROVIDERS, Samples
 from device_agent.sources.folder import SUFFIXES_OF
@@ -62,8 +63,20 @@ def examine(home_folder: Path) -> list[Finding]:
     trains = status is not None and bool(status.training)
     findings += [_runtime(home.settings.model.providers), *_methods(trains=trains)]
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
-    findings += [_broker(home), *_folders(home), _space(home)]
+    findings += [*_root(home), _broker(home), *_folders(home), _space(home)]
     return findings
+
+
+def _root(home: AgentHome) -> Iterator[Finding]:
+    """Say whether the fleet's root can be read, where the owner gave one."""
+    try:
+        pinned = pinned_of(home)
+    except SettingsError as error:
+        yield Finding("root", "missing", str(error), "copy the fleet's root into this folder again")
+        return
+    if pinned is not None:
+        version = pinned.root.document.version
+        yield Finding("root", "ok", f"version {version}; only released models are installed")
 
 
 def _python() -> Finding:

@@ -11,6 +11,7 @@ from device_agent.cli import app
 from device_agent.core.changes import ReleaseInstalled, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
 from device_agent.core.state import Identity, Rules, State
+from device_agent.doctor import examine
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome
 from device_agent.pinning import check_taken, pinned_of
@@ -94,6 +95,21 @@ def test_a_root_beside_the_history_that_was_followed_is_told(tmp_path: Path) -> 
     (home.folder / "root.json").write_bytes(OTHER.canonical_bytes())
     with pytest.raises(HomeError, match="`fleetledger agent forget --root`"):
         check_taken(pinned_of(home), records)
+
+
+def test_the_doctor_looks_at_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("device_agent.doctor.BROKER_SECONDS", 0.1)
+    home = begun(tmp_path)
+
+    def found() -> list[tuple[str, str]]:
+        findings = examine(home.folder)
+        return [(item.verdict, item.text) for item in findings if item.about == "root"]
+
+    assert found() == [("ok", "version 1; only released models are installed")]
+    (home.folder / "root.json").write_text("{}", encoding="utf-8")
+    ((verdict, text),) = found()
+    assert verdict == "missing"
+    assert "root.json: root: document: is missing" in text
 
 
 def test_trust_begins_anew_where_the_owner_says_so(tmp_path: Path) -> None:
