@@ -6,7 +6,7 @@ begin as copies of the background's, so that a certain background pixel has entr
 
 `most_uncertain` holds still when a head grows. It measures with the rows that were registered at
 an earlier measurement; the probability of later rows is background's, whence they came
-(`learning.numerics.background_rows`), so that growing changes nothing. To leave them out would:
+(`learning.networks.segmentation.head`), so that growing changes nothing. To leave them out would:
 growing takes ln(K + 1) from background's score. Of each picture the most uncertain tenth of the
 pixels counts, a new object being a small part of it, with H / ln C.
 

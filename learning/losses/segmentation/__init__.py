@@ -17,7 +17,7 @@ of later ones are labelled background. The old model has the first C_old channel
 | a `LossFunction` of a network | `composing` |
 
 (11), the task monitor, is `learning.numerics.pixel_uncertainty`; the head grows by
-`learning.numerics.background_rows`.
+`learning.networks.segmentation.head`.
 
 FBL: Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023.
 """

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from learning.numerics.background_rows import grown_from_background
+from learning.networks.head import BIAS, WEIGHT
+from learning.networks.segmentation.head import grow_from_background
 from learning.numerics.detection import DetectionRules, Detector, Head, observe
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain, registered_logits
 
@@ -73,6 +74,11 @@ def test_later_rows_are_background():
     )
 
 
+def grown(weight, bias, classes):
+    head = grow_from_background({WEIGHT: weight, BIAS: bias}, classes)
+    return head[WEIGHT], head[BIAS]
+
+
 def test_the_order_of_rows_does_not_matter_and_one_row_measures_nothing():
     known = ("dog", "background", "owl", "cat")
     assert most_uncertain(LOGITS, ROWS, known) == pytest.approx(most_uncertain(LOGITS, ROWS))
@@ -85,13 +91,13 @@ def test_growing_the_head_alone_changes_the_measure_by_nothing_and_the_papers_by
     weight, bias = 0.5 * generator.normal(size=(4, 6)), generator.normal(size=4)
     weight[:, 0] = [1, 0, 0, 0]
     before = through_head(features, weight, bias)
-    after = through_head(features, *grown_from_background(weight, bias, 4))
+    after = through_head(features, *grown(weight, bias, 4))
     rise = mean_entropy(after) - mean_entropy(before)
     assert rise == pytest.approx([math.log(5)] * 2, abs=1e-6)
     assert (rise > 0.6).all(), "above the paper's threshold"
     features[:, 0] = 0.5  # uncertain everywhere
     before = through_head(features, weight, bias)
-    after = through_head(features, *grown_from_background(weight, bias, 4))
+    after = through_head(features, *grown(weight, bias, 4))
     np.testing.assert_allclose(
         most_uncertain(after, GROWN, ROWS), most_uncertain(before, ROWS), rtol=1e-12
     )
