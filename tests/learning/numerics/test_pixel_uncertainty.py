@@ -74,7 +74,7 @@ def test_later_rows_are_background():
     )
 
 
-def grown(weight, bias, classes):
+def with_new_rows(weight, bias, classes):
     head = grow_from_background({WEIGHT: weight, BIAS: bias}, classes)
     return head[WEIGHT], head[BIAS]
 
@@ -91,13 +91,13 @@ def test_growing_the_head_alone_changes_the_measure_by_nothing_and_the_papers_by
     weight, bias = 0.5 * generator.normal(size=(4, 6)), generator.normal(size=4)
     weight[:, 0] = [1, 0, 0, 0]
     before = through_head(features, weight, bias)
-    after = through_head(features, *grown(weight, bias, 4))
+    after = through_head(features, *with_new_rows(weight, bias, 4))
     rise = mean_entropy(after) - mean_entropy(before)
     assert rise == pytest.approx([math.log(5)] * 2, abs=1e-6)
     assert (rise > 0.6).all(), "above the paper's threshold"
     features[:, 0] = 0.5  # uncertain everywhere
     before = through_head(features, weight, bias)
-    after = through_head(features, *grown(weight, bias, 4))
+    after = through_head(features, *with_new_rows(weight, bias, 4))
     np.testing.assert_allclose(
         most_uncertain(after, GROWN, ROWS), most_uncertain(before, ROWS), rtol=1e-12
     )
