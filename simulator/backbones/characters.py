@@ -18,7 +18,7 @@ from simulator.backbones.kept import kept_backbone
 from simulator.datasets.images import Split
 from simulator.datasets.text_windows import Corpus, TextWindows
 from simulator.errors import BackboneError
-from simulator.scenario.model import CharacterSettings
+from simulator.scenario.backbone import CharacterSettings
 
 NAME = "characters"
 INPUT_NAME = "tokens"

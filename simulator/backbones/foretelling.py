@@ -19,7 +19,7 @@ from export.builder import GraphBuilder, float_value, typed_value
 from export.graph import BATCH
 from learning.numerics.tokens import alphabet_ids
 from schemas.text import TextPreprocessing
-from simulator.scenario.model import CharacterSettings
+from simulator.scenario.backbone import CharacterSettings
 
 EMBEDDING = 32
 _BATCH = 32

@@ -10,7 +10,7 @@ from simulator.backbones.from_file import file_backbone
 from simulator.backbones.from_torchvision import torchvision_backbone
 from simulator.backbones.pixels import pixels_backbone
 from simulator.datasets.images import Split
-from simulator.scenario.model import BackboneSettings
+from simulator.scenario.backbone import BackboneSettings
 
 __all__ = ["Backbone", "load_backbone"]
 

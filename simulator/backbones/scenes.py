@@ -9,6 +9,8 @@ from simulator.errors import BackboneError
 
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of the colours on which published trunks were trained."""
+CENTRE, SPREAD = (0.5,) * 3, (0.25,) * 3
+"""By which a network that begins from nothing sees values from -2 to 2."""
 _LOOKED_AT = 50
 
 
@@ -17,7 +19,7 @@ def scene_preprocessing(
 ) -> Preprocessing:
     """Return how pictures, all RGB, are stretched to `size` (height, width) and normalised.
 
-    A trunk that was `pretrained` gets them as ImageNet's are, another divided by 255. Raises
+    A trunk that was `pretrained` gets them as ImageNet's are, another centred. Raises
     `BackboneError` where pictures differ in size and `size` is None.
     """
     sizes = _sizes(split.train) | _sizes(split.test)
@@ -31,8 +33,8 @@ def scene_preprocessing(
         mode="RGB",
         size=wanted,
         interpolation="nearest" if sizes == {wanted} else "bilinear",
-        mean=IMAGENET_MEAN if pretrained else (0.0,) * 3,
-        deviation=IMAGENET_DEVIATION if pretrained else (1.0,) * 3,
+        mean=IMAGENET_MEAN if pretrained else CENTRE,
+        deviation=IMAGENET_DEVIATION if pretrained else SPREAD,
         input_name="image",
     )
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import DetectionSettings, PolicySettings
 from methods.training_half import Exemplars
-from schemas.errors import InvalidValueError
 from schemas.message import Strict
 from schemas.values import ClassName
 from simulator.datasets.segmentation.digit_scenes import SceneSettings
+from simulator.scenario.backbone import BackboneSettings
 from simulator.scenario.base_session import BaseSession
 from simulator.scenario.checks import (
     check_absence,
@@ -50,20 +50,6 @@ TEXTS = ("shakespeare", "grammar")
 SCENES = ("digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz")
 """Data sets of pictures with a class for every pixel."""
 Share = Annotated[float, Field(gt=0, le=1)]
-LEAST_SIDE, MOST_SIDE = 8, 1024
-"""Pixels that a picture may have along a side as a network sees it."""
-
-
-def _sides(value: Any) -> Any:  # noqa: ANN401 - not checked yet
-    """Refuse what is neither a side nor a height and a width, in words of its own."""
-    sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
-    if not all(type(side) is int and LEAST_SIDE <= side <= MOST_SIDE for side in sides):
-        way_out = f"give one side of {LEAST_SIDE} to {MOST_SIDE} pixels, or [height, width]"
-        raise InvalidValueError("size", value, way_out)
-    return value
-
-
-Size = Annotated[int | tuple[int, int], BeforeValidator(_sides)]
 
 
 class TextSettings(Strict):
@@ -297,54 +283,6 @@ class MethodSettings(Strict):
     was trained on ImageNet: a file, as for `fleetledger model import-network --trunk`."""
     base: BaseSession = BaseSession()
     """For a method that begins with a first stage that was trained in one place."""
-
-
-class CharacterSettings(Strict):
-    """`[backbone.characters]`: a small recurrent network that learns to foretell characters."""
-
-    width: int = Field(default=256, ge=1, le=4096)
-    """Features of a text."""
-    epochs: int = Field(default=30, ge=1)
-    """Most passes over the public text; the weights that foretell its held-out tenth best stay."""
-    seed: int = Field(default=1, ge=0)
-    """Of first weights and order. All seeds of a scenario share the encoder, as they do a file."""
-
-
-class BackboneSettings(Strict):
-    """`[backbone]`: the frozen network that every device sees its images with.
-
-    A fleet that trains a network on pictures has none; of this section it takes `size` alone. One
-    that trains a network on features sees its images with this one.
-    """
-
-    network: Literal["pixels", "file", "torchvision", "characters"] = "pixels"
-    """`pixels`: the pixels themselves. `file`: an ONNX file of yours. `torchvision`: a network of
-    torchvision, exported here (needs torch). `characters`: for texts, an encoder that learns here
-    from the public part of the text (needs torch)."""
-    file: str | None = None
-    """ONNX file, with its preprocessing in a JSON file of the same name."""
-    name: str | None = None
-    """Name of torchvision's network, such as `mobilenet_v2`."""
-    weights: str | None = None
-    """File with its weights, or torchvision's name for them; left out, random weights."""
-    size: Size | None = None
-    """Side of the input in pixels, 8 to 1024, or of pictures with masks [height, width]; left out,
-    what the images (`pixels`) or the network have."""
-    characters: CharacterSettings = CharacterSettings()
-    """How the encoder of `characters` learns."""
-
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """Height and width of the input; None where the images or the network decide."""
-        return (self.size, self.size) if isinstance(self.size, int) else self.size
-
-    @model_validator(mode="after")
-    def _names_what_it_needs(self) -> Self:
-        if self.network == "file" and self.file is None:
-            raise ValueError("file: missing; give the path of an ONNX file")
-        if self.network == "torchvision" and self.name is None:
-            raise ValueError("name: missing; give a network of torchvision, like mobilenet_v2")
-        return self
 
 
 class EngineSettings(Strict):

@@ -16,7 +16,8 @@ from simulator.datasets.images import LabelledImages, Split
 from simulator.datasets.text_windows import Corpus
 from simulator.datasets.texts import split_texts
 from simulator.errors import BackboneError
-from simulator.scenario.model import CharacterSettings, TextSettings
+from simulator.scenario.backbone import CharacterSettings
+from simulator.scenario.model import TextSettings
 from tests.simulator.datasets.drawing import pixels
 from tests.simulator.text.making import PREPROCESSING, one_hot_encoder
 

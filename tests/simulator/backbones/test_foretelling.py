@@ -23,7 +23,8 @@ from simulator.backbones.foretelling import (
     scores_after,
 )
 from simulator.datasets.texts import split_texts
-from simulator.scenario.model import CharacterSettings, TextSettings
+from simulator.scenario.backbone import CharacterSettings
+from simulator.scenario.model import TextSettings
 from tests.simulator.backbones.test_characters import SAID, SMALL, split, spoken
 
 SPEC = preprocessing_of(split().train.corpus)

@@ -20,7 +20,7 @@ from simulator.datasets.files import ImageFiles
 from simulator.datasets.images import LabelledImages, Split
 from simulator.demo.material import DIGITS_PREPROCESSING, digits_material
 from simulator.errors import BackboneError
-from simulator.scenario.model import BackboneSettings
+from simulator.scenario.backbone import BackboneSettings
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
 from tests.simulator.datasets.drawing import draw_all, pixels
 

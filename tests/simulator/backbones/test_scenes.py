@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from simulator.backbones.scenes import (
+    CENTRE,
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,
+    SPREAD,
     scene_preprocessing,
 )
 from simulator.datasets.images import Split
@@ -23,7 +25,7 @@ def split(train=(16, 12), test=(16, 12)) -> Split[TaskScenes]:
 def test_pictures_of_one_size_are_seen_as_they_are():
     seen = scene_preprocessing(split(), None, pretrained=False)
     assert (seen.mode, seen.size, seen.interpolation) == ("RGB", (16, 12), "nearest")
-    assert (seen.mean, seen.deviation) == ((0, 0, 0), (1, 1, 1))
+    assert (seen.mean, seen.deviation) == (CENTRE, SPREAD)
 
 
 def test_pictures_may_be_stretched_to_a_height_and_a_width():

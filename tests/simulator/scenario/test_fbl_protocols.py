@@ -52,7 +52,15 @@ def test_printed_curves_have_a_number_for_every_task_and_end_with_the_final_one(
 
 
 @pytest.mark.parametrize("name", ["digits-fbl", "camvid-fbl"])
-@pytest.mark.parametrize("preset", ["fbl", "without-apl", "without-frc", "finetuning", "plop"])
-def test_small_ones_take_every_preset(name: str, preset: str) -> None:
+@pytest.mark.parametrize("preset", ["fbl", "without-apl", "without-fsc", "without-frc"])
+def test_small_ones_take_every_ablation(name: str, preset: str) -> None:
     scenario = load_scenario(name, [f"method.settings.preset={preset}"])
     assert scenario.method.settings["preset"] == preset
+
+
+@pytest.mark.parametrize("preset", ["finetuning", "lwf", "ilt", "mib", "plop"])
+def test_the_digits_take_every_rival_as_they_say(preset: str) -> None:
+    alone = f"method.settings.preset={preset}"
+    scenario = load_scenario("digits-fbl", [alone, "method.settings.unsure=background"])
+    assert scenario.method.settings["preset"] == preset
+    assert "--set method.settings.unsure=background" in scenario.description
