@@ -65,6 +65,37 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
 
 @app.command()
+def enrol(
+    token: Annotated[
+        str | None,
+        typer.Argument(
+            help="The operator's token. Left out, it is asked for or read from standard input; "
+            "given here, other users of this device see it in the list of processes."
+        ),
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Give this device a key of its own, by the operator's token; the agent must be stopped."""
+    from device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
+
+    typer.echo(enrol_device(home, _read_token() if token is None else token))
+
+
+def _read_token() -> str:
+    if sys.stdin.isatty():
+        return str(typer.prompt("Token", hide_input=True))
+    return sys.stdin.readline()
+
+
+@app.command("rotate-key")
+def rotate_key(home: Home = HOME) -> None:
+    """Give this device another key, for which its present one signs; the agent must be stopped."""
+    from device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
+
+    typer.echo(rotate(home))
+
+
+@app.command()
 def run(home: Home = HOME) -> None:
     """Contribute, receive models, measure them, until stopped."""
     # The command line's own machinery would stay in memory for as long as the agent runs.

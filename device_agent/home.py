@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ class AgentHome:
     def open(cls, folder: Path) -> AgentHome:
         """Read `<folder>/agent.toml`; raise `SettingsError` that names file, field and value."""
         return cls(folder, load_settings(folder / SETTINGS_FILE, AgentSettings))
+
+    @property
+    def settings_file(self) -> Path:
+        """Where the settings are."""
+        return self.folder / SETTINGS_FILE
 
     @property
     def state_folder(self) -> Path:
@@ -209,6 +215,44 @@ def write_home(folder: Path, new: NewHome) -> Path:
     except OSError as error:
         raise HomeError(f"{folder}: cannot be written: {error.strerror}") from error
     return path
+
+
+def write_coordinator_key(home: AgentHome, key: VerifyKey) -> None:
+    """Set `coordinator_key` in a home's settings, where it is not set yet; all else stays.
+
+    Raises `HomeError` where it is set to another key.
+    """
+    known, file = home.settings.coordinator_key, home.settings_file
+    if known == key:
+        return
+    if known is not None:
+        raise HomeError(
+            f"{file}: coordinator_key: has the hash {known.key_hash.hex()}, and the token is of a "
+            f"coordinator with {key.key_hash.hex()}; delete the line if you trust that one"
+        )
+    text = _with_top_line(file.read_text(encoding="utf-8"), f"coordinator_key = {_quoted(key)}")
+    scratch = file.with_name(f"{file.name}.new")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        scratch.chmod(stat.S_IMODE(file.stat().st_mode))
+        if load_settings(scratch, AgentSettings).coordinator_key != key:
+            raise HomeError(f"{file}: add this line above the first section: coordinator_key = …")
+        scratch.replace(file)
+    except OSError as error:
+        raise HomeError(f"{file}: cannot be written: {error.strerror}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _with_top_line(text: str, line: str) -> str:
+    """Return settings with a line in place of its commented form, or above the first section."""
+    name = line.split(" ", 1)[0]
+    commented = re.compile(rf"^# *{name} *=.*$", re.MULTILINE)
+    if commented.search(text):
+        return commented.sub(lambda _: line, text, count=1)
+    section = re.search(r"^\s*\[", text, re.MULTILINE)
+    place = len(text) if section is None else section.start()
+    return f"{text[:place]}{line}\n{text[place:]}"
 
 
 def _quoted(text: str) -> str:

@@ -1,25 +1,32 @@
 """Messages of the control connection: what arrives becomes an input, what is asked for goes out.
 
+A device with a key signs all of it. One that knows the coordinator's key believes nothing of the
+coordinator that this key has not signed for the topic on which it came.
+
 With the proxy, where the fleet has one, the device speaks on a branch of its own, which the
-coordinator need not be able to read: gradients go out there, and receipts for them come in.
+coordinator need not be able to read: gradients go out there, and receipts for them come in. The
+proxy has no key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from device_agent.core import inputs
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution
+from schemas.enrolment import Enrolled
 from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
 from schemas.errors import EnvelopeError, SchemaError
+from schemas.keys import SigningKey, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth, CoordinatorDeath, Death, Welcome
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
-from schemas.topics import FleetTopics, UpLeaf
+from schemas.topics import FleetTopics, Topic, UpLeaf
 from schemas.values import DeviceId
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -34,6 +41,18 @@ class ComplaintError(SchemaError):
     """The coordinator could not read something of ours; its words are for the log."""
 
 
+@dataclass(frozen=True)
+class Signing:
+    """Which key signs a message that goes out, and which must have signed what comes in."""
+
+    signer_for: Callable[[Message], SigningKey | None] = lambda _: None
+    coordinator_key: VerifyKey | None = None
+
+
+UNSIGNED = Signing()
+"""Of a device without a key, and without the coordinator's."""
+
+
 class Mail:
     """Reads and writes envelopes of one device on one connection."""
 
@@ -44,6 +63,8 @@ class Mail:
         device: DeviceId,
         sender: Sender,
         clock: Clock = SYSTEM_CLOCK,
+        *,
+        signing: Signing = UNSIGNED,
     ) -> None:
         self._connection = connection
         self._topics = topics
@@ -51,6 +72,7 @@ class Mail:
         self._device = device
         self._sender = sender
         self._clock = clock
+        self._signing = signing
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -67,7 +89,8 @@ class Mail:
         """Return the input that a message means.
 
         Raises `SchemaError` for anything that is not sent on that topic, by the coordinator or by
-        the proxy, and `ComplaintError` with the text of the coordinator's own complaints.
+        the proxy, or is not signed by whom it must be, and `ComplaintError` with the text of the
+        coordinator's own complaints.
         """
         envelope = decode(message.payload)
         header = envelope.header
@@ -78,6 +101,8 @@ class Mail:
                 f"sender: {header.sender!r} of {header.fleet!r} speaks on {message.topic}, "
                 f"where only the {speaker} may"
             )
+        if not from_proxy and self._signing.coordinator_key is not None:
+            envelope.check_signature(self._signing.coordinator_key, message.topic)
         leaf = message.topic.rpartition("/")[2]
         known = from_proxy or message.topic in self.filters
         reader = _READ.get((leaf, header.kind)) if known else None
@@ -90,7 +115,11 @@ class Mail:
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
         """Publish a message; raises `TransportError` as `Connection.publish` does."""
-        self._publish(leaf, self._seal(body), retain=retain)
+        topic = self._topics.up(self._device, leaf)
+        qos = 0 if leaf in _UNCONFIRMED else 1
+        self._connection.publish(
+            Outgoing(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
+        )
 
     def subscribe_to_proxy(self) -> None:
         """Have the proxy's receipts sent here."""
@@ -109,30 +138,29 @@ class Mail:
         topics = self._proxy if isinstance(body, PrototypeGradients) else self._topics
         topic = topics.up(self._device, "msg")
         try:
-            self._connection.publish(Outgoing(topic, encode(self._seal(body, payload))))
+            self._connection.publish(Outgoing(topic, encode(self._seal(topic, body, payload))))
         except PayloadTooLargeError:
             if not payload:
                 raise
             source = BlockSource(payload)
             serve(source)
-            offered = self._seal(body.model_copy(update={"offer": source.offer}))
+            offered = self._seal(topic, body.model_copy(update={"offer": source.offer}))
             self._connection.publish(Outgoing(topic, encode(offered)))
 
-    def _seal(self, body: Message, attachment: bytes = b"") -> Envelope:
-        return self._sender.seal(body, sent_ms=self._clock.time_ms(), attachment=attachment)
-
-    def _publish(self, leaf: UpLeaf, envelope: Envelope, *, retain: bool = False) -> None:
-        topic = self._topics.up(self._device, leaf)
-        qos = 0 if leaf in _UNCONFIRMED else 1
-        self._connection.publish(Outgoing(topic, encode(envelope), qos=qos, retain=retain))
+    def _seal(self, topic: Topic, body: Message, attachment: bytes = b"") -> Envelope:
+        self._sender.signer = self._signing.signer_for(body)
+        return self._sender.seal(
+            body, sent_ms=self._clock.time_ms(), attachment=attachment, topic=topic
+        )
 
 
 def make_will(
     topics: FleetTopics, device: DeviceId, sender: Sender, clock: Clock = SYSTEM_CLOCK
 ) -> Outgoing:
     """Return the will: this run's death, retained on the topic of its births."""
-    envelope = sender.seal(Death(), sent_ms=clock.time_ms())
-    return Outgoing(topics.up(device, "state"), encode(envelope), qos=1, retain=True)
+    topic = topics.up(device, "state")
+    envelope = sender.seal(Death(), sent_ms=clock.time_ms(), topic=topic)
+    return Outgoing(topic, encode(envelope), qos=1, retain=True)
 
 
 def _check_receipt(receipt: Receipt, speaker: DeviceId) -> None:
@@ -162,5 +190,6 @@ _READ: dict[tuple[str, str], Callable[[Envelope], inputs.Input]] = {
     ("ctl", Welcome.kind): lambda envelope: inputs.Welcomed(
         envelope.header.boot, envelope.read(Welcome)
     ),
+    ("ctl", Enrolled.kind): lambda envelope: inputs.Enrolled(envelope.read(Enrolled).key),
     ("ctl", Problem.kind): _complaint,
 }

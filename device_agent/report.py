@@ -24,6 +24,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
+    if status.key:
+        yield f"key          {status.key}"
     if status.ledger_seen is not None:
         yield f"ledger       proven to this device up to {status.ledger_seen} entries"
     if status.trust:

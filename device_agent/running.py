@@ -14,9 +14,11 @@ from pathlib import Path
 import psutil
 
 from device_agent.bench import Bench
+from device_agent.core.records import Enrolling
 from device_agent.core.state import Identity, Rules, State, Trust
 from device_agent.home import AgentHome, lock_home
-from device_agent.mail import Mail, make_will
+from device_agent.keys import KeyRing
+from device_agent.mail import Mail, Signing, make_will
 from device_agent.memory import frugal_allocation
 from device_agent.pinning import check_taken, pinned_of
 from device_agent.proxy_blocks import ProxyBlocks
@@ -74,7 +76,10 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     state = State(rules or rules_of(home), identity, store.load())
     check_taken(state.rules.pinned, state.records)
     topics = FleetTopics(settings.fleet)
-    sender = Sender(settings.fleet, settings.device, identity.boot)
+    keys = KeyRing.beside(home.folder, settings.fleet, settings.device)
+    state.enrolling = Enrolling(keys.asks, first=keys.current is None)
+    # The will may be told long after a key that waits has come to count.
+    sender = Sender(settings.fleet, settings.device, identity.boot, signer=keys.newest)
     control = connect("control", make_will(topics, settings.device, sender))
     exchange = BlockExchange(
         connect("data", None),
@@ -99,11 +104,18 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
             slots=slots,
             control=control,
             exchange=exchange,
-            mail=Mail(control, topics, settings.device, sender),
+            mail=Mail(
+                control,
+                topics,
+                settings.device,
+                sender,
+                signing=Signing(keys.signer_for, settings.coordinator_key),
+            ),
             bench=bench,
             worker=WorkerThread(bench.answer, control.wake),
             status_file=home.status_file,
             proxy=proxy,
+            keys=keys,
         )
     )
 

@@ -19,6 +19,7 @@ from device_agent.bench import WORK, Workbench
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel, LetterKey
 from device_agent.core.requests import (
+    AdoptKey,
     CleanFiles,
     FetchFile,
     Request,
@@ -33,6 +34,7 @@ from device_agent.core.state import State
 from device_agent.errors import DamagedError
 from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
+from device_agent.keys import KeyRing
 from device_agent.mail import Mail
 from device_agent.memory import resident_bytes
 from device_agent.proxy_blocks import ProxyBlocks, Serving
@@ -98,6 +100,8 @@ class Parts:
     clock: Clock = SYSTEM_CLOCK
     proxy: ProxyBlocks | None = None
     """What the proxy fetches; None where there can be no proxy."""
+    keys: KeyRing | None = None
+    """The device's own; None where it can have none."""
 
 
 class Agent:
@@ -209,6 +213,9 @@ class Agent:
                 self._fetch(request)
             case CleanFiles(keep):
                 self._clean(keep)
+            case AdoptKey():
+                assert self._parts.keys is not None, "only who has a key asks for one"
+                self._parts.keys.adopt()
             case Say(text):
                 log.info("%s", text)
             case _ if isinstance(request, WORK):
@@ -352,6 +359,7 @@ class Agent:
             outbox=len(records.outbox),
             dead_letters=records.dead_letters,
             trust=describe_trust(state),
+            key="" if self._parts.keys is None else self._parts.keys.describe(),
             ledger_seen=None if records.seen is None else records.seen.size,
             refusals=tuple(item.reason for item in refusals),
             waiting_classes=dict(state.scanning.waiting),

@@ -62,6 +62,8 @@ class Status(Strict):
     """By which root models are installed, and which release runs; empty without a root."""
     ledger_seen: int | None = None
     """Entries up to which the ledger's history was proven to this device."""
+    key: str = ""
+    """Hash of this device's key, and of one that waits for the coordinator; empty without any."""
     refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
     waiting_classes: dict[ClassName, int]
     training: str = ""

@@ -15,6 +15,7 @@ from schemas.contributions import Nothing, PartKey, Withdrawal
 
 _PIECES: dict[type, str] = {
     records.Presence: "presence",
+    records.Enrolling: "enrolling",
     records.Scanning: "scanning",
     records.Work: "work",
     records.Training: "training",

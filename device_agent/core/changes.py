@@ -1,9 +1,9 @@
 """What a decision changes.
 
 A durable change is written by the store, then applied. The pieces of one run (`Presence`,
-`Scanning`, `Work`, `Training`, `Detecting`, `Sending`, `Files`, `Models`, `Waiting`,
-`Told`) change by being
-replaced: the new piece is itself the change, and the store leaves it out.
+`Enrolling`, `Scanning`, `Work`, `Training`, `Detecting`, `Sending`, `Files`, `Models`,
+`Waiting`, `Told`) change by being replaced: the new piece is itself the change, and the store
+leaves it out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from device_agent.core.records import (
     Detecting,
+    Enrolling,
     Files,
     Height,
     LetterKey,
@@ -303,7 +304,29 @@ Durable: TypeAlias = (
     | TransitionWritten
 )
 Piece: TypeAlias = (
-    Presence | Scanning | Work | Training | Detecting | Sending | Files | Models | Waiting | Told
+    Presence
+    | Enrolling
+    | Scanning
+    | Work
+    | Training
+    | Detecting
+    | Sending
+    | Files
+    | Models
+    | Waiting
+    | Told
 )
 Change: TypeAlias = Durable | Piece
-PIECES = (Presence, Scanning, Work, Training, Detecting, Sending, Files, Models, Waiting, Told)
+PIECES = (
+    Presence,
+    Enrolling,
+    Scanning,
+    Work,
+    Training,
+    Detecting,
+    Sending,
+    Files,
+    Models,
+    Waiting,
+    Told,
+)

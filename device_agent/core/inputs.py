@@ -9,6 +9,7 @@ from device_agent.core.records import ActiveModel, Job, TrainingJob
 from learning.numerics.detection import Head
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
+from schemas.keys import VerifyKey
 from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.presence import CoordinatorBirth, Welcome
@@ -60,6 +61,13 @@ class Welcomed:
 
     coordinator: BootId
     welcome: Welcome
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """The coordinator says which key of this device counts."""
+
+    key: VerifyKey
 
 
 @dataclass(frozen=True)
@@ -316,6 +324,7 @@ Input: TypeAlias = (
     | CoordinatorBorn
     | CoordinatorDied
     | Welcomed
+    | Enrolled
     | Assigned
     | Desired
     | ReceiptArrived

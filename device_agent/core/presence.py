@@ -8,6 +8,7 @@ from dataclasses import replace
 from device_agent.core import inputs
 from device_agent.core.changes import ActionsForgotten, Change, NextPartLearned
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.enrolling import ask_anew
 from device_agent.core.records import Files, Presence, Sending, Try
 from device_agent.core.requests import Send, SendHeartbeat
 from device_agent.core.state import State
@@ -28,7 +29,7 @@ def connected(state: State, _event: inputs.Connected, now: float) -> Decision:
         birth=Try(0, now),
         heartbeat_due=now + state.rules.heartbeat_seconds,
     )
-    return change(presence)
+    return change(presence, *ask_anew(state, now))
 
 
 def disconnected(state: State, _event: inputs.Disconnected, _now: float) -> Decision:
@@ -48,7 +49,7 @@ def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) ->
         presence = replace(presence, held={}, held_by=event.boot)
     # A file that could not be had from the last run is asked for at once.
     files: Files = replace(state.files, tries={})
-    return change(presence, files) + _ledger_is_shorter(state, event)
+    return change(presence, files, *ask_anew(state, now)) + _ledger_is_shorter(state, event)
 
 
 def _ledger_is_shorter(state: State, event: inputs.CoordinatorBorn) -> Decision:
@@ -109,6 +110,8 @@ def birth_due(state: State, now: float) -> Decision:
     presence = state.presence
     if not presence.connected or presence.welcomed or now < presence.birth.due:
         return NOTHING_TO_DO
+    if state.enrolling.holds_back:
+        return NOTHING_TO_DO
     if presence.birth.count > 0 and presence.coordinator is None:
         return NOTHING_TO_DO
     waits = Waits(state.rules.birth_shortest, state.rules.birth_longest)
@@ -134,7 +137,7 @@ def make_birth(state: State) -> Birth:
 def heartbeat_due(state: State, now: float) -> Decision:
     """Send counters for as long as there is a connection."""
     presence: Presence = state.presence
-    if not presence.connected or now < presence.heartbeat_due:
+    if not presence.connected or state.enrolling.holds_back or now < presence.heartbeat_due:
         return NOTHING_TO_DO
     waiting = sum(state.scanning.waiting.values())
     later = replace(presence, heartbeat_due=now + state.rules.heartbeat_seconds)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from schemas.enrolment import Enrolment, KeyRotation
 from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.proxy import PrototypeGradients
@@ -175,6 +176,21 @@ class Presence:
     def welcomed(self) -> bool:
         """Whether the coordinator that serves has said what it holds from this device."""
         return self.served and self.welcomed_by == self.coordinator
+
+
+@dataclass(frozen=True)
+class Enrolling:
+    """What the coordinator is to confirm of this device's key."""
+
+    asks: Enrolment | KeyRotation | None = None
+    first: bool = False
+    """Whether the device has no other key until then."""
+    tried: Try = Try(0, 0.0)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether nothing else is said before."""
+        return self.first and self.asks is not None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,11 @@ class SendHeartbeat:
 
 
 @dataclass(frozen=True)
+class AdoptKey:
+    """Let the key count that waited for the coordinator's word."""
+
+
+@dataclass(frozen=True)
 class Scan:
     """Look at the data folder; answered by `Scanned`."""
 
@@ -155,6 +160,7 @@ Request: TypeAlias = (
     Send
     | SendLetter
     | SendHeartbeat
+    | AdoptKey
     | Scan
     | ComputePart
     | Train

@@ -6,6 +6,8 @@ The rules, in the order of their modules:
   repeated with growing waits until the coordinator's welcome to this boot is complete. A new run of
   the coordinator gets a new birth. Nothing but births and heartbeats is sent before the welcome, or
   while the coordinator is away.
+- **Enrolling** (`enrolling`). A key that waits for the coordinator's word is shown to it until the
+  answer; a device without another key says nothing else before.
 - **A shorter ledger** (`presence`). If a new run of the coordinator has fewer entries than this
   device has seen, its assignments and models begin anew, and the owner is told.
 - **Looking** (`scanning`). The data folder is scanned every few seconds and for every new
@@ -60,6 +62,7 @@ from typing import Any
 from device_agent.core import (
     counting,
     detecting,
+    enrolling,
     gradients,
     inputs,
     models,
@@ -130,6 +133,7 @@ def _next_time(state: State, now: float) -> float:
         times.append(state.scanning.due)
     if state.presence.connected:
         times += [state.presence.birth.due, state.presence.heartbeat_due]
+        times.append(state.enrolling.tried.due)
     return min((time for time in times if time > now), default=now + state.rules.scan_seconds)
 
 
@@ -138,6 +142,7 @@ def _started(state: State, event: inputs.Started, now: float) -> Decision:
 
 
 _WHEN_DUE: tuple[Rule, ...] = (
+    enrolling.enrolment_due,
     presence.birth_due,
     scanning.scan_due,
     patience.deadline_due,
@@ -166,6 +171,7 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.CoordinatorBorn: presence.coordinator_born,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
+    inputs.Enrolled: enrolling.enrolled,
     inputs.Assigned: scanning.assigned,
     inputs.Desired: models.desired,
     inputs.ReceiptArrived: sending.receipt_arrived,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from device_agent.core.records import (
     Counted,
     Detecting,
+    Enrolling,
     Files,
     Height,
     Letter,
@@ -176,6 +177,7 @@ class State:
     identity: Identity
     records: Records = field(default_factory=Records)
     presence: Presence = field(default_factory=Presence)
+    enrolling: Enrolling = field(default_factory=Enrolling)
     scanning: Scanning = field(default_factory=Scanning)
     work: Work = field(default_factory=Work)
     training: Training = field(default_factory=Training)

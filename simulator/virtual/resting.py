@@ -10,6 +10,7 @@ from dataclasses import replace
 from device_agent.core.records import (
     About,
     Detecting,
+    Enrolling,
     Files,
     LetterKey,
     Models,
@@ -34,6 +35,7 @@ class Resting(Strict):
 
     wake_at: float
     presence: Presence
+    enrolling: Enrolling
     held: tuple[HeldPart, ...]
     scanning: Scanning
     images: tuple[tuple[str, str, str], ...]
@@ -53,6 +55,7 @@ def rest(state: State, wake_at: float) -> bytes:
     resting = Resting(
         wake_at=wake_at,
         presence=replace(state.presence, held={}),
+        enrolling=state.enrolling,
         held=tuple(state.presence.held.values()),
         scanning=replace(state.scanning, images={}),
         images=tuple((d, s.path, s.class_name) for d, s in state.scanning.images.items()),
@@ -73,6 +76,7 @@ def wake(data: bytes, state: State) -> float:
     resting = Resting.model_validate_json(data)
     held = {part.key: part for part in resting.held}
     state.presence = replace(resting.presence, held=held)
+    state.enrolling = resting.enrolling
     state.scanning, state.work = replace(resting.scanning, images=_images(resting)), resting.work
     state.training, state.detecting = resting.training, resting.detecting
     tries = {LetterKey(about, key): item for about, key, item in resting.tries}

@@ -7,6 +7,7 @@ from dataclasses import fields
 from device_agent.core.changes import PIECES
 from device_agent.core.records import (
     ActiveModel,
+    Enrolling,
     Files,
     ImageToCount,
     Job,
@@ -22,10 +23,13 @@ from device_agent.core.records import (
     Work,
 )
 from device_agent.core.state import Identity, Rules, State
+from schemas.enrolment import KeyRotation
+from schemas.keys import SignatureText
 from schemas.reports import Problem
 from schemas.values import BootId, ClassName
 from simulator.virtual.resting import Resting, rest, wake
 from tests.device_agent import making
+from tests.schemas.examples import VERIFY_KEY
 
 IDENTITY = Identity(BootId("a" * 16), BootId("b" * 16), making.CAPABILITIES)
 
@@ -66,6 +70,9 @@ def full() -> State:
     state.models = Models(ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0))
     state.waiting = Waiting(3.5, 7)
     told = Problem(about="image", text="broken")
+    state.enrolling = Enrolling(
+        KeyRotation(key=VERIFY_KEY, approval=SignatureText.of(bytes(64))), tried=Try(2, 4.5)
+    )
     state.told = Told(
         waiting={cat: 2}, status=True, problems=frozenset({"broken"}), queue=(told,), untold=1
     )
