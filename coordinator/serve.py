@@ -19,6 +19,7 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
+from coordinator.quotas import Quotas
 from coordinator.release_key import release_signer
 from coordinator.settings import CoordinatorSettings, load, read_password
 from coordinator.shell import Inbox, Parts, Shell
@@ -132,6 +133,7 @@ def parts_of(
             require_keys=settings.security.require_keys,
         ),
         clock=around.clock,
+        quotas=Quotas(settings.intake),
     )
 
 

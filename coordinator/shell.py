@@ -8,7 +8,7 @@ then are requests carried out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,14 +31,16 @@ from coordinator.engine import Engine, answer_operator
 from coordinator.errors import BlobError, LedgerError
 from coordinator.file_server import FileServer
 from coordinator.gate import Gate
+from coordinator.hearing import Hearing
 from coordinator.intake_desk import IntakeDesk
 from coordinator.invitations import Invitations
 from coordinator.ledger.blobs import BlobStore, prune_held
 from coordinator.model_maker import ModelMaker
 from coordinator.operator import Answered, Waiting
+from coordinator.quotas import Quotas
 from coordinator.receipting import told_otherwise, with_proof
 from coordinator.workshop import Workplace
-from schemas.envelope import Sender, decode, encode
+from schemas.envelope import Sender, encode
 from schemas.errors import SchemaError
 from schemas.message import Message
 from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, SeenCheckpoint
@@ -81,6 +83,7 @@ class Parts:
     invitations: Invitations
     gate: Gate
     clock: Clock = SYSTEM_CLOCK
+    quotas: Quotas = field(default_factory=Quotas)
 
 
 @dataclass
@@ -97,6 +100,7 @@ class Shell:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
         self._stopping = False
         self._uncommitted: _Group | None = None
         self.next_tick = 0.0
@@ -148,11 +152,17 @@ class Shell:
             return True
         for message in group.messages:
             self._parts.connection.acknowledge(message)
-        self._parts.desk.take([item for item in requests if isinstance(item, TakePayload)])
+        self._take_in([item for item in requests if isinstance(item, TakePayload)])
         for request in requests:
             self._carry_out(request)
         answer_operator(self._parts.inbox, requests)
         return bool(requests) or self._parts.engine.ledger.size > before
+
+    def _take_in(self, wanted: Sequence[TakePayload]) -> None:
+        for item in wanted:
+            if item.contribution.offer is not None:
+                self._hearing.charge(item.device, item.contribution.payload_bytes)
+        self._parts.desk.take(wanted)
 
     def _gather(self, seconds: float) -> _Group:
         group = _Group()
@@ -181,30 +191,15 @@ class Shell:
             case Problem(error):
                 log.warning("%s", error)
             case Received():
-                group.messages.append(event)
-                happening = self._read(event)
+                happening, within_quota = self._hearing.hear(event)
+                if within_quota:
+                    group.messages.append(event)
+                else:  # nothing of it is committed, and it takes nobody's place in the group
+                    self._parts.connection.acknowledge(event)
                 if happening is not None:
                     group.happenings.append(happening)
                 if isinstance(happening, inputs.DeviceMessage):
                     group.happenings.extend(self._doubts(happening))
-
-    def _read(self, message: Received) -> inputs.Input | None:
-        try:
-            device = self._parts.topics.parse(message.topic).device
-        except SchemaError as error:
-            log.warning("a message that is none of ours: %s", error)
-            return None
-        if not message.payload:
-            return None  # a retained message was cleared
-        try:
-            envelope = decode(message.payload)
-        except SchemaError as error:
-            log.warning("%s: %s", device, error)
-            return inputs.UnreadableMessage(device, str(error))
-        if envelope.header.fleet != self._parts.topics.fleet:
-            reason = f"fleet: {str(envelope.header.fleet)!r} is not this fleet"
-            return inputs.UnreadableMessage(device, reason)
-        return self._parts.gate.take(message.topic, envelope)
 
     def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
         """Compare the ledger with what a device says that it has seen of it, once for each."""

@@ -84,16 +84,16 @@ class Core:
                 return self.devices.message(device, envelope, now_ns)
             case inputs.UnreadableMessage(device, text) | inputs.MessageRefused(device, text):
                 return self.devices.refuse(device, text, now_ns)
+            case inputs.MessagePutOff(device, envelope, seconds):
+                return self.devices.put_off(device, envelope, seconds)
             case inputs.EnrolmentProven() | inputs.RotationProven():
                 return self.enrolling.proven(happening, now_ns)
             case inputs.HistoryDoubted(device, text):
                 return self.devices.doubts(device, text)
             case inputs.PayloadStored():
                 return self._stored(happening, now_ns)
-            case inputs.PayloadUnusable(device, contribution, reason):
-                return self.intake.payload_unusable(device, contribution, reason, now_ns)
-            case inputs.PayloadMissing(device, contribution, reason):
-                return self.intake.payload_missing(device, contribution, reason, now_ns)
+            case inputs.PayloadUnusable() | inputs.PayloadMissing():
+                return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command):
                 return self._command(ticket, command)
             case inputs.Tick():
@@ -117,6 +117,13 @@ class Core:
         if stored.contribution.round is None or not decision.entries:
             return decision
         return decision + self.rounds.retention.came_late(stored.contribution)
+
+    def _not_stored(
+        self, result: inputs.PayloadUnusable | inputs.PayloadMissing, now_ns: int
+    ) -> Decision:
+        unusable = isinstance(result, inputs.PayloadUnusable)
+        answer = self.intake.payload_unusable if unusable else self.intake.payload_missing
+        return answer(result.device, result.contribution, result.reason, now_ns)
 
     def _worked(self, result: inputs.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""

@@ -10,7 +10,7 @@ from coordinator.core import entries
 from coordinator.core.assigning import assignment_for, round_assignment
 from coordinator.core.background import is_taken
 from coordinator.core.decision import Decision, ask, record_for, together
-from coordinator.core.intake import Intake
+from coordinator.core.intake import Intake, Letter
 from coordinator.core.live import Live
 from coordinator.core.models import Models
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
@@ -51,7 +51,10 @@ _TOLD = frozenset(
 """Entries of which devices are told; most are none."""
 _SILENCE = Decision()
 
-_ANSWERED = (Contribution.kind, Withdrawal.kind, Nothing.kind, Transition.kind)
+_LETTERS: dict[str, type[Letter]] = {
+    body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition)
+}
+_ANSWERED = tuple(_LETTERS)
 
 
 class Devices:
@@ -135,6 +138,16 @@ class Devices:
                 return self._intake.nothing(device, envelope.read(Nothing), now_ns)
             case _:
                 return self._intake.transition(device, envelope.read(Transition), now_ns)
+
+    def put_off(self, device: DeviceId, envelope: Envelope, seconds: float) -> Decision:
+        """Ask a device that has used up its quota to send a letter again; nothing else is said."""
+        body = _LETTERS.get(envelope.header.kind)
+        if body is None:
+            return _SILENCE
+        try:
+            return self._intake.put_off(device, envelope.read(body), seconds)
+        except SchemaError:
+            return _SILENCE  # it is read, and refused, when there is room
 
     def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device what is wrong with its message, not more often than it may be refused."""

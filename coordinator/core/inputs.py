@@ -68,6 +68,15 @@ class RotationProven:
 
 
 @dataclass(frozen=True)
+class MessagePutOff:
+    """A device has sent more than its quota; for this message there is room in some seconds."""
+
+    device: DeviceId
+    envelope: Envelope
+    after_seconds: float
+
+
+@dataclass(frozen=True)
 class HistoryDoubted:
     """A device has seen another ledger than this one, or a longer one; the text says how."""
 
@@ -171,6 +180,7 @@ Input = (
     | DeviceMessage
     | UnreadableMessage
     | MessageRefused
+    | MessagePutOff
     | EnrolmentProven
     | RotationProven
     | HistoryDoubted

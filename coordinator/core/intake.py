@@ -15,6 +15,8 @@ The rules, in the order in which they are asked:
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from coordinator.core import entries
 from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import Live
@@ -29,6 +31,9 @@ from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from schemas.reports import Transition
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId
+
+Letter: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
+"""What gets a receipt."""
 
 
 class Intake:
@@ -164,6 +169,16 @@ class Intake:
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
+    def put_off(self, device: DeviceId, body: Letter, seconds: float) -> Decision:
+        """Ask a device that has sent more than its quota to send a letter again."""
+        rules = self._rules
+        reason = (
+            f"quota: more than {rules.messages_per_minute} messages or {rules.mib_per_minute} MiB "
+            "of this device in a minute; the operator sets both under [intake]"
+        )
+        later = Later(after_seconds=seconds, reason=reason)
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, later)))
+
     def _judge(self, device: DeviceId, body: Contribution) -> Answer | None:
         """Return the answer that can be given without the payload, or None to take it in."""
         if device not in self._state.devices:
@@ -274,7 +289,7 @@ class Intake:
     def _answer(
         self,
         device: DeviceId,
-        body: Contribution | Withdrawal | Nothing | Transition,
+        body: Letter,
         answer: Answer,
         now_ns: int,
     ) -> Decision:
@@ -285,7 +300,7 @@ class Intake:
         return ask(SendToDevice(device, "rcpt", receipt_for(body, answer)))
 
 
-def receipt_for(body: Contribution | Withdrawal | Nothing | Transition, answer: Answer) -> Receipt:
+def receipt_for(body: Letter, answer: Answer) -> Receipt:
     """Return the receipt that answers a message."""
     if isinstance(body, Nothing):
         key = PartKey(stage=body.stage, part=body.round or 0)

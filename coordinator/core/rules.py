@@ -88,6 +88,10 @@ class IntakeRules(Strict):
     retry_seconds: float = Field(default=2.0, gt=0, le=3600)
     refusals_per_minute: int = Field(default=60, ge=1)
     """Refusals sent to one device; more are dropped, since its outbox asks again."""
+    messages_per_minute: int = Field(default=3000, ge=1, le=10_000_000)
+    """Messages of one device that are taken in; what is beyond waits for its turn."""
+    mib_per_minute: int = Field(default=512, ge=1, le=1_000_000)
+    """The same for bytes, with the payloads that are fetched from it."""
 
 
 class Rules(Strict):

@@ -27,6 +27,7 @@ from coordinator.model_maker import ModelMaker, check_payload
 from coordinator.offering import offer_of
 from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
+from coordinator.quotas import Quotas
 from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
 from coordinator.shell import Parts, Shell
 from coordinator.workshop import Workshop
@@ -41,6 +42,7 @@ from schemas.presence import Birth, Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId, ClassName, DeviceId, FleetId
 from tests.coordinator.core.harness import CAPABLE
+from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Outgoing, Received
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
@@ -70,11 +72,17 @@ class MemoryCoordinator:
     """A coordinator whose shell is stepped by the test."""
 
     def __init__(
-        self, home: Path, broker: InMemoryBroker, rules: Rules = RULES, *, signs: bool = True
+        self,
+        home: Path,
+        broker: InMemoryBroker,
+        rules: Rules = RULES,
+        *,
+        signs: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.home = home
         signer = note_signer(home, FLEET) if signs else None
-        self.engine = Engine.open(home, rules, sign_note=signer)
+        self.engine = Engine.open(home, rules, clock=clock.time_ns, sign_note=signer)
         self._inbox = OperatorInbox(home)
         self._broker = broker
         control = broker.connection("coordinator.control")
@@ -91,6 +99,7 @@ class MemoryCoordinator:
         maker = ModelMaker(home, store)
         invitations = Invitations(home)
         self.gate = Gate(TOPICS, lambda: self.engine.core.state, invitations.secret)
+        self.quotas = Quotas(rules.intake)
         self.shell = Shell(
             Parts(
                 topics=TOPICS,
@@ -112,6 +121,8 @@ class MemoryCoordinator:
                 store=store,
                 invitations=invitations,
                 gate=self.gate,
+                clock=clock,
+                quotas=self.quotas,
             )
         )
         self.shell.start()

@@ -1,0 +1,114 @@
+"""How much each device may send: what is beyond it is left out before it costs much.
+
+The rules:
+
+- A device has an allowance of messages and one of bytes. Both grow evenly, up to that of ten seconds
+  and to sixteen messages at least, which an agent has under way.
+- A message is taken in while both are above nothing; then it is taken off, so that a single large
+  one is never too large, and the next one waits for longer.
+- Births and deaths have an allowance of their own: who sends too much is still seen to come and go.
+- What waits for a receipt is told "later", with the time after which there is room, as often as a
+  device may be refused. Everything else is left out in silence, without being read.
+
+A topic names the device, and the broker lets only that device publish there, so nobody uses up what
+is another's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core.rules import IntakeRules
+from schemas.topics import DeviceTopic
+from schemas.values import DeviceId
+
+_MINUTE = 60.0
+_MIB = 1 << 20
+_UNDER_WAY = 16.0
+"""Letters that an agent has under way."""
+_BURSTS = 6.0
+"""A sixth of a minute's allowance may come at once."""
+_LONGEST = 3600.0
+
+
+@dataclass
+class Allowance:
+    """Something that grows by so much a minute, up to `most`."""
+
+    per_minute: float
+    most: float
+    left: float
+    at: float
+    """When `left` was right, in seconds of a clock that does not go back."""
+
+    def grow(self, now: float) -> None:
+        """Add what the time has brought."""
+        self.left = min(self.most, self.left + self.per_minute * (now - self.at) / _MINUTE)
+        self.at = now
+
+    def wait(self, wanted: float) -> float:
+        """Return seconds until so much is left."""
+        return max(0.0, (wanted - self.left) * _MINUTE / self.per_minute)
+
+
+@dataclass
+class _Account:
+    messages: Allowance
+    size: Allowance
+    answers: Allowance
+
+
+@dataclass
+class Quotas:
+    """The allowances of all devices."""
+
+    rules: IntakeRules = field(default_factory=IntakeRules)
+    left_out: dict[DeviceId, int] = field(default_factory=dict)
+    """Messages beyond the quota, since the start."""
+    _accounts: dict[tuple[DeviceId, bool], _Account] = field(default_factory=dict)
+
+    def takes(self, spoken: DeviceTopic, size: int, now: float) -> bool:
+        """Whether a message of so many bytes is to be taken in; takes it off if so."""
+        account = self._account(spoken, now)
+        if account.messages.left < 1 or account.size.left <= 0:
+            self.left_out[spoken.device] = self.left_out.get(spoken.device, 0) + 1
+            return False
+        account.messages.left -= 1
+        account.size.left -= size
+        return True
+
+    def charge(self, device: DeviceId, size: int, now: float) -> None:
+        """Take off the bytes of a payload that is fetched."""
+        self._account(DeviceTopic("up", device, "msg"), now).size.left -= size
+
+    def put_off(self, spoken: DeviceTopic, now: float) -> float | None:
+        """Return for how many seconds to put off what waits for a receipt; None to say nothing."""
+        account = self._account(spoken, now)
+        if account.answers.left < 1:
+            return None
+        account.answers.left -= 1
+        # Room for all that a device may have under way, or it would come back for a single one.
+        room = max(account.messages.wait(_UNDER_WAY), account.size.wait(0.0))
+        return min(max(room, self.rules.retry_seconds), _LONGEST)
+
+    def _account(self, spoken: DeviceTopic, now: float) -> _Account:
+        key = (spoken.device, spoken.leaf == "state")
+        account = self._accounts.get(key)
+        if account is None:
+            account = self._accounts[key] = self._new_account(now)
+        for allowance in (account.messages, account.size, account.answers):
+            allowance.grow(now)
+        return account
+
+    def _new_account(self, now: float) -> _Account:
+        rules = self.rules
+        return _Account(
+            _full(rules.messages_per_minute, now, least=_UNDER_WAY),
+            _full(rules.mib_per_minute * _MIB, now),
+            _full(rules.refusals_per_minute, now),
+        )
+
+
+def _full(per_minute: int, now: float, least: float = 1.0) -> Allowance:
+    most = max(per_minute / _BURSTS, least)
+    return Allowance(per_minute, most, most, now)
