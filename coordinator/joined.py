@@ -14,10 +14,12 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.projections import TABLES
 from coordinator.settings import load
+from export.errors import OutputFileError
 from export.golden import golden_inputs
 from export.joined import join_model, require_equal
 from export.output_file import write_described
 from export.runtime import describe_runtime
+from export.signing_bundle import load_or_make_key, signed_bundle
 from schemas.models import PROBABILITIES, SCORES, Manifest
 from schemas.values import Digest
 
@@ -56,6 +58,20 @@ class JoinedModel:
         text = json.dumps(self.description(), indent=2, ensure_ascii=False, sort_keys=True)
         write_described(path, self.model, beside, text + "\n")
         return beside
+
+    def sign(self, path: Path, key_file: Path) -> Path:
+        """Write an OpenSSF Model Signing bundle of what `write_to` wrote; return its path.
+
+        Raises `SigningKeyError`, and `OutputFileError` where it cannot be written.
+        """
+        key, signature = load_or_make_key(key_file), path.with_suffix(".sig")
+        name = f"{self.manifest.method}-{self.manifest.version}"
+        try:
+            files = {file.name: file.read_bytes() for file in (path, path.with_suffix(".json"))}
+            signature.write_bytes(signed_bundle(name, files, signature.name, key))
+        except OSError as error:
+            raise OutputFileError(f"{error.filename}: {error.strerror}") from error
+        return signature
 
     def facts(self) -> str:
         """Return one sentence for the operator."""

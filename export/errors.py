@@ -7,6 +7,7 @@ FleetledgerError
     ├── WeightsError            a file of weights cannot be read or does not fit its network
     ├── NetworkError            torchvision has no such network, or not for pictures of that size
     ├── OutputFileError         a file cannot be written there
+    ├── SigningKeyError         a key is none that exported files can be signed with
     ├── ParityError             the exported network or pair does not follow what it stands for
     └── RuntimeMissingError     ONNX Runtime is not installed
 """
@@ -38,6 +39,10 @@ class NetworkError(ExportError):
 
 class OutputFileError(ExportError):
     """A file that should be made cannot be written."""
+
+
+class SigningKeyError(ExportError):
+    """A key is none that exported files can be signed with, or cannot be read or made."""
 
 
 class ParityError(ExportError):

@@ -99,6 +99,13 @@ def back(home: Home = HOME) -> None:
 def export_version(
     version: Version,
     out: Annotated[Path, typer.Option(help="ONNX file to write.", dir_okay=False)],
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            help="Sign it for OpenSSF Model Signing by the key in this file, made if absent.",
+            dir_okay=False,
+        ),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Write a version as one ONNX file, with a JSON file beside it that describes it."""
@@ -107,7 +114,10 @@ def export_version(
     check_place(out)
     joined = joined_model(home, version)
     described = joined.write_to(out)
-    for line in (joined.facts(), f"wrote {out} and {described}"):
+    lines = [joined.facts(), f"wrote {out} and {described}"]
+    if bundle is not None:
+        lines.append(f"wrote {joined.sign(out, bundle)}, to be verified with {bundle.stem}.pub")
+    for line in lines:
         Console().print(line, markup=False, soft_wrap=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,3 +84,15 @@ def test_a_place_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None
     refused = CliRunner().invoke(models.app, arguments).exception
     assert isinstance(refused, OutputFileError)
     assert "use .onnx" in str(refused)
+
+
+def test_it_is_signed_for_other_programs(home: Path) -> None:
+    out, key = home / "model.onnx", home / "exporting.pem"
+    words = ["export", "1", "--out", str(out), "--bundle", str(key), "--home", str(home)]
+    done = CliRunner().invoke(models.app, words, catch_exceptions=False)
+    assert "to be verified with exporting.pub" in " ".join(done.output.split())
+    payload = json.loads((home / "model.sig").read_bytes())["dsseEnvelope"]["payload"]
+    resources = json.loads(base64.b64decode(payload))["predicate"]["resources"]
+    assert {item["name"]: item["digest"] for item in resources} == {
+        name: Digest.of((home / name).read_bytes()) for name in ("model.json", "model.onnx")
+    }
