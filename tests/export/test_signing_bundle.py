@@ -77,7 +77,9 @@ def test_a_key_that_the_format_does_not_know_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_authors_own_program_verifies_it_and_notices_every_change(folder: Path) -> None:
-    verifying = pytest.importorskip("model_signing.verifying", reason="pip install model-signing pyopenssl")
+    verifying = pytest.importorskip(
+        "model_signing.verifying", reason="pip install model-signing pyopenssl"
+    )
 
     def verify() -> None:
         config = verifying.Config().use_elliptic_key_verifier(
