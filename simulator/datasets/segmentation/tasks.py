@@ -74,7 +74,7 @@ class TaskScenes:
         labels = np.zeros(len(self), np.int64)
         for number in range(1, len(self.tasks) + 1):
             here = self.task_of == number
-            by_name = np.array(self._by_name(number), np.int64)
+            by_name = np.array(self._by_name[number - 1], np.int64)
             pixels = self.scenes.pixels[self.scene_of[here]][:, by_name]
             labels[here] = by_name[pixels.argmax(axis=1)]
         return labels
@@ -82,7 +82,7 @@ class TaskScenes:
     def shown(self, index: int) -> Labels:
         """Return the labels in one mask, those with most pixels first, of equal ones by name."""
         pixels = self.scenes.pixels[self.scene_of[index]]
-        there = [label for label in self._by_name(int(self.task_of[index])) if pixels[label]]
+        there = [label for label in self._by_name[self.task_of[index] - 1] if pixels[label]]
         return tuple(sorted(there, key=lambda label: -int(pixels[label])))
 
     def scene(self, index: int) -> LabelledScene:
@@ -133,8 +133,11 @@ class TaskScenes:
             )
         return there.astype(np.int64)
 
-    def _by_name(self, task: int) -> list[int]:
-        return sorted(self.tasks[task - 1], key=lambda label: self.class_names[label])
+    @cached_property
+    def _by_name(self) -> tuple[Labels, ...]:
+        """The labels of every task, sorted by their names."""
+        names = self.class_names
+        return tuple(tuple(sorted(task, key=lambda label: names[label])) for task in self.tasks)
 
     def _show(self, mask: NDArray[np.uint8], index: int) -> NDArray[np.uint8]:
         return show_classes(mask, self.tasks[int(self.task_of[index]) - 1])

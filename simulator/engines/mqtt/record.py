@@ -121,7 +121,8 @@ def _counted(view: FleetView, stages: tuple[int, ...], device: DeviceId) -> int:
     Where a network is trained, those of its last answer.
     """
     if view.state.network is not None:
-        return view.trained_samples.get(device, 0)
+        told = view.trained_samples
+        return next((told[device, n] for n in reversed(stages) if (device, n) in told), 0)
     return sum(
         sum(part.samples.values())
         for part in view.state.counted.values()

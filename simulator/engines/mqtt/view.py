@@ -38,8 +38,8 @@ class FleetView:
     """When each device last said something about a stage that was accepted."""
     exported_ns: dict[int, int] = field(default_factory=dict)
     """When each model's files were made, by version."""
-    trained_samples: dict[DeviceId, int] = field(default_factory=dict)
-    """Of each device's last answer to a round."""
+    trained_samples: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
+    """Of each device's last answer to a round of each stage."""
     stored_samples: dict[DeviceId, int] = field(default_factory=dict)
     """Exemplars that each device said it keeps, in its last answer to a round."""
     averaged: dict[int, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class FleetView:
 
     def _take_answer(self, body: entries.ContributionAccepted, device: DeviceId) -> None:
         if body.answer is not None:
-            self.trained_samples[device] = body.answer.samples
+            self.trained_samples[device, body.key.stage] = body.answer.samples
             self.stored_samples[device] = body.answer.stored_samples
 
     def contributions(self, model: Model) -> int:

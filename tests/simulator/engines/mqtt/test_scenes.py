@@ -39,7 +39,7 @@ def learn_all(engine: Engine, prepared: Prepared) -> list[StageRecord]:
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("scenes") / "seed-1"
-    devices = {"count": 2, "groups": {"rule": "none"}}
+    devices = {"count": 2, "groups": {"rule": "redrawn", "new_share": 0.5}}
     fleet = prepared(finding(devices=devices, rounds={"per_stage": 1}))
     return Ended(fleet, folder, learn_all(MqttEngine(fleet, folder, Watching()), fleet))
 
@@ -49,7 +49,10 @@ def test_programs_learn_from_files_what_a_fleet_in_memory_learns(ended: Ended, t
     assert [(record.aggregate, record.head) for record in ended.records] == [
         (record.aggregate, record.head) for record in inprocess
     ]
-    assert all(record.rounds[-1].counted == 2 for record in ended.records)
+    assert [record.rounds[-1].counted for record in ended.records] == [2, 1]
+    for one, two in zip(ended.records, inprocess, strict=True):
+        counted = {name: device.counted_samples for name, device in one.devices.items()}
+        assert counted == {name: device.counted_samples for name, device in two.devices.items()}
 
 
 def test_a_device_holds_the_scenes_of_both_tasks_and_knows_their_classes_alone(ended: Ended):
