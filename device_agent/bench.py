@@ -35,13 +35,15 @@ from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Model, SessionSettings
-from device_agent.installing import Installer
+from device_agent.installing import Guards, Installer
 from device_agent.measuring import measure, measuring_head, read_images
 from device_agent.memory import give_back
 from device_agent.observing import look, observed
+from device_agent.probation import Probation
 from device_agent.samples import LocalSamples
 from device_agent.scene_data import read_asked, read_scene_pictures
 from device_agent.scene_evaluation import evaluate_scenes
+from device_agent.settings import ModelSettings
 from device_agent.slots import Slots
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.folder import SUFFIXES_OF, FolderSource
@@ -49,6 +51,7 @@ from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import answered, feature_data, order_of, train
+from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
 from methods.registry import card, load_device
@@ -83,13 +86,16 @@ class Bench:
         self, home: AgentHome, blobs: BlobFolder, slots: Slots, traffic: Callable[[], Counts]
     ) -> None:
         model = home.settings.model
-        sessions = SessionSettings(model.providers, model.threads, model.batch)
+        sessions = SessionSettings(
+            model.providers, model.threads, model.batch, frozenset(model.domains)
+        )
         self._home = home
         self._blobs = blobs
         self._traffic = traffic
         self._samples = LocalSamples(home.data_folder)
         self._host = ModelHost(blobs, sessions)
-        self._installer = Installer(blobs, slots, self._host, self._samples)
+        guards = guards_of(model, blobs, slots, sessions)
+        self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
 
     @property
     def provider(self) -> str | None:
@@ -116,6 +122,11 @@ class Bench:
 
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
+        answers = self._answer(request)
+        self._installer.lived()
+        return answers
+
+    def _answer(self, request: Request) -> tuple[Input, ...]:
         match request:
             case Scan():
                 return (self._scan(),)
@@ -282,6 +293,20 @@ class Bench:
             head=head,
             uncertainties=measured.uncertainties,
         )
+
+
+def guards_of(
+    model: ModelSettings, blobs: BlobFolder, slots: Slots, sessions: SessionSettings
+) -> Guards:
+    """Return what the owner has a new model go through."""
+    memory = model.trial_memory_mib
+    limits = TrialSettings(
+        model.trial_seconds, None if memory is None else memory << 20, model.slowdown
+    )
+    return Guards(
+        Trial(blobs, sessions, limits) if model.trial else None,
+        Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,
+    )
 
 
 class Made(Protocol):

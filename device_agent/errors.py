@@ -9,7 +9,9 @@ AgentError
 │   └── MissingError    something has to be installed first; names the command
 └── ModelError          a model cannot be used here
     ├── DamagedError    a file is not what its digest says; it is fetched again
+    ├── RuleError       a file breaks the rules for what may be loaded here
     ├── LoadError       ONNX Runtime refuses a file
+    ├── TrialError      the process that tried a model did not live, or was too slow or too large
     └── SelfTestError   the model runs and gives wrong answers
 """
 
@@ -59,8 +61,16 @@ class DamagedError(ModelError):
         super().__init__(text)
 
 
+class RuleError(ModelError):
+    """A file breaks the rules for what may be loaded here; nothing of it was."""
+
+
 class LoadError(ModelError):
     """ONNX Runtime refuses a file, or the file is not what the manifest says."""
+
+
+class TrialError(ModelError):
+    """The process that tried a model died or hung, or the model takes too much time or memory."""
 
 
 class SelfTestError(ModelError):

@@ -132,6 +132,15 @@ providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 # Threads of one model, and images per run: more is faster and takes more memory.
 threads = 1
 batch = 8
+# A new model is loaded and tested in a process of its own first, which may take so many seconds,
+# and half of this machine's memory unless trial_memory_mib says otherwise. One that takes more than
+# so many times as long for a sample as the former model is not taken.
+trial = true
+trial_seconds = 300
+slowdown = 2.5
+# After a switch the agent must run for so long; if it is started three times before that, it goes
+# back to the former model.
+probation_seconds = 60
 # A new model that did not come within so long is given up, and the fleet is told.
 deadline_hours = 24
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from device_agent.errors import LoadError
 from device_agent.inference import Frozen, Model, Session, SessionSettings
 from device_agent.memory import give_back
+from device_agent.model_rules.onnx_file import check_onnx
+from device_agent.model_rules.pinned_files import check_pinned
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import SchemaError
 from schemas.models import Manifest
@@ -25,16 +27,25 @@ class ModelHost:
         """The execution provider of the last loaded frozen part."""
 
     def frozen(self, digest: Digest) -> Frozen:
-        """Return a frozen part; raise `DamagedError`, `LoadError` or `MissingError`."""
+        """Return a frozen part; raise `ModelError` or `MissingError`."""
         session = self._session(digest)
         self.provider = session.provider
         return Frozen(session, self._settings.batch)
 
     def model(self, manifest: Manifest) -> Model:
-        """Return a whole model; raise `DamagedError`, `LoadError` or `MissingError`."""
+        """Return a whole model; raise `ModelError` or `MissingError`."""
         return Model(
             manifest, self.frozen(manifest.frozen.digest), self._session(manifest.head.digest)
         )
+
+    def check(self, manifest: Manifest) -> None:
+        """Hold the files of a manifest to the rules, before any is loaded.
+
+        Raises `DamagedError` for a file that is not whole, and `RuleError`.
+        """
+        for reference in manifest.files:
+            self._blobs.check(reference.digest)
+        check_pinned(manifest, self._blobs.path, self._settings.domains)
 
     def manifest(self, digest: Digest) -> Manifest:
         """Read a manifest; raise `DamagedError`, or `LoadError` if it is none."""
@@ -49,7 +60,9 @@ class ModelHost:
         if session is None:
             while len(self._sessions) >= _KEPT:
                 del self._sessions[next(iter(self._sessions))]
-            session = Session(self._blobs.check(digest), self._settings)
+            path = self._blobs.check(digest)
+            check_onnx(path, self._settings.domains)
+            session = Session(path, self._settings)
             give_back()
         self._sessions[digest] = session
         return session

@@ -30,6 +30,8 @@ class SessionSettings:
     threads: int = 1
     batch: int = 8
     """Images per run."""
+    domains: frozenset[str] = frozenset()
+    """Operator domains that the owner allows beside the standard one."""
 
 
 class Session:

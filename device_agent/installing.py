@@ -1,24 +1,45 @@
-"""Installing a model: verify, load, self-test, then switch; and going back when it fails later."""
+"""Installing a model: verify, try, load, self-test, then switch; and going back when it fails.
+
+A new model is held to the rules for files, then tried in a process of its own; only after that the
+agent itself loads and tests it, and counts that it does (see `probation`).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.core.releases import ReleaseCheck, check_files
-from device_agent.errors import DamagedError, LoadError, ModelError, SelfTestError
+from device_agent.errors import (
+    DamagedError,
+    LoadError,
+    ModelError,
+    SelfTestError,
+    TrialError,
+)
 from device_agent.host import ModelHost
 from device_agent.inference import Inputs, Model
+from device_agent.probation import Probation
 from device_agent.self_test import self_test
 from device_agent.slots import Slot, Slots
 from device_agent.store.blobs import BlobFolder
+from device_agent.trial.trying import Trial
 from schemas.errors import SchemaError
 from schemas.models import AnyPreprocessing, DesiredModel, Manifest
 
 Samples = Callable[[AnyPreprocessing], Sequence[Inputs]]
 """Gives a few preprocessed images or texts of this device."""
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What stands between a new model and the agent; without, it is loaded as it comes."""
+
+    trial: Trial | None = None
+    probation: Probation | None = None
 
 
 class Installer:
@@ -31,12 +52,15 @@ class Installer:
         host: ModelHost,
         samples: Samples,
         time_ns: Callable[[], int] = time.time_ns,
+        guards: Guards = Guards(),
     ) -> None:
         self._blobs = blobs
         self._slots = slots
         self._host = host
         self._samples = samples
         self._time_ns = time_ns
+        self._trial = guards.trial
+        self._probation = guards.probation
 
     def read(self, desired: DesiredModel) -> inputs.Input:
         """Compare the manifest of a desired model with the files that are offered with it."""
@@ -60,12 +84,11 @@ class Installer:
             else:
                 check.check(desired, self._time_ns())
                 check_files(desired, manifest)
-            self.test(manifest)
-            self._blobs.settle()
-            self._slots.install(Slot.of(manifest))
+            self._admit(manifest)
+            self._switch(manifest)
         except DamagedError as error:
             return inputs.FileDamaged(error.digest)
-        except SelfTestError as error:
+        except (SelfTestError, TrialError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
         except (ModelError, SchemaError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
@@ -79,9 +102,14 @@ class Installer:
         )
 
     def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | None:
-        """Test the active model; go back to the other slot, or to none, while it fails."""
-        reason = ""
-        slot = self._slots.active()
+        """Test the active model; go back to the other slot, or to none, while it fails.
+
+        In probation the start is counted first, and the third one goes back untested.
+        """
+        reason = self._count_start()
+        slot = self._slots.go_back() if reason else self._slots.active()
+        if reason and self._probation is not None:
+            self._probation.end()
         while slot is not None:
             try:
                 self.test(self._host.manifest(slot.manifest))
@@ -93,6 +121,11 @@ class Installer:
             return None
         return inputs.ModelFellBack(active, slot.model if slot is not None else None, reason)
 
+    def lived(self) -> None:
+        """Let the active model be trusted, if the agent has lived with it long enough."""
+        if self._probation is not None:
+            self._probation.lived()
+
     def active(self) -> Model | None:
         """Return the active model, loaded; raise `ModelError` if it cannot be."""
         slot = self._slots.active()
@@ -100,14 +133,47 @@ class Installer:
 
     def test(self, manifest: Manifest) -> None:
         """Check every file that a manifest pins, and self-test; raise `ModelError`."""
-        for reference in manifest.files:
-            self._blobs.check(reference.digest)
+        self._host.check(manifest)
         self_test(
             self._host.model(manifest),
             self._blobs.read(manifest.golden.digest),
             self._blobs.read(manifest.golden_scores.digest),
             self._samples(manifest.preprocessing),
         )
+
+    def _admit(self, manifest: Manifest) -> None:
+        """Try a model that is new, then test it here; raise `ModelError`."""
+        slot = self._slots.active()
+        if slot is not None and slot.manifest == manifest.digest:
+            self.test(manifest)
+            return
+        if self._trial is not None:
+            self._host.check(manifest)
+            samples = self._samples(manifest.preprocessing)
+            self._trial.run(manifest.digest, slot.manifest if slot else None, samples)
+        if self._probation is None:
+            self.test(manifest)
+            return
+        self._probation.attempt(manifest.digest)
+        try:
+            self.test(manifest)
+        finally:
+            # Whatever it found: the agent is still there.
+            self._probation.attempted()
+
+    def _switch(self, manifest: Manifest) -> None:
+        slot = Slot.of(manifest)
+        self._blobs.settle()
+        if self._probation is not None and slot != self._slots.active():
+            self._probation.begin(manifest.digest)
+        self._slots.install(slot)
+
+    def _count_start(self) -> str:
+        """Count a start with the active model; return why it has to go, or nothing."""
+        slot = self._slots.active()
+        if self._probation is None or slot is None:
+            return ""
+        return self._probation.started(slot.manifest) or ""
 
 
 def _check_offer(desired: DesiredModel, manifest: Manifest) -> None:

@@ -54,6 +54,12 @@ def self_test(
         _check_array("scores of this device's images", answers, expected)
 
 
+def golden_inputs(golden: bytes) -> Inputs:
+    """Return the inputs (N, ...) of a golden batch; raise `SelfTestError` if it is none."""
+    (inputs,) = _read_tensors(golden, GOLDEN_INPUTS)
+    return inputs
+
+
 def _test_pixels(
     model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
 ) -> None:

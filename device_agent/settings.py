@@ -51,6 +51,19 @@ class ModelSettings(Strict):
     """Images per run; more is faster and takes more memory."""
     deadline_hours: float = Field(default=24.0, gt=0, le=87600)
     """After so long a model that the fleet wants here and that did not come is given up."""
+    domains: tuple[str, ...] = Field(default=(), max_length=20)
+    """Operator domains that files may use beside the standard one."""
+    trial: bool = True
+    """Whether a new model is loaded and tested in a process of its own first."""
+    trial_seconds: float = Field(default=300.0, ge=1, le=86_400)
+    """Longest trial; one that builds engines of TensorRT takes minutes."""
+    trial_memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
+    """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
+    slowdown: float = Field(default=2.5, ge=1, le=1e6)
+    """How many times as long as the former model a new one may take for a sample."""
+    probation_seconds: float = Field(default=60.0, ge=0, le=86_400)
+    """How long the agent must have run after a switch before its starts no longer count; 0 counts
+    none."""
 
     @field_validator("providers")
     @classmethod

@@ -47,7 +47,8 @@ class Slots:
     """The two slots in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
+        """Where they are; what else is known of their models lies beside them."""
         make_folder(folder)
 
     def active(self) -> Slot | None:
@@ -68,14 +69,14 @@ class Slots:
         try:
             if slot == self.active():
                 # An earlier run may have been killed before it made the link durable.
-                sync_folder(self._folder)
+                sync_folder(self.folder)
                 return
             if slot != self._read(name):
                 write_durably(self._path(name), slot.model_dump_json().encode("utf-8"))
             self._point_at(name)
         except OSError as error:
             raise ModelError(
-                f"{self._folder}: the slot cannot be written: {error.strerror}; free some space"
+                f"{self.folder}: the slot cannot be written: {error.strerror}; free some space"
             ) from error
 
     def go_back(self) -> Slot | None:
@@ -88,10 +89,10 @@ class Slots:
         if self._read(other) is not None:
             self._point_at(other)
         else:
-            (self._folder / _ACTIVE).unlink(missing_ok=True)
+            (self.folder / _ACTIVE).unlink(missing_ok=True)
         if failed is not None:
             self._path(failed).unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_folder(self.folder)
         return self.active()
 
     def digests(self) -> frozenset[Digest]:
@@ -100,10 +101,10 @@ class Slots:
         return frozenset(digest for slot in slots for digest in (slot.manifest, *slot.files))
 
     def _path(self, name: SlotName) -> Path:
-        return self._folder / f"{name}.json"
+        return self.folder / f"{name}.json"
 
     def _active_name(self) -> SlotName | None:
-        link = self._folder / _ACTIVE
+        link = self.folder / _ACTIVE
         names: tuple[SlotName, ...] = ("a", "b")
         target = link.readlink().name if link.is_symlink() else ""
         return next((name for name in names if target == self._path(name).name), None)
@@ -116,11 +117,11 @@ class Slots:
             return None
 
     def _point_at(self, name: SlotName) -> None:
-        link = self._folder / f"{_ACTIVE}.new"
+        link = self.folder / f"{_ACTIVE}.new"
         link.unlink(missing_ok=True)
         link.symlink_to(self._path(name).name)
-        link.replace(self._folder / _ACTIVE)
-        sync_folder(self._folder)
+        link.replace(self.folder / _ACTIVE)
+        sync_folder(self.folder)
 
 
 def _opposite(name: SlotName | None) -> SlotName:

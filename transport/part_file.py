@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class PartFile:
         self._offer = offer
         self._destination = destination
         self.path = destination.with_name(destination.name + ".part")
+        drop_foreign(self.path)
         self._existed = self.path.exists()
         destination.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("r+b" if self._existed else "w+b")
@@ -74,6 +76,19 @@ class PartFile:
         self._file.seek(0)
         for _ in range(self._offer.block_count):
             yield self._file.read(self._offer.block_size)
+
+
+def drop_foreign(path: Path) -> None:
+    """Remove a name that stands for no file of its own, before anything is written there.
+
+    A link, also a hard one, would have somebody else's file overwritten; a pipe would block.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        path.unlink()
 
 
 def file_digest(path: Path) -> Digest:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Collection
 from pathlib import Path
 
 from device_agent.errors import DamagedError, StoreError
 from schemas.values import Digest
+from transport.part_file import drop_foreign
 
 PART = ".part"
 """Ends the name of a file that is being fetched."""
@@ -73,6 +75,9 @@ class BlobFolder:
         A damaged file is removed, so that it is fetched again.
         """
         path = self.path(digest)
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            # Neither followed nor opened: a link leads out of the folder, a pipe blocks.
+            path.unlink()
         try:
             found = file_digest(path)
         except OSError as error:
@@ -114,6 +119,7 @@ def write_durably(path: Path, data: bytes, *, durable: bool = True) -> None:
     If not `durable`, that holds when only the program dies.
     """
     temporary = path.with_name(path.name + ".new")
+    drop_foreign(temporary)
     with temporary.open("wb") as file:
         file.write(data)
         if durable:

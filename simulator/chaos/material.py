@@ -11,7 +11,7 @@ from pathlib import Path
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
 from device_agent.home import AgentHome
-from device_agent.settings import AgentSettings, DataSettings, DetectionSettings
+from device_agent.settings import AgentSettings, DataSettings, DetectionSettings, ModelSettings
 from methods.registry import trains
 from schemas.values import DeviceId, FleetId
 from simulator.backbones.loading import load_backbone
@@ -66,6 +66,8 @@ class Material:
                 scan_seconds=_SCAN_SECONDS,
                 samples="text" if self.scenario.data.set in TEXTS else "pictures",
             ),
+            # Its storms start agents more often than any probation bears.
+            model=ModelSettings(trial=False, probation_seconds=0),
             detection=DetectionSettings(mode="off"),
         )
         (home / "data").mkdir(parents=True)

@@ -79,5 +79,6 @@ def agent_settings(broker: Broker, device: DeviceId, settings: DemoSettings) -> 
         data=DataSettings(
             folder=Path("data"), evaluation_folder=Path("test"), scan_seconds=SCAN_SECONDS
         ),
-        model=ModelSettings(providers=("CPUExecutionProvider",)),
+        # The models are those of this machine's own coordinator, and five agents share it.
+        model=ModelSettings(providers=("CPUExecutionProvider",), trial=False),
     )

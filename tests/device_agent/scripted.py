@@ -155,7 +155,7 @@ def write_settings(folder: Path, more: str = "", samples: str = "pictures") -> A
     (folder / "agent.toml").write_text(
         f'device = "{DEVICE}"\nfleet = "{FLEET}"\n[data]\nfolder = "data"\n'
         f'evaluation_folder = "test"\nsamples = "{samples}"\n'
-        f'[model]\nproviders = ["CPUExecutionProvider"]\n{more}'
+        f'[model]\nproviders = ["CPUExecutionProvider"]\ntrial = false\n{more}'
     )
     return AgentHome.open(folder)
 

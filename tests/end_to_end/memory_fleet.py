@@ -73,6 +73,7 @@ class MemoryDevice:
         write_home(home, NewHome(device=self.name, fleet=FLEET))
         text = (home / "agent.toml").read_text(encoding="utf-8")
         text = text.replace("# evaluation_folder", "evaluation_folder")
+        text = text.replace("trial = true", "trial = false")  # many agents on one machine
         text = text.replace("scan_seconds = 5", "scan_seconds = 0.2")
         (home / "agent.toml").write_text(text, encoding="utf-8")
         (home / "evaluation").mkdir()

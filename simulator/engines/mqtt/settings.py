@@ -63,7 +63,8 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
             samples=_samples(scenario),
         ),
-        model=ModelSettings(providers=_providers(scenario)),
+        # The models are those of this machine's own coordinator, and all agents share it.
+        model=ModelSettings(providers=_providers(scenario), trial=False),
         detection=scenario.detection,
         training=TrainingSettings(
             exemplars=scenario.devices.exemplars,

@@ -1,0 +1,103 @@
+"""The rules for the files that a manifest pins, together: each is of its kind, and they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from device_agent.errors import RuleError
+from device_agent.model_rules.golden_file import Golden, check_golden
+from device_agent.model_rules.onnx_file import OnnxFile, Value, check_onnx
+from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
+from schemas.values import Digest
+
+_ELEMENTS = {"float32": 1, "int64": 7}
+"""Numbers of types in ONNX."""
+
+
+def check_pinned(
+    manifest: Manifest, path_of: Callable[[Digest], Path], domains: frozenset[str] = frozenset()
+) -> None:
+    """Hold the four files of a manifest to the rules; raise `RuleError`. Nothing is loaded."""
+    for reference in manifest.files:
+        found = path_of(reference.digest).stat().st_size
+        if found != reference.size:
+            raise RuleError(
+                f"file {reference.digest.short}: has {found} bytes, and {reference.size} by the "
+                "manifest; push the model again"
+            )
+    _check_frozen(manifest, check_onnx(path_of(manifest.frozen.digest), domains))
+    _check_head(manifest, check_onnx(path_of(manifest.head.digest), domains))
+    for digest, expected in _golden(manifest).items():
+        check_golden(path_of(digest), expected)
+
+
+def _check_frozen(manifest: Manifest, file: OnnxFile) -> None:
+    made = manifest.preprocessing
+    _check_input("frozen.onnx", file, made.input_name, made.dtype, made.shape)
+    _check_output("frozen.onnx", file, FEATURES, manifest.feature_width)
+
+
+def _check_head(manifest: Manifest, file: OnnxFile) -> None:
+    behind = (None, None) if manifest.answers == "pixels" else ()
+    _check_input("head.onnx", file, FEATURES, "float32", (manifest.feature_width, *behind))
+    names = (SCORES, SMALL_SCORES) if manifest.answers == "pixels" else (SCORES,)
+    for name in names:
+        _check_output("head.onnx", file, name, len(manifest.class_names))
+
+
+def _check_input(
+    what: str, file: OnnxFile, name: str, dtype: str, shape: tuple[int | None, ...]
+) -> None:
+    """Raise `RuleError` unless the one input is of this name, type and shape behind the batch."""
+    names = [value.name for value in file.inputs]
+    if names != [name]:
+        raise RuleError(f"{what}: its inputs are {names}, {name!r} was expected; export it again")
+    _check_type(what, file.inputs[0], dtype)
+    axes = file.inputs[0].axes
+    if axes is None:
+        return
+    fits = len(axes) == len(shape) + 1 and all(
+        found is None or expected is None or found == expected
+        for found, expected in zip(axes[1:], shape, strict=True)
+    )
+    if not fits:
+        raise RuleError(
+            f"{what}: its input {name!r} is of shape {axes}, {('N', *shape)} was expected; export "
+            "it again"
+        )
+
+
+def _check_output(what: str, file: OnnxFile, name: str, width: int) -> None:
+    value = next((value for value in file.outputs if value.name == name), None)
+    if value is None:
+        raise RuleError(f"{what}: it has no output {name!r}; export it again")
+    _check_type(what, value, "float32")
+    axes = value.axes
+    if axes is not None and (len(axes) < 2 or axes[1] not in (None, width)):
+        raise RuleError(
+            f"{what}: its output {name!r} is of shape {axes}, a width of {width} was expected; "
+            "export it again"
+        )
+
+
+def _check_type(what: str, value: Value, dtype: str) -> None:
+    if value.element != _ELEMENTS[dtype]:
+        raise RuleError(
+            f"{what}: {value.name!r} is of type {value.element}, {dtype} was expected; export it "
+            "again"
+        )
+
+
+def _golden(manifest: Manifest) -> dict[Digest, dict[str, Golden]]:
+    """Return what the two golden files of a manifest hold."""
+    made, classes = manifest.preprocessing, len(manifest.class_names)
+    inputs = {GOLDEN_INPUTS: Golden(made.dtype, made.shape)}
+    if manifest.answers == "pixels":
+        scores = {SMALL_SCORES: Golden("float32", (classes, None, None))}
+        return {manifest.golden.digest: inputs, manifest.golden_scores.digest: scores}
+    features = {FEATURES: Golden("float32", (manifest.feature_width,))}
+    return {
+        manifest.golden.digest: inputs | features,
+        manifest.golden_scores.digest: {SCORES: Golden("float32", (classes,))},
+    }
