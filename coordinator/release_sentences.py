@@ -11,9 +11,10 @@ from schemas.roots import named_keys
 def root_published(body: RootPublished, _: Entry) -> str:
     """Say which keys count from here on."""
     root = body.root.document
+    begins = ", which begins anew" if body.anew else ""
     return (
-        f"Root version {root.version}: releases are signed by {named_keys(root.release_keys)}; the "
-        f"next root by {root.threshold} of {named_keys(root.root_keys)}."
+        f"Root version {root.version}{begins}: releases are signed by "
+        f"{named_keys(root.release_keys)}; the next root by {root.threshold} of {named_keys(root.root_keys)}."
     )
 
 

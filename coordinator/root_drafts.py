@@ -44,9 +44,9 @@ class Changes:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def first_root(fleet: FleetId, changes: Changes) -> SignedRoot:
-    """Return version 1, unsigned; raise `TrustError` for keys that make no root."""
-    return _draft({"fleet": fleet, "version": 1, **changes.given})
+def first_root(fleet: FleetId, changes: Changes, version: int = 1) -> SignedRoot:
+    """Return a root that follows none, unsigned; raise `TrustError` for keys that make none."""
+    return _draft({"fleet": fleet, "version": version, **changes.given})
 
 
 def next_root(former: RootDocument, changes: Changes) -> SignedRoot:

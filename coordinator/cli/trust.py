@@ -57,24 +57,29 @@ SignWith = Annotated[
     list[Path] | None,
     typer.Option("--sign-with", help="File of a root key of before; may be given again."),
 ]
+Anew = Annotated[
+    bool, typer.Option("--anew", help="The root keys are lost: devices take this root by hand.")
+]
 RootFile = Annotated[Path, typer.Argument(help="File of a root document.", dir_okay=False)]
 
 
 @app.command()
-def init(
+def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     root_key: RootKeys = None,
     root_public: RootPublics = None,
     threshold: Threshold = None,
     release_key: ReleaseKey = None,
     expire_days: ExpireDays = None,
+    anew: Anew = False,
     home: Home = HOME,
 ) -> None:
     """Make the fleet's first root: which keys may sign what."""
     settings = load(home)
     former = published(home)
-    if former is not None:
+    if former is not None and not anew:
         raise TrustError(
-            f"root: version {former.document.version} is published; change it with `rotate`"
+            f"root: version {former.document.version} is published; change it with `rotate`, or "
+            "begin with `init --anew` if its keys are lost"
         )
     files = root_key or []
     roots = _root_keys(settings, files, root_public or [])
@@ -86,7 +91,9 @@ def init(
         coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,),
         expires_ns=_expires(expire_days),
     )
-    _finish(home, sign_with(first_root(settings.fleet, changes), files), None)
+    version = 1 if former is None else former.document.version + 1
+    root = sign_with(first_root(settings.fleet, changes, version), files)
+    _finish(home, root, None, anew=anew)
 
 
 @app.command()
@@ -177,12 +184,12 @@ def sign(
 
 
 @app.command()
-def publish(file: RootFile, home: Home = HOME) -> None:
+def publish(file: RootFile, anew: Anew = False, home: Home = HOME) -> None:
     """Publish a root document that has all its signatures."""
     root = read_root(file)
     if root.document.fleet != load(home).fleet:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
-    command(home, PublishRoot(root=root))
+    command(home, PublishRoot(root=root, anew=anew))
     place = write_root(root_file(home, root), root)
     Console().print(
         f"for devices that have none yet: fleetledger agent init --root {place}",
@@ -213,7 +220,9 @@ def _former_of(root: SignedRoot, newest: SignedRoot | None) -> RootDocument | No
     return newest.document
 
 
-def _finish(home: Path, root: SignedRoot, former: RootDocument | None) -> None:
+def _finish(
+    home: Path, root: SignedRoot, former: RootDocument | None, *, anew: bool = False
+) -> None:
     """Publish a root that is complete; say what a draft lacks."""
     place = write_root(root_file(home, root), root)
     missing = root.missing(former)
@@ -226,7 +235,7 @@ def _finish(home: Path, root: SignedRoot, former: RootDocument | None) -> None:
             soft_wrap=True,
         )
         return
-    publish(place, home)
+    publish(place, anew, home)
 
 
 def _root_keys(

@@ -110,6 +110,8 @@ class PublishRoot(Strict):
 
     verb: Literal["publish-root"] = "publish-root"
     root: SignedRoot
+    anew: bool = False
+    """The keys of the root before are lost: begin again with this one."""
 
 
 class SignModel(Strict):

@@ -16,6 +16,9 @@ class RootPublished(EntryBody):
 
     kind: ClassVar[str] = "root.published"
     root: SignedRoot
+    anew: bool = False
+    """The root keys were lost: nothing leads here from the root before, and devices follow only
+    once their owners gave them this one."""
 
 
 class ReleaseSigned(EntryBody):

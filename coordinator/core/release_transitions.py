@@ -13,7 +13,7 @@ def root_published(
     state: State, body: entries.RootPublished, _device: DeviceId | None, _time_ns: int
 ) -> None:
     """Take the next root."""
-    state.trust.take(body.root)
+    state.trust.take(body.root, anew=body.anew)
 
 
 def release_signed(

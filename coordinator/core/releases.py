@@ -83,14 +83,16 @@ class Releases:
         root, former = command.root, self._state.trust.root
         document = root.document
         fleet = document.fleet if former is None else former.document.fleet
+        following = former is not None and not command.anew
         try:
-            root.check(fleet, None if former is None else former.document)
+            root.check(fleet, former.document if former is not None and following else None)
         except SchemaError as error:
             raise CommandError(str(error)) from error
-        if former is None and document.version != 1:
-            raise CommandError(f"root: version {document.version} is not the first; begin with 1")
-        text = f"root version {document.version} is published"
-        return record(entries.RootPublished(root=root), actor=entries.OPERATOR), text
+        number = 1 if former is None else former.document.version + 1
+        if document.version != number:
+            raise CommandError(f"root: version {document.version} is not the next, {number}")
+        body = entries.RootPublished(root=root, anew=former is not None and command.anew)
+        return record(body, actor=entries.OPERATOR), f"root version {number} is published"
 
     def take(self, command: commands.SignModel) -> tuple[Decision, str]:
         """Record a release that was signed elsewhere; raise `CommandError` if it does not fit."""

@@ -100,6 +100,12 @@ def test_a_second_first_root_is_refused(rooted: Office) -> None:
         rooted.trust("init", *rooted.keys("d"))
 
 
+def test_a_root_begins_anew_where_its_keys_are_lost(rooted: Office) -> None:
+    rooted.trust("init", *rooted.keys("d"), "--anew", "--release-key", rooted.safe / "r.pem")
+    assert (rooted.root.version, rooted.root.root_keys) == (2, (rooted.key("d"),))
+    assert rooted.root.release_keys == (rooted.key("r"),)
+
+
 def test_root_keys_may_be_made_and_used_on_other_machines(office: Office) -> None:
     elsewhere = make_key(office.safe / "far.pem", KeyName("orchard/root"))
     near = office.keys("near")

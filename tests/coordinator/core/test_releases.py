@@ -293,7 +293,24 @@ def test_a_root_that_devices_would_not_follow_is_not_published(root: SignedRoot,
 
 
 def test_the_first_root_is_version_one() -> None:
-    assert "begin with 1" in ReleasingBench().publish(signing.root(2)).text
+    assert "version 2 is not the next, 1" in ReleasingBench().publish(signing.root(2)).text
+
+
+def test_after_its_keys_were_lost_a_root_begins_anew_with_a_higher_version() -> None:
+    bench = ReleasingBench(root=signing.root())
+    bench.wait(0)
+    lost = tuple(signing.key("root") for _ in range(2))
+    changes = {"root_keys": tuple(item.verify_key for item in lost)}
+    anew = signing.root(2, lost, **changes, release_keys=(signing.SPARE.verify_key,))
+    assert "0 of the 2" in bench.publish(anew).text
+    first = signing.root(1, lost, **changes)
+    assert not bench.command(commands.PublishRoot(root=first, anew=True)).done
+    assert bench.command(commands.PublishRoot(root=anew, anew=True)).done
+    bench.safe.key = signing.SPARE
+    bench.wait(0)
+    (body, _) = told(bench.wait(0))
+    assert body.roots == (anew,)
+    assert bench.restarted().state.trust == bench.core.state.trust
 
 
 def test_a_release_names_no_more_devices_than_fit() -> None:
