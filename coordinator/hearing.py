@@ -57,10 +57,12 @@ class Hearing:
 
     def _put_off(self, spoken: DeviceTopic, payload: bytes, now: float) -> inputs.Input | None:
         """Say now and then to a device that sends too much when it may send again."""
+        count = self._quotas.left_out[spoken.device]
+        if count & (count - 1) == 0:  # the first, and whenever there are twice as many
+            log.warning("%s: %d messages beyond its quota so far", spoken.device, count)
         seconds = self._quotas.put_off(spoken, now)
         if seconds is None:
             return None
-        log.warning("%s: sends more than its quota; told to wait %.1f s", spoken.device, seconds)
         try:
             return inputs.MessagePutOff(spoken.device, decode(payload), seconds)
         except SchemaError:

@@ -2,8 +2,8 @@
 
 The rules:
 
-- A device has an allowance of messages and one of bytes. Both grow evenly, up to that of ten seconds
-  and to sixteen messages at least, which an agent has under way.
+- A device has an allowance of messages and one of bytes. Both grow evenly, up to that of two
+  seconds, and to the sixteen messages at least that an agent has under way.
 - A message is taken in while both are above nothing; then it is taken off, so that a single large
   one is never too large, and the next one waits for longer.
 - Births and deaths have an allowance of their own: who sends too much is still seen to come and go.
@@ -26,8 +26,8 @@ _MINUTE = 60.0
 _MIB = 1 << 20
 _UNDER_WAY = 16.0
 """Letters that an agent has under way."""
-_BURSTS = 6.0
-"""A sixth of a minute's allowance may come at once."""
+_BURSTS = 30.0
+"""A thirtieth of a minute's allowance may come at once."""
 _LONGEST = 3600.0
 
 
