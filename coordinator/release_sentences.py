@@ -14,7 +14,8 @@ def root_published(body: RootPublished, _: Entry) -> str:
     begins = ", which begins anew" if body.anew else ""
     return (
         f"Root version {root.version}{begins}: releases are signed by "
-        f"{named_keys(root.release_keys)}; the next root by {root.threshold} of {named_keys(root.root_keys)}."
+        f"{named_keys(root.release_keys)}; the next root by {root.threshold} of "
+        f"{named_keys(root.root_keys)}."
     )
 
 
