@@ -1,0 +1,1 @@
+"""What signatures on envelopes cost: sealing on a device, taking in at the coordinator's gate."""
