@@ -33,9 +33,9 @@ from learning.losses.segmentation.parts import (
 from learning.losses.segmentation.terms import LocalPod, PixelCrossEntropy, RelationConsistency
 from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
-from methods.fbl.models import Model
 from methods.fbl.scenes import Current, stages_of
 from methods.fbl.settings import LossSettings
+from methods.order_models import Model
 from methods.training_half import Order
 from schemas.values import ClassName
 

@@ -10,40 +10,22 @@ Devices of one process that were sent the same get the same tensors. Nobody chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
-from torch import Tensor
-
-from learning.networks.conversion import to_tensors
 from methods.fbl.assignment import OLD_MODEL, FblAssignment
 from methods.fbl.growth import first_rows
 from methods.fbl.memory import Memory
 from methods.fbl.messages import received, registers_classes
-from methods.network_weights import Arrays, decode_weights
+from methods.order_models import Model, OrderModels
 from methods.training_half import Order
-from schemas.values import ClassName, Digest
+from schemas.values import Digest
 
-_KEPT = 2
-"""Models of a kind that stay in memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A network by name of its tensors, and the arrays that they came from."""
-
-    arrays: Arrays
-    parameters: Mapping[str, Tensor]
-    buffers: Mapping[str, Tensor]
-    names: tuple[ClassName, ...]
-    """Rows of its head behind background's: the first ones of the head that is trained."""
+_MODELS = OrderModels[FblAssignment](received, first_rows)
 
 
 def sent_model(assignment: FblAssignment, order: Order) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    asked = order.round
-    return _sent(assignment, order.weights, asked.weights_class_names, asked.class_names)
+    return _MODELS.sent(assignment, order)
 
 
 def model_before(order: Order) -> bytes | None:
@@ -74,8 +56,7 @@ def old_model(assignment: FblAssignment, order: Order, memory: Memory) -> Model 
     file = _own(memory, order) if assignment.settings.needs_old_model else None
     if file is None:
         return None
-    asked = order.round
-    model = _old(assignment, file, asked.class_names, tuple(sorted(asked.aliases.items())))
+    model = _MODELS.earlier(assignment, order, file)
     return model if model.names else None
 
 
@@ -94,27 +75,3 @@ def _stays_served(order: Order, file: bytes) -> bool:
     asked = order.round
     replaced = registers_classes(asked.weights_class_names, asked.class_names)
     return not replaced and order.extras.get(OLD_MODEL) == file
-
-
-@lru_cache(_KEPT)
-def _sent(
-    assignment: FblAssignment,
-    weights: bytes,
-    known: tuple[ClassName, ...],
-    names: tuple[ClassName, ...],
-) -> Model:
-    arrays = received(assignment, weights, known, names)
-    return Model(arrays, *to_tensors(arrays), names)
-
-
-@lru_cache(_KEPT)
-def _old(
-    assignment: FblAssignment,
-    weights: bytes,
-    names: tuple[ClassName, ...],
-    aliases: tuple[tuple[ClassName, ClassName], ...],
-) -> Model:
-    """Return an old model with the rows that the head begins with; it may know no others."""
-    arrays, written = decode_weights(weights, assignment.network)
-    arrays, first = first_rows(arrays, written, names, dict(aliases))
-    return Model(arrays, *to_tensors(arrays), first)

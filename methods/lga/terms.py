@@ -31,8 +31,8 @@ from learning.losses.terms import CrossEntropy, Divergence
 from methods.lga.assignment import LgaAssignment
 from methods.lga.holdings import Current, stages_of
 from methods.lga.memory import Memory
-from methods.lga.models import Model
 from methods.lga.settings import LossSettings
+from methods.order_models import Model
 from methods.training_half import Order
 from schemas.values import ClassName
 
