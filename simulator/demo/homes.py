@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.settings import CoordinatorSettings, MethodSettings
+from coordinator.inviting import invite
+from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
+from device_agent.enrolling import enrol
 from device_agent.settings import AgentSettings, DataSettings, ModelSettings
 from schemas.values import DeviceId
 from simulator.demo.material import Material
@@ -24,6 +26,7 @@ from simulator.engines.mqtt.homes import (
 from transport.brokers import Broker
 
 SCAN_SECONDS = 0.5
+TOKEN_HOURS = 1.0
 QUIET_SECONDS = 0.5
 SOLVE_EVERY_SECONDS = 5.0
 """Longer than a stage usually takes, so that few models are solved before all have answered."""
@@ -54,6 +57,7 @@ def coordinator_settings(broker: Broker, settings: DemoSettings) -> CoordinatorS
             settle_seconds=REPORTS_SETTLE_SECONDS,
         ),
         models=ModelRules(automatic=True, solve_every_seconds=SOLVE_EVERY_SECONDS),
+        security=SecuritySettings(require_keys=True),
     )
 
 
@@ -65,8 +69,12 @@ def method_settings(settings: DemoSettings) -> dict[str, Any]:
 def make_agent(
     folder: RunFolder, broker: Broker, device: DeviceId, plan: Plan, settings: DemoSettings
 ) -> None:
-    """Write one agent's settings, its secret, its test images and an empty data folder."""
+    """Write one agent's settings, its secret, its key, its test images and an empty data folder.
+
+    The device must be admitted.
+    """
     write_agent(folder.agent(device), broker, agent_settings(broker, device, settings))
+    enrol(folder.agent(device), invite(folder.coordinator, device, TOKEN_HOURS).text)
     write_images(folder.test_images(device), plan.test[device], "test")
 
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.keys import public_key
 from coordinator.settings import load, read_password
 from device_agent.home import AgentHome
+from device_agent.keys import KeyRing
 from methods.stsa.settings import StsaSettings
+from schemas.enrolment import Enrolment
 from schemas.values import ClassName
 from simulator.datasets.digits import split_digits
 from simulator.demo.homes import make_agent, make_coordinator
@@ -51,13 +54,18 @@ def test_the_coordinator_finds_its_broker_devices_and_backbone(settings, folder,
     assert (view.state.lineage.backbone_width, view.state.lineage.feature_width) == (64, 60)
 
 
-def test_an_agent_finds_its_broker_secret_and_images(settings, folder, broker):
+def test_an_agent_finds_its_broker_secret_key_and_images(settings, folder, broker):
+    make_coordinator(folder, broker, settings, digits_material(settings.seed))
     plan = make_plan(split_digits(settings.seed), settings)
     device = plan.devices[1]
     make_agent(folder, broker, device, plan, settings)
     home = AgentHome.open(folder.agent(device))
     assert home.settings.device == device
     assert home.password() == broker.credentials(device)[1]
+    assert home.settings.coordinator_key == public_key(folder.coordinator)
+    keys = KeyRing.beside(home.folder, home.settings.fleet, device)
+    assert isinstance(keys.asks, Enrolment)
+    assert load(folder.coordinator).security.require_keys
     assert home.data_folder.is_dir()
     assert not list(home.data_folder.iterdir())
     assert home.evaluation_folder is not None
