@@ -26,3 +26,34 @@ class Backoff:
     def reset(self) -> None:
         """Begin again with the shortest time."""
         self._next = self._shortest
+
+
+_PATIENCE_AFTER_LOSSES = 4.0
+_STABLE = 5.0
+
+
+class Returns:
+    """When to come back to a broker, by how the last attempt ended.
+
+    A broker that cannot be reached is tried again after `shortest` to `longest` seconds. A link
+    that was lost may have been taken over by another program with our client id, which most brokers
+    do not say: after losses that follow each other the waits grow to four times `longest`, so that
+    two such programs push each other out at most once a minute by default. A connection that lived
+    for five times `longest` ends the row.
+    """
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._refused = Backoff(shortest, longest)
+        self._lost = Backoff(shortest, _PATIENCE_AFTER_LOSSES * longest)
+        self._stable = _STABLE * longest
+
+    def after_refusal(self) -> float:
+        """Return how long to wait after no connection came about."""
+        return self._refused.next()
+
+    def after_loss(self, lived: float) -> float:
+        """Return how long to wait after a connection that lived for so many seconds."""
+        self._refused.reset()
+        if lived >= self._stable:
+            self._lost.reset()
+        return self._lost.next()

@@ -7,6 +7,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── ConnectionRefusedByBrokerError  the broker answered, and said no
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
 ├── BrokerUnreachableError          no broker answered at all
+├── TakenOverError                  another program has connected under our name
 ├── TlsError                        certificates are missing, wrong, or not believed
 ├── CallbackError                   our own code failed inside the network thread
 ├── BrokerStartError                a child broker could not be found or started
@@ -72,6 +73,16 @@ class NotAuthorisedError(ConnectionRefusedByBrokerError):
 
 class BrokerUnreachableError(TransportError):
     """No broker answers at the given address."""
+
+
+class TakenOverError(TransportError):
+    """Another program has connected under our client id."""
+
+    def __init__(self, client_id: str, pause: float) -> None:
+        super().__init__(
+            f"{client_id}: another program connected under this name and took the session over; "
+            f"stop one of the two, or give it a name of its own. This one returns in {pause:.0f} s"
+        )
 
 
 class TlsError(TransportError):

@@ -7,16 +7,18 @@ what an old link had in flight is forgotten here; its owner sends it again after
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 
-from transport.backoff import Backoff
+from transport.backoff import Returns
 from transport.errors import (
     BrokerUnreachableError,
     InboxFullError,
     NotAuthorisedError,
     NotConnectedError,
     PayloadTooLargeError,
+    TakenOverError,
     TransportError,
 )
 from transport.inbox import Inbox
@@ -29,9 +31,6 @@ log = logging.getLogger("transport.mqtt")
 
 _PACKET_OVERHEAD = 1024
 """Room for fixed header, topic, packet number and properties around a payload."""
-_STABLE_SECONDS = 10.0
-"""A link that lived this long resets the back-off, so that two programs that share a client id
-and push each other out slow down instead of storming."""
 _WATCH_SECONDS = 1.0
 
 
@@ -165,20 +164,28 @@ class MqttConnection:
         self._inbox.put(Problem(error))
 
     def _run(self) -> None:
-        backoff = Backoff(
-            self.settings.reconnect_shortest_seconds, self.settings.reconnect_longest_seconds
-        )
+        settings = self.settings
+        returns = Returns(settings.reconnect_shortest_seconds, settings.reconnect_longest_seconds)
         while not self._stopping.is_set():
             try:
                 link = self._open()
             except TransportError as error:
                 self._report_refusal(error)
+                pause = returns.after_refusal()
             else:
                 began = time.monotonic()
                 self._watch(link)
-                if time.monotonic() - began > _STABLE_SECONDS:
-                    backoff.reset()
-            self._stopping.wait(backoff.next())
+                pause = returns.after_loss(time.monotonic() - began)
+                pause = max(pause, self._pause_after_takeover(link))
+            self._stopping.wait(pause)
+
+    def _pause_after_takeover(self, link: PahoLink) -> float:
+        """Return how long to leave our session to another program, where the broker told of one."""
+        if not link.taken_over or self._stopping.is_set():
+            return 0.0
+        pause = self.settings.taken_over_seconds * random.uniform(1, 2)  # noqa: S311 - no secret
+        self.problem(TakenOverError(self.settings.client_id, pause))
+        return pause
 
     def _open(self) -> PahoLink:
         failure: TransportError | None = None

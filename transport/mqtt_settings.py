@@ -44,3 +44,6 @@ class MqttSettings:
     inbox_bytes: int = 32 * 1024 * 1024
     reconnect_shortest_seconds: float = 0.5
     reconnect_longest_seconds: float = 30.0
+    taken_over_seconds: float = 60.0
+    """Wait at least so long, and at most twice, before taking a session back from another program
+    with our client id, where the broker tells of one (version 5)."""

@@ -45,6 +45,7 @@ log = logging.getLogger("transport.mqtt")
 _UNSUPPORTED_VERSION = 132
 _NOT_AUTHORISED = (134, 135)
 _RECEIVE_MAXIMUM = 64
+_SESSION_TAKEN_OVER = 142
 _FLUSH_SECONDS = 2.0
 _GOODBYE_SECONDS = 1.0
 _STOP_SECONDS = 2.0
@@ -97,6 +98,8 @@ class PahoLink:
         self.version = version
         self.closed = threading.Event()
         self.reason = ""
+        self.taken_over = False
+        """Whether the broker gave our session to another client of the same name (version 5)."""
         """Why the link closed."""
         self.broker_limit: int | None = None
         """Largest packet that the broker announced, in bytes."""
@@ -275,6 +278,7 @@ class PahoLink:
         properties: Properties,
     ) -> None:
         told = flags.is_disconnect_packet_from_server
+        self.taken_over = told and code.value == _SESSION_TAKEN_OVER
         self._ended(f"the broker says: {code}" if told else "connection lost")
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:

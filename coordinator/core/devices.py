@@ -221,13 +221,16 @@ class Devices:
         seen = birth.seen_checkpoint
         live.seen_size = None if seen is None else seen.size
         live.pending.clear()
+        former = self._state.devices[device].installation
+        twins = live.takes_turns(former, birth.installation)
         if self._state.devices[device].boot == boot:
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)
         body = entries.DeviceBorn(
             boot=boot, installation=birth.installation, capabilities=birth.capabilities
         )
-        return record_for(device, body) + self._running(device, birth) + self._greet(device)
+        born = record_for(device, body) + self._running(device, birth) + self._greet(device)
+        return born + _twins(device, former, birth.installation) if twins else born
 
     def _running(self, device: DeviceId, birth: Birth) -> Decision:
         """Record the model that a device says it runs, if its own report of it was lost."""
@@ -350,3 +353,12 @@ def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:
 def _older(known: int | None, current: int) -> bool:
     """Whether the action that a device knows is not the current one."""
     return known is None or known < current
+
+
+def _twins(device: DeviceId, one: BootId | None, other: BootId) -> Decision:
+    """Record that two machines run under one name."""
+    text = (
+        f"two installations take turns as {str(device)!r}: {one} and {other}; what one gives is "
+        "withdrawn by the other, so stop one of the two machines, or give it a name of its own"
+    )
+    return record_for(device, entries.DeviceProblem(about="identity", text=text))

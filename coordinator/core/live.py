@@ -10,6 +10,8 @@ from schemas.values import BootId, ClassName, DeviceId
 
 NANOSECONDS = 1_000_000_000
 Pending = tuple[PartKey, int]
+_RETURNS_OF_TWINS = 3
+"""A birth that was late looks like a return or two; machines that take turns go on."""
 _FORGERIES_PER_MINUTE = 6
 """How often a device is told of messages in its name that were not believed."""
 
@@ -22,6 +24,10 @@ class LiveDevice:
     """The boot that is connected; None when the device is away."""
     born: set[BootId] = field(default_factory=set)
     """Boots whose births were answered since the coordinator started."""
+    installations: set[BootId] = field(default_factory=set)
+    """Installations that were born under this name since the coordinator started."""
+    returns: int = 0
+    """How often one of them was born again after another one."""
     heartbeat: Heartbeat | None = None
     seen_size: int | None = None
     """Entries of the ledger up to which its history was proven to this device."""
@@ -32,6 +38,16 @@ class LiveDevice:
     """When this device was refused something during the last minute."""
     forgeries_ns: list[int] = field(default_factory=list)
     """When it was told during the last minute that a message in its name was not believed."""
+
+    def takes_turns(self, former: BootId | None, now: BootId) -> bool:
+        """Note a birth; say, once, that two installations have taken turns under one name."""
+        if former is None or former == now:
+            self.installations.add(now)
+            return False
+        returned = now in self.installations
+        self.installations |= {former, now}
+        self.returns += returned
+        return returned and self.returns == _RETURNS_OF_TWINS
 
     def may_refuse(self, now_ns: int, per_minute: int) -> bool:
         """Whether one more refusal may be sent; notes it if so."""
