@@ -75,30 +75,39 @@ class Slots:
                 write_durably(self._path(name), slot.model_dump_json().encode("utf-8"))
             self._point_at(name)
         except OSError as error:
-            raise ModelError(
-                f"{self.folder}: the slot cannot be written: {error.strerror}; free some space"
-            ) from error
+            if slot != self.active():
+                raise self._full(error) from error
+            # The link was moved and cannot be made durable: it may be back after a power cut.
 
     def go_back(self) -> Slot | None:
         """Make the other slot active and forget this one; return what is active then, if anything.
 
-        Forgetting comes last: after a crash in between, this one is merely the other slot.
+        Forgetting comes last: after a crash in between, this one is merely the other slot. Raises
+        `ModelError` when the disk refuses.
         """
         failed = self._active_name()
         other = _opposite(failed)
-        if self._read(other) is not None:
-            self._point_at(other)
-        else:
-            (self.folder / _ACTIVE).unlink(missing_ok=True)
-        if failed is not None:
-            self._path(failed).unlink(missing_ok=True)
-        sync_folder(self.folder)
+        try:
+            if self._read(other) is not None:
+                self._point_at(other)
+            else:
+                (self.folder / _ACTIVE).unlink(missing_ok=True)
+            if failed is not None:
+                self._path(failed).unlink(missing_ok=True)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._full(error) from error
         return self.active()
 
     def digests(self) -> frozenset[Digest]:
         """Return everything that the slots name: manifests and files."""
         slots = [slot for slot in (self.active(), self.other()) if slot is not None]
         return frozenset(digest for slot in slots for digest in (slot.manifest, *slot.files))
+
+    def _full(self, error: OSError) -> ModelError:
+        return ModelError(
+            f"{self.folder}: the slot cannot be written: {error.strerror}; free some space"
+        )
 
     def _path(self, name: SlotName) -> Path:
         return self.folder / f"{name}.json"

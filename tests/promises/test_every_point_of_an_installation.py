@@ -1,0 +1,224 @@
+"""A device always has a working model: an installation is cut, torn and starved at every point.
+
+What is done to the disk between the first byte of a new model and its trust is recorded by
+`simulator.chaos.disk`: part files, blobs, slots, the link, the counts of attempts and starts. At
+each of these points the program is killed, the power goes (with several outcomes of what was not
+synced), or the disk is full from there on. After the next start the old or the new model runs and
+gives the golden answers; and the installation can be finished.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from device_agent import host as host_module
+from device_agent.core import inputs
+from device_agent.errors import ModelError
+from device_agent.host import ModelHost
+from device_agent.inference import SessionSettings
+from device_agent.installing import Guards, Installer
+from device_agent.probation import Probation
+from device_agent.self_test import self_test
+from device_agent.slots import Slots
+from device_agent.store.blobs import BlobFolder
+from schemas.errors import FleetledgerError
+from simulator.chaos.disk import Disk, Drive
+from simulator.chaos.volume import Volume
+from tests.device_agent import models
+from tests.device_agent.making import GREY_8
+from tests.simulator.chaos.cutting import CutError
+from transport.part_file import PartFile
+
+OLD, NEW = models.exported(1), models.exported(2, flipped=True)
+POWER_CUTS = 2
+"""Outcomes of each: what was not synced is kept, lost or torn in different ways."""
+Work = Callable[["Device"], object]
+
+
+@dataclass
+class Fate:
+    """What happens at the `at`-th point; records the names of all before."""
+
+    kind: str
+    at: int
+    passed: list[str] = field(default_factory=list)
+    full: bool = False
+
+    def point(self, name: str) -> None:
+        first = len(self.passed) == self.at and not self.full
+        if first and self.kind != "full disk":
+            raise CutError(name)
+        self.full |= first
+        # What is there is made durable on a full disk, too, unless that is where it shows.
+        takes_space = name not in ("unlink", "fsync") or (first and name == "fsync")
+        if self.full and takes_space:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.passed.append(name)
+
+
+class Device:
+    """What an agent has on its disk, as a new run of it finds that."""
+
+    def __init__(self, root: Path) -> None:
+        self.now = 0.0
+        self.blobs = BlobFolder(root / "blobs")
+        self.slots = Slots(root / "slots")
+        self.probation = Probation(self.slots.folder, 60.0, lambda: self.now)
+        self._host = ModelHost(self.blobs, SessionSettings())
+        self.installer = Installer(
+            self.blobs,
+            self.slots,
+            self._host,
+            lambda _: [np.zeros(GREY_8.shape, np.float32)],
+            guards=Guards(probation=self.probation),
+        )
+
+    def start(self) -> inputs.ModelFellBack | None:
+        active = self.slots.active()
+        return self.installer.check_active(active.model) if active is not None else None
+
+    def fetch(self) -> None:
+        """Bring the files of the new model here, as block transfers do; one of them as a blob."""
+        for data in (NEW.manifest.canonical_bytes(), *NEW.files.values()):
+            offer = models.offer_of(data)
+            path = self.blobs.path(offer.digest)
+            if path.exists():
+                continue
+            if offer.digest == NEW.manifest.golden_scores.digest:
+                self.blobs.put(data)
+                continue
+            part = PartFile(offer, path)
+            for index, old in part.old_blocks():
+                if old != data:
+                    part.write(index, data)
+            part.finish()
+
+    def install(self) -> None:
+        self.fetch()
+        event = self.installer.install(models.desired_of(NEW.manifest, NEW))
+        if not isinstance(event, inputs.ModelInstalled):
+            raise FleetledgerError(str(event))
+
+    def trust(self) -> None:
+        """Live through the probation, and remove what nothing needs."""
+        self.now += 60.0
+        self.installer.lived()
+        self.blobs.clean(self.slots.digests())
+
+    def answers_right(self) -> int:
+        """Hold the active model to its golden answers; return its version."""
+        model = self.installer.active()
+        assert model is not None, "no model is active"
+        manifest = model.manifest
+        self_test(
+            model,
+            self.blobs.read(manifest.golden.digest),
+            self.blobs.read(manifest.golden_scores.digest),
+        )
+        return manifest.version
+
+
+def whole(device: Device) -> None:
+    device.install()
+    device.trust()
+
+
+def prepared(folder: Path, work: Work | None) -> Path:
+    """Return a disk with the old model, trusted, after which `work` was done."""
+    device = Device(folder)
+    models.store_model(device.blobs, OLD)
+    device.installer.install(models.desired_of(OLD.manifest, OLD))
+    device.trust()
+    if work is not None:
+        work(device)
+    return folder
+
+
+def in_its_last_start(device: Device) -> None:
+    """Leave a new model in probation, with which the agent was started twice."""
+    device.install()
+    device.probation.started(NEW.manifest.digest)
+    device.probation.started(NEW.manifest.digest)
+
+
+def fates(folder: Path, template: Path, work: Work, kind: str, seed: int) -> Iterator[Fate]:
+    """Do the work again and again, with the fate at one point after the other; test each end."""
+    at, ended = 0, False
+    while not ended:
+        root = folder / f"{kind}-{seed}-{at}"
+        shutil.copytree(template, root, symlinks=True)
+        fate = Fate(kind, at)
+        drive = Drive(Volume(root, folder / f"shadow-{kind}-{seed}-{at}", Random(seed)), fate.point)
+        with Disk([drive]) as disk:
+            try:
+                work(Device(root))
+                ended = not fate.full
+            except (CutError, OSError, FleetledgerError):
+                pass
+            disk.crash(drive, power_cut=kind == "power cut" or (fate.full and at % 2 == 1))
+            if fate.full:
+                started_while_full(root, may_have_to_go_back=work is not whole)
+        started_after(root)
+        shutil.rmtree(root)
+        yield fate
+        at += 1
+
+
+def started_while_full(root: Path, *, may_have_to_go_back: bool) -> None:
+    """Whoever starts again on a disk that is still full has a model, too.
+
+    To go back takes a new link: where there is no space for it, the agent ends with a sentence.
+    """
+    device = Device(root)
+    try:
+        device.start()
+    except ModelError as error:
+        told = may_have_to_go_back and "free some space" in str(error)
+        if not told:
+            raise
+    assert device.answers_right() in (1, 2)
+
+
+def started_after(root: Path) -> None:
+    device = Device(root)
+    device.start()
+    assert device.answers_right() in (1, 2)
+    if device.slots.active().version == 1:
+        device.install()
+    assert device.answers_right() == 2
+    assert Device(root).answers_right() == 2
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "give_back", lambda: None)
+    # What is durable is the model's to say.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+WORKS: dict[str, tuple[Work | None, Work]] = {
+    "installing": (None, whole),
+    "going back": (in_its_last_start, Device.start),
+}
+
+
+@pytest.mark.parametrize("about", WORKS)
+@pytest.mark.parametrize("kind", ["kill", "power cut", "full disk"])
+def test_a_device_has_a_working_model_wherever_its_work_ends(
+    tmp_path: Path, kind: str, about: str, record_property: Callable[[str, object], None]
+) -> None:
+    before, work = WORKS[about]
+    template = prepared(tmp_path / "template", before)
+    seeds = range(POWER_CUTS if kind == "power cut" else 1)
+    points = [len(list(fates(tmp_path / about, template, work, kind, seed))) for seed in seeds]
+    record_property("points", points)
+    assert min(points) >= (85 if about == "installing" else 12), points
