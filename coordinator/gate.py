@@ -6,8 +6,10 @@ The rules, in the order in which they are asked:
   A rotation is signed by its own key, and its former key, the one that counts, signed for it.
 - Of a device whose key was revoked nothing is taken in.
 - Of a device with a key only what that key signed, for the topic on which it came, and of runs that
-  the device has not ended. A number of a run counts once; births and deaths, of which the broker
-  keeps one and may give it again, may be repeated.
+  the device has not ended. Reports and letters (`msg`) must refer to a birth of this run of the
+  coordinator, so nothing that was said to an earlier run is taken in again; the device says it anew
+  by itself. A number of a run counts once; births and deaths, of which the broker keeps one and may
+  give it again, may be repeated.
 - Of a device without a key a signature cannot be checked, so what is signed is refused; what is not
   is taken in unless the settings ask for keys.
 - The proxy is no device and has no key.
@@ -19,7 +21,7 @@ since brokers make some.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,6 +37,9 @@ from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 
 log = logging.getLogger("coordinator")
+
+_BIRTHS = 1024
+"""Births of this run that devices may refer to; each is heard by all that are connected."""
 
 Secret = Callable[[Digest], "bytes | None"]
 """Returns the secret of an invitation, or None where it is not here."""
@@ -64,8 +69,13 @@ class Gate:
         self._secret = secret
         self._require_keys = require_keys
         self._replayed = Replayed()
+        self._births: deque[Digest] = deque(maxlen=_BIRTHS)
         self.refused: Counter[DeviceId] = Counter()
         """Messages that were not believed, since the start."""
+
+    def born(self, birth: Digest) -> None:
+        """Note a birth of the coordinator, to which devices refer from now on."""
+        self._births.append(birth)
 
     def take(self, topic: str, envelope: Envelope) -> inputs.Input | None:
         """Return what a message means for the rules; None for a repeat.
@@ -116,6 +126,8 @@ class Gate:
     def _is_new(self, message: _Message, keys: DeviceKeys) -> bool:
         header = message.envelope.header
         if header.boot in keys.former_boots:
+            return False
+        if message.leaf == "msg" and header.refers_to not in self._births:
             return False
         return message.leaf == "state" or self._replayed.is_new(
             message.device, header.boot, message.leaf, header.sequence

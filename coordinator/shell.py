@@ -284,6 +284,8 @@ class Shell:
         topic = self._parts.topics.coordinator_state
         sent_ms = self._parts.clock.time_ms()
         envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
+        if isinstance(body, CoordinatorBirth):
+            self._parts.gate.born(envelope.message_id)
         self._publish(Outgoing(topic, encode(envelope), qos=1, retain=True))
 
     def _publish(self, message: Outgoing) -> None:

@@ -27,7 +27,7 @@ from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
 from schemas.topics import FleetTopics, Topic, UpLeaf
-from schemas.values import DeviceId
+from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import PayloadTooLargeError
@@ -73,6 +73,9 @@ class Mail:
         self._sender = sender
         self._clock = clock
         self._signing = signing
+        self._coordinator: Digest | None = None
+        """The coordinator's newest birth: who recorded what is said now cannot say it to the next
+        one."""
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -109,6 +112,8 @@ class Mail:
         if reader is None:
             raise SchemaError(f"kind: {header.kind!r} arrived on {message.topic}; ignored")
         event = reader(envelope)
+        if isinstance(event, inputs.CoordinatorBorn):
+            self._coordinator = envelope.message_id
         if isinstance(event, inputs.ReceiptArrived):
             _check_receipt(event.receipt, speaker)
         return event
@@ -148,9 +153,13 @@ class Mail:
             self._connection.publish(Outgoing(topic, encode(offered)))
 
     def _seal(self, topic: Topic, body: Message, attachment: bytes = b"") -> Envelope:
-        self._sender.signer = self._signing.signer_for(body)
+        self._sender.signer = signer = self._signing.signer_for(body)
         return self._sender.seal(
-            body, sent_ms=self._clock.time_ms(), attachment=attachment, topic=topic
+            body,
+            sent_ms=self._clock.time_ms(),
+            attachment=attachment,
+            refers_to=None if signer is None else self._coordinator,
+            topic=topic,
         )
 
 

@@ -61,7 +61,8 @@ class Header(Strict):
     sent_ms: int = Field(ge=0, lt=2**63)
     """Milliseconds since 1970 by the sender's clock; for people, never for decisions."""
     refers_to: Digest | None = None
-    """Id of the message that this one answers, or null."""
+    """Id of the message that this one answers, or null; of what a device signs, the coordinator's
+    birth that it heard last."""
     body: dict[str, Any]
     """The message itself."""
     attachment_size: int = Field(default=0, ge=0, le=MAX_ATTACHMENT_BYTES)

@@ -39,6 +39,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "envelope_signatures
 FLEET, DEVICE = FleetId("rate"), DeviceId("device-7")
 TOPICS = FleetTopics(FLEET)
 KEY = SigningKey.fresh(device_key_name(FLEET, DEVICE))
+BIRTH = Digest.of(b"the coordinator's birth")
 ATTACHED = secrets.token_bytes(3000)
 MESSAGES: dict[str, tuple[Message, bytes, UpLeaf]] = {
     "heartbeat": (
@@ -77,7 +78,7 @@ def seal(name: str, count: int, key: SigningKey | None) -> list[bytes]:
     sender = Sender(FLEET, DEVICE, BootId.fresh(), signer=key)
     topic = TOPICS.up(DEVICE, leaf)
     return [
-        encode(sender.seal(body, sent_ms=number, attachment=attached, topic=topic))
+        encode(sender.seal(body, sent_ms=number, attachment=attached, refers_to=BIRTH, topic=topic))
         for number in range(count)
     ]
 
@@ -88,6 +89,7 @@ def take_in(name: str, data: Sequence[bytes], key: SigningKey | None) -> None:
     device.keys.key = None if key is None else key.verify_key
     state = State(devices={DEVICE: device})
     gate = Gate(TOPICS, lambda: state, lambda _: None)
+    gate.born(BIRTH)
     topic = TOPICS.up(DEVICE, MESSAGES[name][2])
     for item in data:
         assert isinstance(gate.take(topic, decode(item)), DeviceMessage), "it did not pass"

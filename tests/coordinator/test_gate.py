@@ -25,7 +25,7 @@ from schemas.message import Message
 from schemas.presence import Death
 from schemas.token import Token
 from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from schemas.values import BootId, DeviceId, Digest, FleetId
 
 FLEET, CRANE, LIFT = FleetId("harbour"), DeviceId("crane-7"), DeviceId("lift-1")
 TOPICS = FleetTopics(FLEET)
@@ -35,6 +35,7 @@ BOOT, EARLIER = BootId("00000000000000aa"), BootId("00000000000000bb")
 COORDINATOR = SigningKey.fresh(KeyName("harbour/coordinator")).verify_key
 TOKEN = Token.fresh(FLEET, CRANE, COORDINATOR, 10)
 MESSAGE = Nothing(stage=1)
+BIRTH = Digest.of(b"the coordinator's birth")
 
 
 @dataclass
@@ -47,6 +48,8 @@ class Door:
     def __post_init__(self) -> None:
         self.state.devices = {CRANE: Device(0), LIFT: Device(1)}
         self.gate = Gate(TOPICS, lambda: self.state, self._secret, require_keys=self.require_keys)
+
+        self.gate.born(BIRTH)
 
     @property
     def keys(self) -> DeviceKeys:
@@ -90,9 +93,11 @@ def sealed(
     boot: BootId = BOOT,
     sequence: int = 0,
     sender: DeviceId = CRANE,
+    birth: Digest | None = BIRTH,
 ) -> Envelope:
     topic = TOPICS.up(sender, leaf)  # type: ignore[arg-type]
-    return Sender(FLEET, sender, boot, sequence, key).seal(body, sent_ms=0, topic=topic)
+    made = Sender(FLEET, sender, boot, sequence, key)
+    return made.seal(body, sent_ms=0, refers_to=birth, topic=topic)
 
 
 def enrolment(key: SigningKey = KEY, secret: bytes | None = None) -> Enrolment:
@@ -190,6 +195,20 @@ def test_what_an_earlier_run_said_passes_no_more() -> None:
     assert door.take(sealed(boot=EARLIER, sequence=9)) is None
     assert door.take(sealed(Death(), leaf="state", boot=EARLIER), leaf="state") is None
     assert door.passes(sealed())
+
+
+def test_what_was_said_to_an_earlier_run_of_the_coordinator_passes_no_more() -> None:
+    door = Door().enrol()
+    for birth in (None, Digest.of(b"of the run before")):
+        assert door.take(sealed(birth=birth)) is None
+        assert door.passes(sealed(leaf="hb", birth=birth, sequence=len(birth or "")), leaf="hb")
+        assert door.passes(sealed(Death(), leaf="state", birth=birth), leaf="state")
+    assert door.passes(sealed())
+    later = Digest.of(b"announced again")
+    door.gate.born(later)
+    assert door.passes(sealed(birth=later, sequence=1))
+    assert door.passes(sealed(sequence=2)), "both are of this run"
+    assert door.gate.refused == {}
 
 
 def test_births_and_deaths_may_be_repeated() -> None:
