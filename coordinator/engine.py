@@ -2,6 +2,9 @@
 
 A group of inputs becomes one transaction. If it cannot be committed, the core is made anew from
 the ledger, so that memory never knows what the disk does not.
+
+The times of entries never go back: after a start with a calendar behind the last entry's, time
+goes on from there.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class Engine:
         self._rules = rules
         self._clock = clock
         self._sign_release = sign_release
+        self._last_ns = 0
+        """When the last entry was made that lay in the ledger at the start."""
         self._core = self._replayed(None)
+        self._ahead_ns = max(0, self._last_ns - clock())
 
     @classmethod
     def open(
@@ -79,7 +85,7 @@ class Engine:
         not kept. Raises `LedgerError` if the group cannot be committed; nothing of it has happened
         then.
         """
-        now_ns = self._clock()
+        now_ns = self._clock() + self._ahead_ns
         drafts: list[EntryDraft] = []
         requests: list[Request] = []
         try:
@@ -104,6 +110,7 @@ class Engine:
         core = Core(self._rules, can_learn, live=live, sign_release=self._sign_release)
         for entry in self.ledger.entries():
             core.replay(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
+            self._last_ns = entry.time_ns
         return core
 
 

@@ -28,7 +28,7 @@ from schemas.envelope import Sender, encode
 from schemas.presence import CoordinatorDeath
 from schemas.topics import FleetTopics
 from schemas.values import BootId
-from transport.clock import SYSTEM_CLOCK, Clock
+from transport.clock import SYSTEM_CLOCK, Clock, steady_time
 from transport.interface import Connection, Outgoing
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -82,7 +82,11 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     key = coordinator_key(home, settings.fleet)
     signer = signer_of_notes(key, settings.fleet)
     engine = Engine.open(
-        home, settings.rules, sign_note=signer, sign_release=release_signer(home, settings)
+        home,
+        settings.rules,
+        clock=steady_time(),
+        sign_note=signer,
+        sign_release=release_signer(home, settings),
     )
     stack.callback(engine.close)
     inbox = OperatorInbox(home)

@@ -23,3 +23,12 @@ class Clock:
 
 
 SYSTEM_CLOCK = Clock()
+
+
+def steady_time(clock: Clock = SYSTEM_CLOCK) -> Callable[[], int]:
+    """Return readings of the calendar as of now, carried on by the clock that does not go back.
+
+    Somebody who sets the calendar while a program runs changes nothing of what it has waited for.
+    """
+    began, began_ns = clock.seconds(), clock.time_ns()
+    return lambda: began_ns + round((clock.seconds() - began) * 1_000_000_000)
