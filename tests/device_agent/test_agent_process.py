@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.doctor import examine
+from device_agent.probation import MAX_COUNT, PROBATION_FILE, CountFile
 from device_agent.status import Status, read_status
 from schemas.contributions import Contribution
 from schemas.models import ModelStatus
@@ -127,6 +128,40 @@ def test_an_agent_that_is_killed_gives_the_same_again_and_stops_cleanly(
     coordinator.wait_for(Evaluation)
     assert agent.end(signal.SIGTERM) == 0
     assert coordinator.wait_for(Death)[0].reason == "stopped"
+
+
+def test_a_model_with_which_the_agent_dies_is_gone_back_from_at_the_third_start(
+    coordinator: ScriptedCoordinator, home: Path
+) -> None:
+    agent = AgentProcess(home)
+    greet(coordinator)
+    for version, action in ((1, 7), (2, 8)):
+        model = models.exported(version, flipped=version == 2)
+        desired = models.desired_of(model.manifest, model, action)
+        coordinator.desire(desired, model.manifest.canonical_bytes(), *model.files.values())
+        assert coordinator.wait_for(ModelStatus)[0].state == "active"
+    count = CountFile(home / "state" / "slots" / PROBATION_FILE)
+    for deaths in range(MAX_COUNT - 1):
+        # The model has the agent die as soon as it runs.
+        eventually(lambda deaths=deaths: (found := count.read()) and found.count == deaths)
+        agent.end(signal.SIGKILL)
+        agent = AgentProcess(home)
+    eventually(lambda: (found := count.read()) and found.count == MAX_COUNT - 1)
+    agent.end(signal.SIGKILL)
+    # Births of those who died in between are not to be welcomed.
+    coordinator.wait_for(Death, lambda body: body.reason != "stopped")
+    while coordinator.arrived:
+        coordinator.arrived.clear()
+        coordinator.look(0.2)
+
+    agent = AgentProcess(home)
+    greet(coordinator)
+    status, _ = coordinator.wait_for(ModelStatus, lambda body: body.state == "rolled_back")
+    assert status.version == 2
+    assert "started 3 times since it switched to this model" in status.reason
+    eventually(lambda: (found := read_status(home / "status.json")) and found.active_version == 1)
+    assert agent.end(signal.SIGTERM) == 0
+    assert b"Traceback" not in (home / "log").read_bytes()
 
 
 def test_two_agents_in_one_home_do_not_run(coordinator: ScriptedCoordinator, home: Path) -> None:
