@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.entries import NetworkImported
-from coordinator.core.rules import RoundRules
+from coordinator.core.rules import IntakeRules, RoundRules
 from coordinator.first_files import FirstFiles
 from coordinator.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
@@ -15,6 +15,9 @@ from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
 from simulator.scenario.trainer import trainer_of, trains_on_features
+
+INTAKE = IntakeRules(mib_per_minute=1_000_000)
+"""Of simulated coordinators: answers of any size come as fast as this machine makes them."""
 
 _PHASES = 2
 """The most that a round has."""
