@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.random import Generator
 from coordinator.backbones import prepare_backbone
 from coordinator.core import commands
 from coordinator.core.entries import BackboneImported
-from coordinator.core.inputs import OperatorCommand
+from coordinator.core.inputs import EnrolmentProven, OperatorCommand
 from coordinator.core.requests import AnswerOperator
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.engine import Engine
@@ -26,10 +27,13 @@ from coordinator.settings import (
 from export.scaling_backbone import scaling_backbone
 from methods.registry import load_coordinator, load_device
 from schemas.contributions import Contribution, PartKey
+from schemas.enrolment import device_key_name
 from schemas.envelope import Envelope, Sender, encode
+from schemas.keys import SigningKey
 from schemas.models import Preprocessing
 from schemas.receipts import Accepted, Receipt
-from schemas.values import BootId, ClassName, DeviceId, FleetId
+from schemas.topics import FleetTopics
+from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from transport.brokers import MosquittoBroker
 
 FLEET = FleetId("rate")
@@ -78,6 +82,27 @@ def make_home(home: Path, plan: Plan, broker: MosquittoBroker) -> BackboneImport
     return backbone
 
 
+def make_keys(plan: Plan) -> dict[DeviceId, SigningKey]:
+    """Return a key for every device."""
+    return {name: SigningKey.fresh(device_key_name(FLEET, name)) for name in plan.names}
+
+
+def enrol(home: Path, keys: Mapping[DeviceId, SigningKey]) -> None:
+    """Let devices' keys count: from here on only what they signed does."""
+    token = Digest.of(b"a token that is used here and nowhere else")
+    expires_ns = time.time_ns() + round(LONG_SECONDS * 1e9)
+    invited = [
+        commands.InviteDevice(device=name, invitation=token, expires_ns=expires_ns) for name in keys
+    ]
+    _carry_out(home, invited, prefix="invite")
+    engine = Engine.open(home, load(home).rules)
+    try:
+        proofs = [EnrolmentProven(name, key.verify_key, token) for name, key in keys.items()]
+        engine.process(proofs)
+    finally:
+        engine.close()
+
+
 def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
     username, _ = broker.credentials("coordinator")
     method = {
@@ -99,22 +124,30 @@ def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
     )
 
 
-def _carry_out(home: Path, wanted: Sequence[commands.Command]) -> None:
+def _carry_out(home: Path, wanted: Sequence[commands.Command], prefix: str = "setup") -> None:
     engine = Engine.open(home, load(home).rules)
     try:
         for number, command in enumerate(wanted):
-            for request in engine.process([OperatorCommand(f"setup-{number}", command)]):
+            for request in engine.process([OperatorCommand(f"{prefix}-{number}", command)]):
                 assert not isinstance(request, AnswerOperator) or request.done, request
     finally:
         engine.close()
 
 
-def make_messages(plan: Plan, lineage: BackboneImported) -> list[list[bytes]]:
-    """Return the envelopes of every device: different real statistics, payloads attached."""
+def make_messages(
+    plan: Plan, lineage: BackboneImported, keys: Mapping[DeviceId, SigningKey] | None = None
+) -> list[list[bytes]]:
+    """Return the envelopes of every device: different real statistics, payloads attached.
+
+    With `keys` the devices sign them.
+    """
     random = np.random.default_rng(1)
+    signers = keys or {}
     return [
         [encode(_contribution(sender, part, lineage, random)) for part in range(plan.parts)]
-        for sender in (Sender(FLEET, name, BootId.fresh()) for name in plan.names)
+        for sender in (
+            Sender(FLEET, name, BootId.fresh(), signer=signers.get(name)) for name in plan.names
+        )
     ]
 
 
@@ -144,4 +177,5 @@ def _contribution(
         payload_bytes=len(made.payload),
         samples=made.samples,
     )
-    return sender.seal(body, sent_ms=1_700_000_000_000, attachment=made.payload)
+    topic = FleetTopics(FLEET).up(sender.name, "msg")
+    return sender.seal(body, sent_ms=1_700_000_000_000, attachment=made.payload, topic=topic)

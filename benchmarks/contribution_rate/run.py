@@ -4,7 +4,8 @@ Devices (one MQTT user and one connection each) send real STSA contributions wit
 attached, at QoS 1, to three sides in turn, over the same Mosquitto and in the same run. Each side
 is a process of its own:
 
-    coordinator  `fleetledger coordinator serve`: checked by STSA, committed, receipt sent
+    coordinator  `fleetledger coordinator serve`: checked by STSA, committed, receipt and proof sent
+    signed       the same, from devices whose keys sign every message
     answering    bare paho: acknowledges each message by hand and sends a receipt's bytes back
     bare         bare paho: acknowledges each message by hand; the floor
 
@@ -30,7 +31,15 @@ import psutil
 
 from benchmarks.contribution_rate.fleet import PATIENCE_SECONDS, Fleet, Task
 from benchmarks.contribution_rate.floor import Seat, bare_subscriber
-from benchmarks.contribution_rate.load import FLEET, Plan, make_answer, make_home, make_messages
+from benchmarks.contribution_rate.load import (
+    FLEET,
+    Plan,
+    enrol,
+    make_answer,
+    make_home,
+    make_keys,
+    make_messages,
+)
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
@@ -68,17 +77,27 @@ class Bench:
     messages: Sequence[Sequence[bytes]]
     answer: bytes
     """A receipt's bytes."""
+    signed_home: Path
+    """The same home with a key enrolled for every device."""
+    signed_messages: Sequence[Sequence[bytes]]
 
 
 def measure_coordinator(bench: Bench) -> Measured:
     """Let a real coordinator process take everything in; count the entries in its ledger."""
+    return _measure_served(bench, bench.home, bench.messages)
+
+
+def measure_signed(bench: Bench) -> Measured:
+    """Do the same with devices that sign."""
+    return _measure_served(bench, bench.signed_home, bench.signed_messages)
+
+
+def _measure_served(bench: Bench, template: Path, messages: Sequence[Sequence[bytes]]) -> Measured:
     home = bench.folder / "home"
-    shutil.copytree(bench.home, home)
+    shutil.copytree(template, home)
     with serving(bench.broker, home, TOPICS) as process:
         before = _cpu_seconds(process)
-        began, ended = bench.fleet.give(
-            Task(TOPICS, bench.messages, bench.plan.window, answered=True)
-        )
+        began, ended = bench.fleet.give(Task(TOPICS, messages, bench.plan.window, answered=True))
         spent = _cpu_seconds(process) - before
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         accepted = sum(1 for _ in ledger.entries(kind="contribution.accepted"))
@@ -100,6 +119,7 @@ def measure_bare(bench: Bench) -> Measured:
 
 SIDES: dict[str, Callable[[Bench], Measured]] = {
     "coordinator": measure_coordinator,
+    "signed": measure_signed,
     "answering": measure_answering,
     "bare": measure_bare,
 }
@@ -138,8 +158,20 @@ def set_up(plan: Plan) -> Iterator[Bench]:
         fleet = Fleet(broker.host, broker.port, peers)
         for topics in (TOPICS, BARE_TOPICS):
             fleet.subscribe(topics)
-        messages = make_messages(plan, lineage)
-        yield Bench(plan, folder, broker, fleet, folder / "template", messages, make_answer())
+        keys = make_keys(plan)
+        shutil.copytree(folder / "template", folder / "signed")
+        enrol(folder / "signed", keys)
+        yield Bench(
+            plan,
+            folder,
+            broker,
+            fleet,
+            folder / "template",
+            make_messages(plan, lineage),
+            make_answer(),
+            folder / "signed",
+            make_messages(plan, lineage, keys),
+        )
         fleet.close()
 
 
@@ -181,6 +213,9 @@ def summary(
             )
             for side in ("answering", "bare")
         },
+        "signed_to_coordinator": spread(
+            [one["signed"].per_second / one["coordinator"].per_second for one in rounds], 3
+        ),
     }
 
 

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import Process
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,10 @@ from paho.mqtt.client import Client, MQTTMessage
 from benchmarks.contribution_rate.load import FLEET, Plan, make_home, make_messages
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.transport_rate.raw import Peer, bare_client
+from coordinator.core.entries import ContributionAccepted
 from coordinator.core.rules import IntakeRules
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
 from schemas.envelope import decode
 from schemas.receipts import Accepted, Later, Receipt
 from schemas.topics import FleetTopics
@@ -94,30 +98,51 @@ def measure(folder: Path, seconds: float, *, loud: bool) -> Measured:
         messages = list(make_messages(replace(plan, parts=quiet_parts), lineage))
         if loud:
             (messages[0],) = make_messages(replace(plan, devices=1), lineage)
+        seat = Peer(*broker.credentials(plan.names[0]))
         with serving(broker, home, TOPICS) as process:
-            talkers = [
-                Talker(
-                    name,
-                    bare_client(broker.host, broker.port, Peer(*broker.credentials(name)), name),
-                    messages[number],
-                    PER_SECOND if number else LOUD_PER_SECOND,
-                    persists=number > 0,
-                )
+            quiet = [
+                Talker(name, connected(broker, name), messages[number], PER_SECOND, persists=True)
                 for number, name in enumerate(plan.names)
+                if number
             ]
-            noise, quiet = talkers[:1], talkers[1:]
+            noise = Process(target=shout, args=(broker.port, seat, messages[0]), daemon=True)
             before = sum(psutil.Process(process).cpu_times()[:2])
-            talk(quiet + (noise if loud else []), quiet)
+            if loud:
+                noise.start()
+            talk(quiet)
             spent = sum(psutil.Process(process).cpu_times()[:2]) - before
-            for one in talkers:
+            if loud:
+                noise.join()
+            for one in quiet:
                 one.client.disconnect()
                 one.client.loop_stop()
+    accepted = taken_from(home, plan.names[0])
     waits = sorted(wait for one in quiet for wait in one.waited.values())
-    return Measured(waits[int(0.95 * len(waits))], spent, len(noise[0].waited))
+    return Measured(waits[int(0.95 * len(waits))], spent, accepted)
 
 
-def talk(talkers: Sequence[Talker], quiet: Sequence[Talker]) -> None:
-    """Let all talk at once, until the quiet ones have every receipt."""
+def connected(broker: MosquittoBroker, name: DeviceId) -> Client:
+    return bare_client(broker.host, broker.port, Peer(*broker.credentials(name)), name)
+
+
+def shout(port: int, peer: Peer, messages: Sequence[bytes]) -> None:
+    """Be the loud device, in a process of its own that takes no time of those who measure."""
+    client = bare_client("127.0.0.1", port, peer, peer.user)
+    loud = Talker(DeviceId(peer.user), client, messages, LOUD_PER_SECOND, persists=False)
+    loud.speak(time.monotonic())
+    client.disconnect()
+    client.loop_stop()
+
+
+def taken_from(home: Path, device: DeviceId) -> int:
+    """Return how many contributions of a device the ledger has."""
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        entries = ledger.entries(kind=ContributionAccepted.kind)
+        return sum(entry.device == device for entry in entries)
+
+
+def talk(talkers: Sequence[Talker]) -> None:
+    """Let all talk at once, until they have every receipt."""
     for one in talkers:
         one.begin()
     began = time.monotonic() + 0.5
@@ -127,7 +152,7 @@ def talk(talkers: Sequence[Talker], quiet: Sequence[Talker]) -> None:
     for thread in threads:
         thread.join()
     end = time.monotonic() + PATIENCE
-    while any(len(one.waited) < len(one.messages) for one in quiet):
+    while any(len(one.waited) < len(one.messages) for one in talkers):
         assert time.monotonic() < end, "receipts are missing"
         time.sleep(0.01)
 

@@ -1,0 +1,1 @@
+"""How fast many devices connect, and how fast one model reaches many of them."""

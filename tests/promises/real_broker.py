@@ -1,0 +1,207 @@
+"""Promise 1 with real programs: a Mosquitto as it is shipped, a coordinator, devices with outboxes.
+
+Everything is a process of its own, and is killed outright by a seed, at moments that are counted in
+receipts.
+
+python -m tests.promises.real_broker [--contributions 10000] [--devices 10] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from benchmarks.contribution_rate.load import Plan, make_home, make_messages
+from coordinator.core.entries import ContributionAccepted
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.verify import verify
+from coordinator.paths import blob_folder, ledger_path
+from coordinator.projections import TABLES
+from schemas.contributions import Contribution
+from schemas.envelope import decode
+from schemas.values import DeviceId
+from tests.promises.brokers import DefaultMosquitto
+from tests.promises.sender import open_outbox
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 900.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Kills:
+    """How often each kind of program is killed."""
+
+    broker: int = 5
+    coordinator: int = 5
+    devices: int = 20
+
+
+class RealFleet:
+    """The processes, and what lies on their disks."""
+
+    def __init__(self, folder: Path, broker: DefaultMosquitto, plan: Plan) -> None:
+        self._folder = folder
+        self._broker = broker
+        self.home = folder / "home"
+        lineage = make_home(self.home, plan, broker)
+        self.names = plan.names
+        self.given: dict[tuple[DeviceId, int], str] = {}
+        for name, messages in zip(plan.names, make_messages(plan, lineage), strict=True):
+            self._fill(name, messages)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        self._start_coordinator()
+        for name in self.names:
+            self._start_device(name)
+
+    def stop(self) -> None:
+        """Let the coordinator end in an orderly way, and kill what is left."""
+        self._processes["coordinator"].terminate()
+        self._processes["coordinator"].wait(60)
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+
+    def kill_broker(self) -> None:
+        self._broker.kill()
+        self._broker.start()
+
+    def kill_coordinator(self) -> None:
+        self._kill("coordinator")
+        self._start_coordinator()
+
+    def kill_device(self, name: DeviceId) -> None:
+        self._kill(name)
+        self._start_device(name)
+
+    def receipts(self) -> dict[tuple[DeviceId, int], int]:
+        """Return the place of every letter that has one, by its device's disk."""
+        found = {}
+        for name in self.names:
+            uri = f"file:{self._outbox(name)}?mode=ro"
+            db = sqlite3.connect(uri, uri=True, timeout=30)
+            query = "SELECT part, place FROM letter WHERE place IS NOT NULL"
+            found.update({(name, part): place for part, place in db.execute(query)})
+            db.close()
+        return found
+
+    def check(self) -> None:
+        """Fail where a program has ended that should not have, or for the wrong reason."""
+        for name, process in self._processes.items():
+            code = process.poll()
+            assert code is None or (name != "coordinator" and code == 0), f"{name}: {code}"
+
+    def _outbox(self, name: DeviceId) -> Path:
+        return self._folder / f"{name}.db"
+
+    def _fill(self, name: DeviceId, messages: list[bytes]) -> None:
+        outbox = open_outbox(self._outbox(name))
+        outbox.execute("BEGIN")
+        for message in messages:
+            body = decode(message).read(Contribution)
+            self.given[name, body.key.part] = body.payload
+            query = "INSERT INTO letter (part, message) VALUES (?, ?)"
+            outbox.execute(query, [body.key.part, message])
+        outbox.execute("COMMIT")
+        outbox.close()
+
+    def _start_coordinator(self) -> None:
+        command = ["-m", "fleetledger", "coordinator", "serve", "--home", str(self.home)]
+        self._start("coordinator", command)
+
+    def _start_device(self, name: DeviceId) -> None:
+        _, password = self._broker.credentials(name)
+        outbox = str(self._outbox(name))
+        command = ["-m", "tests.promises.sender", str(self._broker.port), name, password, outbox]
+        self._start(name, command)
+
+    def _start(self, name: str, command: list[str]) -> None:
+        with (self._folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stderr=log)
+        self._processes[name] = process
+
+    def _kill(self, name: str) -> None:
+        self._processes[name].kill()
+        self._processes[name].wait()
+
+
+def give_all(folder: Path, contributions: int, devices: int, kills: Kills, seed: int) -> float:
+    """Run a fleet to its end while it is killed; return the seconds that it took.
+
+    Raises `AssertionError` for a broken promise.
+    """
+    plan = Plan(1, devices, contributions // devices, window=1, map_width=8)
+    with DefaultMosquitto(folder / "broker", plan.names) as broker:
+        fleet = RealFleet(folder, broker, plan)
+        fleet.start()
+        began = time.monotonic()
+        try:
+            _trouble(fleet, plan.count, kills, Random(seed))
+            receipts = fleet.receipts()
+        finally:
+            fleet.stop()
+        seconds = time.monotonic() - began
+    _check_ledger(fleet, receipts)
+    return seconds
+
+
+def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None:
+    happenings: list[Callable[[], None]] = [
+        *[fleet.kill_broker] * kills.broker,
+        *[fleet.kill_coordinator] * kills.coordinator,
+        *[lambda: fleet.kill_device(random.choice(fleet.names))] * kills.devices,
+    ]
+    random.shuffle(happenings)
+    moments = sorted(random.randrange(1, round(0.95 * count)) for _ in happenings)
+    end = time.monotonic() + PATIENCE
+    while (received := len(fleet.receipts())) < count:
+        assert time.monotonic() < end, f"{received} receipts came, then no more"
+        fleet.check()
+        if moments and received >= moments[0]:
+            moments.pop(0)
+            happenings.pop()()
+        time.sleep(_LOOK_SECONDS)
+    assert not happenings, "everything that was to be killed was killed"
+
+
+def _check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) -> None:
+    """Hold the ledger to what was given: each once, with its payload, where its receipt says."""
+    with LedgerReader.open_read_only(ledger_path(fleet.home), TABLES) as ledger:
+        accepted = list(ledger.entries(kind=ContributionAccepted.kind))
+        report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(fleet.home))))
+    assert len(accepted) == len(fleet.given)
+    entries = {(item.device, item.body["key"]["part"]): item for item in accepted}
+    assert {key: item.body["payload"] for key, item in entries.items()} == fleet.given
+    assert {key: item.index for key, item in entries.items()} == receipts
+    assert report.ok, report.mismatch
+
+
+def main() -> int:
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.promises.real_broker")
+    parser.add_argument("--contributions", type=int, default=10_000)
+    parser.add_argument("--devices", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        seconds = give_all(Path(name), given.contributions, given.devices, Kills(), given.seed)
+    sys.stdout.write(
+        f"seed {given.seed}: {given.contributions} contributions of {given.devices} devices count "
+        f"once each, every receipt names its entry, the ledger verifies; {seconds:.0f} s\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""A device as a process that keeps its outbox in SQLite and gives what is in it, to be killed.
+
+It speaks the protocol as an agent does and computes nothing.
+
+python -m tests.promises.sender PORT DEVICE PASSWORD OUTBOX
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from benchmarks.contribution_rate.load import FLEET
+from schemas.envelope import decode
+from schemas.receipts import Accepted, Later, Receipt
+from schemas.topics import FleetTopics
+from schemas.values import DeviceId
+from transport.errors import TransportError
+from transport.interface import Connected, Outgoing, Received
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+
+WINDOW = 4
+"""The payloads of a device that a coordinator takes in at a time."""
+_AGAIN_SECONDS = (1.0, 2.0)
+TOPICS = FleetTopics(FLEET)
+
+
+def open_outbox(path: Path) -> sqlite3.Connection:
+    """Open a device's outbox: a message for each part, and its place once a receipt names it."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=30)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS letter"
+        " (part INTEGER PRIMARY KEY, message BLOB NOT NULL, place INTEGER) STRICT"
+    )
+    return db
+
+
+@dataclass
+class OutboxSender:
+    """Sends what has no place yet, a few at a time, again and again."""
+
+    device: DeviceId
+    connection: MqttConnection
+    outbox: sqlite3.Connection
+    due: dict[int, float] = field(default_factory=dict)
+    random: Random = field(default_factory=Random)
+
+    def run(self) -> None:
+        """Go on until every letter has its place in the ledger."""
+        while self.waiting():
+            event = self.connection.next_event(0.05)
+            if isinstance(event, Connected):
+                self.due.clear()
+            if isinstance(event, Received):
+                self.take(decode(event.payload).read(Receipt))
+                self.connection.acknowledge(event)
+            self.send_due()
+
+    def waiting(self) -> list[int]:
+        """Return the next parts without a place."""
+        query = "SELECT part FROM letter WHERE place IS NULL ORDER BY part LIMIT ?"
+        return [part for (part,) in self.outbox.execute(query, [WINDOW])]
+
+    def take(self, receipt: Receipt) -> None:
+        """Write a place down; it is the same however often the letter is answered."""
+        part = receipt.key.part
+        match receipt.answer:
+            case Accepted(ledger_index=place):
+                query = "SELECT place FROM letter WHERE part = ?"
+                (known,) = self.outbox.execute(query, [part]).fetchone()
+                assert known in (None, place), f"part {part} is at {known} and at {place}"
+                self.outbox.execute("UPDATE letter SET place = ? WHERE part = ?", [place, part])
+            case Later(after_seconds=seconds):
+                self.due[part] = time.monotonic() + seconds
+            case refused:
+                raise AssertionError(f"part {part}: {refused}")
+
+    def send_due(self) -> None:
+        now = time.monotonic()
+        for part in self.waiting():
+            if self.due.get(part, 0.0) > now:
+                continue
+            query = "SELECT message FROM letter WHERE part = ?"
+            (message,) = self.outbox.execute(query, [part]).fetchone()
+            try:
+                self.connection.publish(Outgoing(TOPICS.up(self.device, "msg"), message))
+            except TransportError:
+                return  # without a connection; it is sent when there is one
+            self.due[part] = now + self.random.uniform(*_AGAIN_SECONDS)
+
+
+def main() -> None:
+    port, device, password, outbox = sys.argv[1:]
+    connection = MqttConnection(
+        MqttSettings(
+            client_id=f"{device}.control",
+            port=int(port),
+            user=device,
+            password=password,
+            reconnect_shortest_seconds=0.05,
+            reconnect_longest_seconds=0.5,
+        )
+    )
+    connection.subscribe(*TOPICS.to_device(DeviceId(device), "rcpt"))
+    connection.start()
+    OutboxSender(DeviceId(device), connection, open_outbox(Path(outbox))).run()
+    connection.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Promise 1 with real programs: Mosquitto, coordinator and devices are processes that are killed.
+
+`python -m tests.promises.real_broker` does ten thousand contributions; see docs/promises.md.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.promises.real_broker import Kills, give_all
+
+
+@pytest.mark.broker
+@pytest.mark.usefixtures("mosquitto")
+def test_two_hundred_contributions_count_once_each(tmp_path: Path) -> None:
+    kills = Kills(broker=1, coordinator=1, devices=2)
+    give_all(tmp_path, contributions=200, devices=2, kills=kills, seed=1)
