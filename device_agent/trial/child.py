@@ -20,7 +20,7 @@ from device_agent.memory import frugal_allocation, give_back, resident_bytes
 from device_agent.self_test import golden_inputs, self_test
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.limits import contain, limit
-from device_agent.trial.measuring import measure_runs
+from device_agent.trial.measuring import Clocks, measure_runs
 from device_agent.trial.messages import MAX_REASON, Asked, TrialAnswer, TrialRequest, read_request
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
@@ -46,27 +46,27 @@ def try_model(asked: Asked) -> TrialAnswer:
         _, available = describe_runtime()
         on_gpu = any(name in available for name in request.providers if name != _CPU)
         limit(request.memory_bytes, request.cpu_seconds, on_gpu=on_gpu)
-        return _tried(asked)
+        return _tried(asked, Clocks(processor=None) if on_gpu else Clocks())
     except FleetledgerError as error:
         return TrialAnswer(refused=str(error)[:MAX_REASON])
     except MemoryError:
         return TrialAnswer(refused=f"model: takes more than {request.memory_bytes >> 20} MiB")
 
 
-def _tried(asked: Asked) -> TrialAnswer:
+def _tried(asked: Asked, clocks: Clocks) -> TrialAnswer:
     request = asked.request
     blobs = BlobFolder(Path(request.blobs), durable=False)
     host = ModelHost(blobs, _settings(request))
     model = host.model(host.manifest(request.manifest))
     golden = blobs.read(model.manifest.golden.digest)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
-    measured = measure_runs(
-        _run(model, golden), _former(host, blobs, request.former), _resident_bytes
-    )
+    former = _former(host, blobs, request.former)
+    measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
         provider=model.provider,
         seconds=measured.seconds,
         former_seconds=measured.former_seconds,
+        slower=measured.slower,
         grown_bytes=measured.grown_bytes,
         runs=measured.runs,
     )

@@ -53,6 +53,8 @@ class TrialAnswer(Strict):
     """Of one golden sample, the shortest of some runs."""
     former_seconds: float | None = Field(default=None, ge=0)
     """The same for the former model, in the same process; None where there is none that runs."""
+    slower: float | None = Field(default=None, ge=0)
+    """How many times the former model's time it takes."""
     grown_bytes: int = 0
     """Memory that the runs left behind."""
     runs: int = 0

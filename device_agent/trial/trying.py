@@ -125,13 +125,13 @@ def judge(answer: TrialAnswer, settings: TrialSettings) -> None:
             f"trial: memory grew by {answer.grown_bytes >> 20} MiB in {answer.runs} runs of the "
             "model; it leaks"
         )
-    former = answer.former_seconds
-    if former is None or answer.seconds - former < NOTICEABLE_SECONDS:
+    former, slower = answer.former_seconds, answer.slower
+    if former is None or slower is None or answer.seconds - former < NOTICEABLE_SECONDS:
         return
-    if answer.seconds > settings.slowdown * former:
+    if slower > settings.slowdown:
         raise TrialError(
             f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample, "
-            f"{answer.seconds / former:.1f} times as long as the former one; [model] slowdown in "
+            f"{slower:.1f} times as long as the former one; [model] slowdown in "
             f"agent.toml allows {settings.slowdown:g}"
         )
 

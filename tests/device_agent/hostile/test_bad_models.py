@@ -10,7 +10,7 @@ import pytest
 from device_agent.core import inputs
 from device_agent.errors import TrialError
 from device_agent.memory import resident_bytes
-from device_agent.trial.measuring import MAX_RUNS, MIN_RUNS, measure_runs
+from device_agent.trial.measuring import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
 from device_agent.trial.messages import TrialAnswer
 from device_agent.trial.trying import NOTICEABLE_SECONDS, TrialSettings, judge
 from tests.device_agent.hostile import bad_models
@@ -132,36 +132,64 @@ def test_a_command_that_is_not_there_is_a_refusal(tmp_path: Path) -> None:
 
 
 class Machine:
-    """Runs of given lengths on a clock of their own, each of which leaves memory behind."""
+    """Runs of given lengths on clocks of their own, each of which leaves memory behind."""
 
     def __init__(self, leaves: int = 0) -> None:
-        self.now = 0.0
-        self.resident = 100 * MIB
+        self._now = self._used = 0.0
+        self._resident = 100 * MIB
         self._leaves = leaves
 
-    def run(self, seconds: float) -> None:
-        self.now += seconds
-        self.resident += self._leaves
+    def run(self, seconds: float, processor: float | None = None) -> None:
+        self._now += seconds
+        self._used += seconds if processor is None else processor
+        self._resident += self._leaves
+
+    def wall(self) -> float:
+        return self._now
+
+    def memory(self) -> int:
+        return self._resident
+
+    def clocks(self) -> Clocks:
+        return Clocks(self.wall, lambda: self._used)
 
 
 def test_the_shortest_run_counts_and_both_models_run_in_turn() -> None:
     machine, new = Machine(), iter([0.4, 0.2, 0.3, 0.3, 0.3])
     measured = measure_runs(
-        lambda: machine.run(next(new)),
-        lambda: machine.run(0.1),
-        lambda: machine.resident,
-        lambda: machine.now,
+        lambda: machine.run(next(new)), lambda: machine.run(0.1), machine.memory, machine.clocks()
     )
     assert measured.seconds == pytest.approx(0.2)
     assert measured.former_seconds == pytest.approx(0.1)
+    assert measured.slower == pytest.approx(2.0)
     assert measured.runs == MIN_RUNS
+
+
+def test_a_model_that_is_only_interrupted_is_not_slower() -> None:
+    machine = Machine()
+    measured = measure_runs(
+        lambda: machine.run(0.5, processor=0.1),
+        lambda: machine.run(0.1),
+        machine.memory,
+        machine.clocks(),
+    )
+    assert measured.slower == pytest.approx(1.0)
+
+
+def test_where_a_gpu_computes_the_clock_on_the_wall_counts() -> None:
+    machine = Machine()
+    measured = measure_runs(
+        lambda: machine.run(0.5, processor=0.1),
+        lambda: machine.run(0.1),
+        machine.memory,
+        Clocks(machine.wall, None),
+    )
+    assert measured.slower == pytest.approx(5.0)
 
 
 def test_memory_that_runs_leave_behind_is_a_leak() -> None:
     machine = Machine(leaves=5 * MIB)
-    measured = measure_runs(
-        lambda: machine.run(0.01), None, lambda: machine.resident, lambda: machine.now
-    )
+    measured = measure_runs(lambda: machine.run(0.01), None, machine.memory, machine.clocks())
     assert measured.runs == MAX_RUNS
     with pytest.raises(TrialError, match="memory grew by 95 MiB in 20 runs of the model; it leaks"):
         judge(TrialAnswer(grown_bytes=measured.grown_bytes, runs=measured.runs), TrialSettings())
@@ -180,7 +208,8 @@ def test_memory_that_runs_leave_behind_is_a_leak() -> None:
 def test_too_slow_is_more_than_a_multiple_that_somebody_notices(
     seconds: float, former: float | None, too_slow: bool
 ) -> None:
-    answer = TrialAnswer(seconds=seconds, former_seconds=former)
+    slower = seconds / former if former is not None else None
+    answer = TrialAnswer(seconds=seconds, former_seconds=former, slower=slower)
     if not too_slow:
         judge(answer, TrialSettings(slowdown=2.5))
         return
