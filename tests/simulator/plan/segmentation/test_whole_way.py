@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.batches import stack_scenes
 from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
 from simulator.datasets.segmentation.masking import show_classes
 from simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
@@ -33,7 +32,7 @@ def test_a_device_sees_its_tasks_classes_alone_and_every_picture_has_one(stage: 
     for device in task.devices.values():
         if device.group == "old":
             continue
-        held = stack_scenes(SPLIT.train, device.indices)
+        held = SPLIT.train.take(device.indices)
         masks = show_classes(held.masks, task.classes)
         values = {label + 1 for label in task.classes}
         assert set(np.unique(masks)) <= {0, 255, *values}
