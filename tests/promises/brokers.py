@@ -14,3 +14,10 @@ class DefaultMosquitto(MosquittoBroker):
 
     def _configuration(self) -> list[str]:
         return [line for line in super()._configuration() if line not in LIMITS]
+
+
+class NarrowMosquitto(DefaultMosquitto):
+    """A Mosquitto that sends a client one message at a time and keeps one more for it."""
+
+    def _configuration(self) -> list[str]:
+        return [*super()._configuration(), "max_inflight_messages 1", "max_queued_messages 1"]

@@ -136,13 +136,21 @@ class RealFleet:
         self._processes[name].wait()
 
 
-def give_all(folder: Path, contributions: int, devices: int, kills: Kills, seed: int) -> float:
+def give_all(
+    folder: Path,
+    contributions: int,
+    devices: int,
+    kills: Kills,
+    *,
+    seed: int = 1,
+    kind: type[DefaultMosquitto] = DefaultMosquitto,
+) -> float:
     """Run a fleet to its end while it is killed; return the seconds that it took.
 
     Raises `AssertionError` for a broken promise.
     """
     plan = Plan(1, devices, contributions // devices, window=1, map_width=8)
-    with DefaultMosquitto(folder / "broker", plan.names) as broker:
+    with kind(folder / "broker", plan.names) as broker:
         fleet = RealFleet(folder, broker, plan)
         fleet.start()
         began = time.monotonic()
@@ -195,7 +203,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        seconds = give_all(Path(name), given.contributions, given.devices, Kills(), given.seed)
+        seconds = give_all(Path(name), given.contributions, given.devices, Kills(), seed=given.seed)
     sys.stdout.write(
         f"seed {given.seed}: {given.contributions} contributions of {given.devices} devices count "
         f"once each, every receipt names its entry, the ledger verifies; {seconds:.0f} s\n"

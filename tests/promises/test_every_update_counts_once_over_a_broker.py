@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises.brokers import NarrowMosquitto
 from tests.promises.real_broker import Kills, give_all
 
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("mosquitto")]
 
-@pytest.mark.broker
-@pytest.mark.usefixtures("mosquitto")
+
 def test_two_hundred_contributions_count_once_each(tmp_path: Path) -> None:
     kills = Kills(broker=1, coordinator=1, devices=2)
-    give_all(tmp_path, contributions=200, devices=2, kills=kills, seed=1)
+    give_all(tmp_path, contributions=200, devices=2, kills=kills)
+
+
+def test_a_broker_that_keeps_one_message_loses_none_for_good(tmp_path: Path) -> None:
+    nobody = Kills(broker=0, coordinator=0, devices=0)
+    give_all(tmp_path, contributions=40, devices=2, kills=nobody, kind=NarrowMosquitto)
