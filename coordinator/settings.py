@@ -122,14 +122,16 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     if path.exists():
         raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
     home.mkdir(parents=True, exist_ok=True)
-    text = _TEMPLATE.format(**_template_values(settings)) + _training_sections(settings)
+    text = _TEMPLATE.format(**_template_values(settings)) + _further_sections(settings)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def _training_sections(settings: CoordinatorSettings) -> str:
-    """Return what is set of rounds and of a first stage in them; empty where nothing is."""
+def _further_sections(settings: CoordinatorSettings) -> str:
+    """Return what is set of intake, rounds and a first stage in them; empty where nothing is."""
     text = ""
+    if settings.intake != IntakeRules():
+        text += f"\n[intake]\n{_lines(settings.intake.model_dump())}\n"
     if settings.rounds != RoundRules():
         text += f"\n[rounds]\n{_lines(settings.rounds.model_dump(exclude_none=True))}\n"
     if settings.first_stage is not None:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.core.rules import IntakeRules
 from coordinator.quotas import Quotas
+from coordinator.settings import load, write_new
 from schemas.topics import DeviceTopic
 from schemas.values import DeviceId
 from simulator.engines.inprocess import home
@@ -33,5 +34,6 @@ def test_a_device_is_heard_right_after_an_answer_of_any_size(engine: str, tmp_pa
     else:
         broker = MosquittoBroker(tmp_path, [DEVICE], port=18830)
         set_up = settings.coordinator_settings(scenario, 1, broker)
-    assert hears_after_an_answer(set_up.intake)
+    write_new(tmp_path / "coordinator", set_up)
+    assert hears_after_an_answer(load(tmp_path / "coordinator").intake)
     assert not hears_after_an_answer(IntakeRules())
