@@ -28,11 +28,11 @@ from export.scaling_backbone import scaling_backbone
 from methods.registry import load_coordinator, load_device
 from schemas.contributions import Contribution, PartKey
 from schemas.enrolment import device_key_name
-from schemas.envelope import Envelope, Sender, encode
+from schemas.envelope import Envelope, Sender, decode, encode
 from schemas.keys import SigningKey
 from schemas.models import Preprocessing
 from schemas.receipts import Accepted, Receipt
-from schemas.topics import FleetTopics
+from schemas.topics import FleetTopics, Topic
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from transport.brokers import MosquittoBroker
 
@@ -134,21 +134,35 @@ def _carry_out(home: Path, wanted: Sequence[commands.Command], prefix: str = "se
         engine.close()
 
 
-def make_messages(
-    plan: Plan, lineage: BackboneImported, keys: Mapping[DeviceId, SigningKey] | None = None
-) -> list[list[bytes]]:
-    """Return the envelopes of every device: different real statistics, payloads attached.
-
-    With `keys` the devices sign them.
-    """
+def make_messages(plan: Plan, lineage: BackboneImported) -> list[list[bytes]]:
+    """Return the envelopes of every device: different real statistics, payloads attached."""
     random = np.random.default_rng(1)
-    signers = keys or {}
     return [
         [encode(_contribution(sender, part, lineage, random)) for part in range(plan.parts)]
-        for sender in (
-            Sender(FLEET, name, BootId.fresh(), signer=signers.get(name)) for name in plan.names
-        )
+        for sender in (Sender(FLEET, name, BootId.fresh()) for name in plan.names)
     ]
+
+
+def signed(
+    messages: Sequence[Sequence[bytes]], keys: Mapping[DeviceId, SigningKey], birth: Digest
+) -> list[list[bytes]]:
+    """Return the same contributions, signed for the run of the coordinator with this birth."""
+    found = []
+    for (name, key), given in zip(keys.items(), messages, strict=True):
+        sender = Sender(FLEET, name, BootId.fresh(), signer=key)
+        topic = FleetTopics(FLEET).up(name, "msg")
+        found.append([encode(_again(sender, decode(one), birth, topic)) for one in given])
+    return found
+
+
+def _again(sender: Sender, envelope: Envelope, birth: Digest, topic: Topic) -> Envelope:
+    return sender.seal(
+        envelope.read(Contribution),
+        sent_ms=envelope.header.sent_ms,
+        attachment=envelope.attachment,
+        refers_to=birth,
+        topic=topic,
+    )
 
 
 def make_answer() -> bytes:
@@ -177,5 +191,4 @@ def _contribution(
         payload_bytes=len(made.payload),
         samples=made.samples,
     )
-    topic = FleetTopics(FLEET).up(sender.name, "msg")
-    return sender.seal(body, sent_ms=1_700_000_000_000, attachment=made.payload, topic=topic)
+    return sender.seal(body, sent_ms=1_700_000_000_000, attachment=made.payload)

@@ -22,7 +22,7 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,14 +39,16 @@ from benchmarks.contribution_rate.load import (
     make_home,
     make_keys,
     make_messages,
+    signed,
 )
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
+from schemas.keys import SigningKey
 from schemas.topics import FleetTopics
-from schemas.values import FleetId
+from schemas.values import DeviceId, FleetId
 from transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "contribution_rate.json"
@@ -79,26 +81,29 @@ class Bench:
     """A receipt's bytes."""
     signed_home: Path
     """The same home with a key enrolled for every device."""
-    signed_messages: Sequence[Sequence[bytes]]
+    keys: Mapping[DeviceId, SigningKey]
 
 
 def measure_coordinator(bench: Bench) -> Measured:
     """Let a real coordinator process take everything in; count the entries in its ledger."""
-    return _measure_served(bench, bench.home, bench.messages)
+    return _measure_served(bench, bench.home)
 
 
 def measure_signed(bench: Bench) -> Measured:
     """Do the same with devices that sign."""
-    return _measure_served(bench, bench.signed_home, bench.signed_messages)
+    return _measure_served(bench, bench.signed_home, bench.keys)
 
 
-def _measure_served(bench: Bench, template: Path, messages: Sequence[Sequence[bytes]]) -> Measured:
+def _measure_served(
+    bench: Bench, template: Path, keys: Mapping[DeviceId, SigningKey] | None = None
+) -> Measured:
     home = bench.folder / "home"
     shutil.copytree(template, home)
-    with serving(bench.broker, home, TOPICS) as process:
-        before = _cpu_seconds(process)
+    with serving(bench.broker, home, TOPICS) as served:
+        messages = bench.messages if keys is None else signed(bench.messages, keys, served.birth)
+        before = _cpu_seconds(served.process)
         began, ended = bench.fleet.give(Task(TOPICS, messages, bench.plan.window, answered=True))
-        spent = _cpu_seconds(process) - before
+        spent = _cpu_seconds(served.process) - before
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         accepted = sum(1 for _ in ledger.entries(kind="contribution.accepted"))
     if accepted != bench.plan.count:
@@ -170,7 +175,7 @@ def set_up(plan: Plan) -> Iterator[Bench]:
             make_messages(plan, lineage),
             make_answer(),
             folder / "signed",
-            make_messages(plan, lineage, keys),
+            keys,
         )
         fleet.close()
 

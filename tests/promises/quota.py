@@ -99,18 +99,18 @@ def measure(folder: Path, seconds: float, *, loud: bool) -> Measured:
         if loud:
             (messages[0],) = make_messages(replace(plan, devices=1), lineage)
         seat = Peer(*broker.credentials(plan.names[0]))
-        with serving(broker, home, TOPICS) as process:
+        with serving(broker, home, TOPICS) as served:
             quiet = [
                 Talker(name, connected(broker, name), messages[number], PER_SECOND, persists=True)
                 for number, name in enumerate(plan.names)
                 if number
             ]
             noise = Process(target=shout, args=(broker.port, seat, messages[0]), daemon=True)
-            before = sum(psutil.Process(process).cpu_times()[:2])
+            before = sum(psutil.Process(served.process).cpu_times()[:2])
             if loud:
                 noise.start()
             talk(quiet)
-            spent = sum(psutil.Process(process).cpu_times()[:2]) - before
+            spent = sum(psutil.Process(served.process).cpu_times()[:2]) - before
             if loud:
                 noise.join()
             for one in quiet:
