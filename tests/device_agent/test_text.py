@@ -12,7 +12,6 @@ from device_agent.core import inputs
 from device_agent.core.records import ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from device_agent.doctor import examine
-from device_agent.home import AgentHome
 from device_agent.images import Picture, read_picture
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder, file_digest
@@ -53,11 +52,7 @@ class Workshop:
     """A bench over a home with two texts of each class."""
 
     def __init__(self, folder: Path) -> None:
-        self.home: AgentHome = write_settings(folder)
-        settings = folder / "agent.toml"
-        text = settings.read_text().replace("[model]", 'samples = "text"\n[model]')
-        settings.write_text(text)
-        self.home = AgentHome.open(folder)
+        self.home = write_settings(folder, samples="text")
         for name, texts in TEXTS.items():
             put(self.home.data_folder, name, *texts)
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
