@@ -13,6 +13,7 @@ from coordinator.core.entries import EntryBody
 from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from coordinator.networks import prepare_network
 from device_agent.core.requests import Train
+from device_agent.settings import TrainingSettings
 from device_agent.training import TrainingDone, train
 from methods.training_half import LocalData, Order
 from schemas.values import DeviceId
@@ -47,13 +48,18 @@ class Gate:
             event.set()
 
     def _train(
-        self, request: Train, order: Order, data: LocalData, memory: bytes | None
+        self,
+        request: Train,
+        order: Order,
+        data: LocalData,
+        memory: bytes | None,
+        settings: TrainingSettings,
     ) -> TrainingDone:
         key = (order.device, order.round.number)
         if key in self._held:
             self._waiting.add(key)
             assert self._held[key].wait(60)
-        return train(request, order, data, memory)
+        return train(request, order, data, memory, settings)
 
 
 def rules(**rounds: object) -> Rules:
