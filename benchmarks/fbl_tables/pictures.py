@@ -16,12 +16,17 @@ from simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 _SHOWN = ("fbl", "finetuning", "mib", "plop")
 _SCENES = 5
+_CURVES = (*("fbl", "as-printed", "without-apl", "without-fsc", "without-frc"), *_SHOWN[1:])
+"""As many as there are colours."""
 
 
 def draw_curves(folders: Sequence[Path], path: Path) -> None:
-    """Draw mIoU by task of all runs, as `fleetledger simulate compare` does."""
+    """Draw mIoU by task of up to eight runs, as `fleetledger simulate compare` does."""
+    drawn = [folder for folder in folders if folder.name in _CURVES]
+    if len(drawn) < 2:
+        return
     with tempfile.TemporaryDirectory() as scratch:
-        compare_runs(folders, Path(scratch))
+        compare_runs(drawn, Path(scratch))
         shutil.copy(Path(scratch, "compare.png"), path)
 
 

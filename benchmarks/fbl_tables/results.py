@@ -38,10 +38,9 @@ def store(name: str, method: str, found: dict[str, Any]) -> None:
 
 
 def draw(name: str, runs: Path) -> None:
-    """Draw what the runs of a case say, where there are two or more."""
+    """Draw what the finished runs of a case say."""
     there = [runs / method for method in CASES[name].methods]
     there = [folder for folder in there if (folder / FILE_NAME).exists()]
-    if len(there) > 1:
-        stem = f"fbl_{name.replace('-', '_')}"
-        draw_curves(there, RESULTS / f"{stem}.png")
-        draw_scenes(there, RESULTS / f"{stem}_scenes.png")
+    stem = f"fbl_{name.replace('-', '_')}"
+    draw_curves(there, RESULTS / f"{stem}.png")
+    draw_scenes(there, RESULTS / f"{stem}_scenes.png")

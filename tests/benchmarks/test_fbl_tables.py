@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.fbl_tables.cases import AS_PRINTED, CASES, FAMILY, METHODS, NOTICING, PUBLISHED
 from benchmarks.fbl_tables.measuring import measured
-from benchmarks.fbl_tables.pictures import draw_scenes, scenes_of, side_by_side
+from benchmarks.fbl_tables.pictures import draw_curves, draw_scenes, scenes_of, side_by_side
 from benchmarks.fbl_tables.tables import table
 from methods.fbl.settings import LossSettings, ShareSettings
 from simulator.errors import ScenarioError
@@ -121,5 +121,9 @@ def test_models_stand_beside_the_truth_of_the_same_scenes(tmp_path: Path) -> Non
     scene = side_by_side(shown)[2]
     assert list(scene.masks) == ["truth", "fbl", "finetuning"]
     np.testing.assert_array_equal(scene.masks["fbl"], shown["fbl"].said[-1][2])
-    draw_scenes([tmp_path / "fbl", tmp_path / "finetuning"], tmp_path / "seen.png")
-    assert (tmp_path / "seen.png").read_bytes().startswith(b"\x89PNG")
+    folders = [tmp_path / "fbl", tmp_path / "finetuning"]
+    draw_scenes(folders, tmp_path / "seen.png")
+    draw_curves(folders, tmp_path / "curves.png")
+    draw_curves(folders[:1], tmp_path / "alone.png")
+    found = {path.name: path.read_bytes()[:4] for path in tmp_path.glob("*.png")}
+    assert found == dict.fromkeys(("seen.png", "curves.png"), b"\x89PNG")
