@@ -7,6 +7,7 @@ import logging
 from coordinator.core import inputs
 from coordinator.gate import Gate
 from coordinator.quotas import Quotas
+from schemas.contributions import Contribution
 from schemas.envelope import decode
 from schemas.errors import SchemaError
 from schemas.topics import DeviceTopic, FleetTopics
@@ -36,9 +37,12 @@ class Hearing:
         if not message.payload:
             return None, True  # a retained message was cleared
         now = self._clock.seconds()
-        if self._quotas.takes(spoken, len(message.payload), now):
-            return self._understood(spoken.device, message), True
-        return self._put_off(spoken, message.payload, now), False
+        if not self._quotas.takes(spoken, len(message.payload), now):
+            return self._put_off(spoken, message.payload, now), False
+        happening = self._understood(spoken.device, message)
+        if _offers(happening) and not self._quotas.may_offer(spoken, now):
+            return self._put_off(spoken, message.payload, now, offers=True), False
+        return happening, True
 
     def charge(self, device: DeviceId, size: int) -> None:
         """Count the bytes of a payload that is fetched from a device."""
@@ -55,15 +59,25 @@ class Hearing:
             return inputs.UnreadableMessage(device, reason)
         return self._gate.take(message.topic, envelope)
 
-    def _put_off(self, spoken: DeviceTopic, payload: bytes, now: float) -> inputs.Input | None:
+    def _put_off(
+        self, spoken: DeviceTopic, payload: bytes, now: float, *, offers: bool = False
+    ) -> inputs.Input | None:
         """Say now and then to a device that sends too much when it may send again."""
         count = self._quotas.left_out[spoken.device]
         if count & (count - 1) == 0:  # the first, and whenever there are twice as many
             log.warning("%s: %d messages beyond its quota so far", spoken.device, count)
-        seconds = self._quotas.put_off(spoken, now)
+        seconds = self._quotas.put_off(spoken, now, offers=offers)
         if seconds is None:
             return None
         try:
             return inputs.MessagePutOff(spoken.device, decode(payload), seconds)
         except SchemaError:
             return None
+
+
+def _offers(happening: inputs.Input | None) -> bool:
+    """Whether a message offers a payload that is to be fetched."""
+    if not isinstance(happening, inputs.DeviceMessage):
+        return False
+    header = happening.envelope.header
+    return header.kind == Contribution.kind and header.body.get("offer") is not None

@@ -7,6 +7,8 @@ The rules:
 - A message is taken in while both are above nothing; then it is taken off, so that a single large
   one is never too large, and the next one waits for longer.
 - Births and deaths have an allowance of their own: who sends too much is still seen to come and go.
+- So have payloads that are fetched, and only a message that offers another one waits for it: what a
+  device says after a large answer is heard.
 - What waits for a receipt is told "later", with the time after which there is room, as often as a
   device may be refused. Everything else is left out in silence, without being read.
 
@@ -55,6 +57,7 @@ class Allowance:
 class _Account:
     messages: Allowance
     size: Allowance
+    fetched: Allowance
     answers: Allowance
 
 
@@ -77,18 +80,30 @@ class Quotas:
         account.size.left -= size
         return True
 
+    def may_offer(self, spoken: DeviceTopic, now: float) -> bool:
+        """Whether a payload that is offered may be fetched; counts it as left out if not."""
+        if self._account(spoken, now).fetched.left > 0:
+            return True
+        self.left_out[spoken.device] = self.left_out.get(spoken.device, 0) + 1
+        return False
+
     def charge(self, device: DeviceId, size: int, now: float) -> None:
         """Take off the bytes of a payload that is fetched."""
-        self._account(DeviceTopic("up", device, "msg"), now).size.left -= size
+        self._account(DeviceTopic("up", device, "msg"), now).fetched.left -= size
 
-    def put_off(self, spoken: DeviceTopic, now: float) -> float | None:
-        """Return for how many seconds to put off what waits for a receipt; None to say nothing."""
+    def put_off(self, spoken: DeviceTopic, now: float, *, offers: bool = False) -> float | None:
+        """Return for how many seconds to put off what waits for a receipt; None to say nothing.
+
+        With `offers` it is a message that offers a payload.
+        """
         account = self._account(spoken, now)
         if account.answers.left < 1:
             return None
         account.answers.left -= 1
         # Room for all that a device may have under way, or it would come back for a single one.
         room = max(account.messages.wait(_UNDER_WAY), account.size.wait(0.0))
+        if offers:
+            room = max(room, account.fetched.wait(0.0))
         return min(max(room, self.rules.retry_seconds), _LONGEST)
 
     def _account(self, spoken: DeviceTopic, now: float) -> _Account:
@@ -96,7 +111,7 @@ class Quotas:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = self._new_account(now)
-        for allowance in (account.messages, account.size, account.answers):
+        for allowance in (account.messages, account.size, account.fetched, account.answers):
             allowance.grow(now)
         return account
 
@@ -104,6 +119,7 @@ class Quotas:
         rules = self.rules
         return _Account(
             _full(rules.messages_per_minute, now, least=_UNDER_WAY),
+            _full(rules.mib_per_minute * _MIB, now),
             _full(rules.mib_per_minute * _MIB, now),
             _full(rules.refusals_per_minute, now),
         )

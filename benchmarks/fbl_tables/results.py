@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from simulator.metrics.results import FILE_NAME
 from simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+_MADE_HERE = "digits"
+"""The case whose pictures are nobody else's."""
 
 
 def store(name: str, method: str, found: dict[str, Any]) -> None:
@@ -43,4 +46,7 @@ def draw(name: str, runs: Path) -> None:
     there = [folder for folder in there if (folder / FILE_NAME).exists()]
     stem = f"fbl_{name.replace('-', '_')}"
     draw_curves(there, RESULTS / f"{stem}.png")
-    draw_scenes(there, RESULTS / f"{stem}_scenes.png")
+    scenes = runs / "scenes.png"
+    draw_scenes(there, scenes)
+    if name == _MADE_HERE and scenes.exists():  # pictures of others stay with the runs
+        shutil.copy(scenes, RESULTS / f"{stem}_scenes.png")

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coordinator.core.rules import IntakeRules, Rules, StageRules
@@ -11,7 +12,12 @@ from schemas.receipts import Accepted, Later, Receipt
 from schemas.reports import Transition
 from schemas.topics import DeviceTopic
 from schemas.values import ClassName, DeviceId
-from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
+from tests.coordinator.shell_harness import (
+    MemoryCoordinator,
+    ScriptedDevice,
+    contribution_of,
+    write_home,
+)
 from transport.memory import InMemoryBroker
 
 MIB = 1 << 20
@@ -53,11 +59,15 @@ def test_bytes_count_too_and_one_large_message_is_never_too_large() -> None:
     assert quota.takes(on(), 1, 119.0)
 
 
-def test_payloads_that_are_fetched_count() -> None:
+def test_the_next_payload_waits_for_those_that_were_fetched_and_words_do_not() -> None:
     quota = quotas(mib=60)
-    quota.charge(DeviceId("camera-1"), 3 * MIB, 0.0)
-    assert not quota.takes(on(), 1, 0.5)
-    assert quota.takes(on(), 1, 1.5)
+    quota.charge(DeviceId("camera-1"), 183 * MIB, 0.0)
+    assert quota.takes(on(), 200, 0.0)
+    assert quota.put_off(on(), 170.0, offers=True) == pytest.approx(11.0)
+    assert quota.put_off(on(), 170.0) == quota.rules.retry_seconds
+    assert not quota.may_offer(on(), 180.0)
+    assert quota.may_offer(on(), 182.0)
+    assert quota.left_out == {DeviceId("camera-1"): 1}
 
 
 def test_devices_and_births_have_allowances_of_their_own() -> None:
@@ -108,6 +118,37 @@ def test_letters_beyond_the_quota_are_put_off_and_everything_else_is_left_out(
         assert last.answer.after_seconds == pytest.approx(480, rel=0.1)
         assert last.answer.reason.startswith("quota: more than 2 messages or 512 MiB")
         assert coordinator.engine.ledger.size == before + 16
+    finally:
+        device.close()
+        coordinator.close()
+
+
+def test_an_offer_is_put_off_after_a_large_payload_and_a_report_is_heard(tmp_path: Path) -> None:
+    write_home(tmp_path, "stsa", form="exact", map_width=512)
+    broker = InMemoryBroker()
+    long = StageRules(quiet_seconds=1e6, deadline_seconds=1e6)
+    rules = Rules(stages=long, intake=IntakeRules(mib_per_minute=1))
+    coordinator = MemoryCoordinator(tmp_path, broker, rules)
+    device = ScriptedDevice("camera-1", broker, coordinator)
+    try:
+        coordinator.begin("camera-1", classes=("cat",))
+        features = np.random.default_rng(1).integers(0, 127, (3, 512)).astype(np.float32)
+        first, second = (
+            contribution_of(
+                coordinator, features[: 2 + part], ["cat"] * (2 + part), part=part,
+                exchange=device.exchange,
+            )
+            for part in range(2)
+        )  # fmt: skip
+        assert first[0].offer is not None
+        device.give(*first)
+        assert isinstance(device.wait_for(Receipt).answer, Accepted)
+        device.give(*second)
+        put_off = device.wait_for(Receipt, count=2).answer
+        assert isinstance(put_off, Later)
+        assert put_off.after_seconds > 2
+        device.send(transition(0))
+        assert isinstance(device.wait_for(Receipt, count=3).answer, Accepted)
     finally:
         device.close()
         coordinator.close()
