@@ -7,7 +7,7 @@ more for 256, and so on. A level in between is made of at most 8 stored hashes i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.proofs.tree import node_hash
@@ -24,19 +24,32 @@ _NODES = "SELECT hash FROM node WHERE level = ? AND position >= ? AND position <
 INSERT_NODE = "INSERT INTO node (level, position, hash) VALUES (?, ?, ?)"
 
 
+_REMEMBERED = 1 << 16
+"""Subtrees whose roots stay in memory: some megabytes."""
+
+
 @dataclass(frozen=True)
 class StoredNodes:
     """Reads the roots of complete subtrees; `query` reads the ledger's database."""
 
     query: Query
+    _known: dict[tuple[int, int], bytes] = field(default_factory=dict, compare=False, repr=False)
+    """Roots that were asked for: complete subtrees never change, and proofs share most of them."""
 
     def subtree(self, level: int, position: int) -> bytes:
         """Return the root over leaves position * 2^level to (position + 1) * 2^level - 1.
 
         Raises `LookupError` where the ledger does not hold all of them.
         """
+        known = self._known.get((level, position))
+        if known is not None:
+            return known
         above = level % STRIDE
-        return self._folded(level - above, position << above, 1 << above)
+        root = self._folded(level - above, position << above, 1 << above)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[level, position] = root
+        return root
 
     def stored(self, level: int, position: int) -> bytes:
         """Return what a stored node has to be, made of the stored level below it."""

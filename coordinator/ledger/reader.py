@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ class LedgerReader:
         """Return the root over 2^level entries, from position * 2^level on, as it is stored."""
         return self._nodes.subtree(level, position)
 
-    @property
+    @cached_property
     def _nodes(self) -> StoredNodes:
         return StoredNodes(self._rows)
 
