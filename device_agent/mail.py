@@ -26,14 +26,13 @@ from schemas.presence import CoordinatorBirth, CoordinatorDeath, Death, Welcome
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
-from schemas.topics import FleetTopics, Topic, UpLeaf
+from schemas.topics import FleetTopics, Topic, UpLeaf, qos_of
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import PayloadTooLargeError
 from transport.interface import Connection, Outgoing, Received
 
-_UNCONFIRMED: frozenset[str] = frozenset({"hb"})
 """Leaves on which a lost message does not matter; they go with QoS 0."""
 
 
@@ -121,7 +120,7 @@ class Mail:
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
         """Publish a message; raises `TransportError` as `Connection.publish` does."""
         topic = self._topics.up(self._device, leaf)
-        qos = 0 if leaf in _UNCONFIRMED else 1
+        qos = qos_of(leaf)
         self._connection.publish(
             Outgoing(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
         )

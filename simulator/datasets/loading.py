@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from simulator.datasets.digits import split_digits
 from simulator.datasets.grammar import speak
 from simulator.datasets.image_folder import load_image_folder
@@ -12,6 +10,7 @@ from simulator.datasets.images import Split
 from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.npz import load_npz
 from simulator.datasets.omniglot import load_omniglot
+from simulator.datasets.roots import root_of
 from simulator.datasets.samples import Samples, first_of_every_class
 from simulator.datasets.speeches import read_speeches
 from simulator.datasets.texts import split_texts
@@ -49,41 +48,32 @@ def _whole(data: DataSettings, seed: int) -> Split:
         case "digits":
             return split_digits(seed, data.test_share)
         case "npz":
-            return load_npz(_root(data, "the .npz file"))
+            return load_npz(root_of(data, "the .npz file"))
         case "cifar10":
-            return load_torchvision(CIFAR10, _root(data))
+            return load_torchvision(CIFAR10, root_of(data))
         case "cifar100":
-            return load_torchvision(CIFAR100, _root(data))
+            return load_torchvision(CIFAR100, root_of(data))
         case "fashion-mnist":
-            return load_torchvision(FASHION_MNIST, _root(data))
+            return load_torchvision(FASHION_MNIST, root_of(data))
         case "omniglot":
-            return load_omniglot(_root(data), data.test_share, seed)
+            return load_omniglot(root_of(data), data.test_share, seed)
         case "image-folder":
-            return load_image_folder(_root(data), data.test_share, seed)
+            return load_image_folder(root_of(data), data.test_share, seed)
         case "tiny-imagenet":
-            return load_tiny_imagenet(_root(data))
+            return load_tiny_imagenet(root_of(data))
         case "mini-imagenet":
-            return load_mini_imagenet(_root(data), data.test_share, seed)
+            return load_mini_imagenet(root_of(data), data.test_share, seed)
         case "imagenet":
-            return load_imagenet(_root(data))
+            return load_imagenet(root_of(data))
         case "shakespeare" | "grammar":
             is_file = data.set == "shakespeare"
-            said = read_speeches(_root(data, "the text file")) if is_file else speak()
+            said = read_speeches(root_of(data, "the text file")) if is_file else speak()
             return split_texts(said, data.text, data.test_share)
         case _:
             raise DatasetError(
                 f"data.set: {data.set!r} has pictures with masks, which show several classes; "
                 "`simulator.datasets.segmentation.loading` reads them"
             )
-
-
-def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
-    if data.root is None:
-        raise DatasetError(
-            f"data.root: missing; {data.set!r} lies on disk, so give {what} (docs/datasets.md "
-            "tells the layout)"
-        )
-    return Path(data.root).expanduser()
 
 
 def _limited(samples: Samples, per_class: int | None) -> Samples:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.training_half import Asked, Given, LocalData
+from methods.training_half import Asked, Given, LocalData, Order
 from schemas.rounds import RoundOrder
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
@@ -75,6 +75,22 @@ def told_of(question: Asked, number: int, **changes: Any) -> RoundOrder:
         deadline_seconds=60.0,
         **changes,
     )
+
+
+def order(
+    question: Asked,
+    stages: Sequence[int],
+    number: int = 1,
+    device_name: str = "dev-1",
+    **changes: Any,
+) -> Order:
+    """What a device is told of a round; `stages` are those of the question's classes."""
+    told = told_of(question, number, **changes)
+    stage = max(stages)
+    new = tuple(
+        name for name, own in zip(question.class_names, stages, strict=True) if own == stage
+    )
+    return Order(stage, new, told, question.weights, question.extras, device_name, tuple(stages))
 
 
 def shaken(arrays: Mapping[str, npt.NDArray[Any]], seed: int, far: float) -> Arrays:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from simulator.datasets.roots import root_of
 from simulator.datasets.segmentation.ade20k import load_ade20k
 from simulator.datasets.segmentation.camvid import load_camvid
 from simulator.datasets.segmentation.digit_scenes import split_digit_scenes
@@ -39,26 +38,17 @@ def _whole(data: DataSettings, seed: int) -> SegmentedSplit:
         case "digit-scenes":
             return split_digit_scenes(data.scenes, seed, data.test_share)
         case "voc":
-            return load_voc(_root(data))
+            return load_voc(root_of(data))
         case "ade20k":
-            return load_ade20k(_root(data))
+            return load_ade20k(root_of(data))
         case "camvid":
-            return load_camvid(_root(data))
+            return load_camvid(root_of(data))
         case "segmentation-npz":
-            return load_segmentation_npz(_root(data, "the .npz file"))
+            return load_segmentation_npz(root_of(data, "the .npz file"))
         case _:
             raise DatasetError(
                 f"data.set: {data.set!r} has no masks; give one of {', '.join(SCENES)}"
             )
-
-
-def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
-    if data.root is None:
-        raise DatasetError(
-            f"data.root: missing; {data.set!r} lies on disk, so give {what} (docs/datasets.md "
-            "tells the layout)"
-        )
-    return Path(data.root).expanduser()
 
 
 def _limited(samples: SegmentedSamples, per_class: int | None) -> SegmentedSamples:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from methods.fbl import coordinator
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.messages import frame_of, received
-from methods.training_half import Asked, LocalData, Order
+from methods.training_half import Asked, LocalData
 from schemas.values import ClassName, Digest
-from tests.methods.making import asked_of, shaken, told_of
+from tests.methods.making import asked_of, shaken
 
 SIDE = 16
 SHAPE = (3, SIDE, SIDE)
@@ -105,22 +105,6 @@ def asked(
 ) -> Asked:
     first = weights or coordinator.first_weights(of)
     return asked_of(first, names or (ANT, BEE), rows, **changes)
-
-
-def order(
-    question: Asked,
-    stages: Sequence[int],
-    number: int = 1,
-    device_name: str = "dev-1",
-    **changes: Any,
-) -> Order:
-    """What a device is told of a round; `stages` are those of the question's classes."""
-    told = told_of(question, number, **changes)
-    stage = max(stages)
-    new = tuple(
-        name for name, own in zip(question.class_names, stages, strict=True) if own == stage
-    )
-    return Order(stage, new, told, question.weights, question.extras, device_name, tuple(stages))
 
 
 def sent(of: FblAssignment, question: Asked) -> Arrays:

@@ -31,12 +31,12 @@ from tests.methods.fbl.making import (
     STAGES,
     asked,
     assignment,
-    order,
     renamed,
     scenes,
     together,
 )
 from tests.methods.fbl.training import PICTURES, Taught, begun, learn, seen
+from tests.methods.making import order
 
 NEVER = {"detection": "rise", "entropy_rise": 50.0}
 """After a first look, which begins the first task, no entropy rises as much."""

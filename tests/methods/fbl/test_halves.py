@@ -16,20 +16,9 @@ from methods.fbl import coordinator, device
 from methods.fbl.assignment import OLD_MODEL
 from methods.fbl.memory import read_memory
 from methods.training_half import Asked
-from tests.methods.fbl.making import (
-    ANT,
-    BEE,
-    CAT,
-    DOG,
-    EVERY,
-    STAGES,
-    assignment,
-    order,
-    scenes,
-    together,
-)
+from tests.methods.fbl.making import ANT, BEE, CAT, DOG, EVERY, STAGES, assignment, scenes, together
 from tests.methods.fbl.training import PICTURES, learn
-from tests.methods.making import given
+from tests.methods.making import given, order
 
 ROUNDS = 3
 SIMPLE = {"epochs": 4, "batch": 6, "rate": 0.05, "first_rate": 0.1}

@@ -16,8 +16,9 @@ from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from methods.fbl.losses import OLD
 from methods.fbl.thresholds import THRESHOLDS, FindsThresholds
-from tests.methods.fbl.making import ANT, BEE, asked, assignment, order, scenes
+from tests.methods.fbl.making import ANT, BEE, asked, assignment, scenes
 from tests.methods.fbl.training import PICTURES, Taught, begun
+from tests.methods.making import order
 
 
 def shares_of(of, parameters, buffers, inputs):

@@ -23,11 +23,10 @@ from tests.methods.fbl.making import (
     STAGES,
     asked,
     assignment,
-    order,
     scenes,
     together,
 )
-from tests.methods.making import given
+from tests.methods.making import given, order
 
 PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 

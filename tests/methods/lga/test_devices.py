@@ -34,11 +34,10 @@ from tests.methods.lga.making import (
     asked,
     assignment,
     moved,
-    order,
     samples,
 )
 from tests.methods.lga.training import PICTURES, Taught, begun, learn, seen
-from tests.methods.making import joined, only, relabelled
+from tests.methods.making import joined, only, order, relabelled
 
 
 def labels_of(of, gradients):

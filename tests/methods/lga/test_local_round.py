@@ -16,19 +16,9 @@ from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
 from methods.network_weights import decode_weights
 from tests.methods.lga import slow
-from tests.methods.lga.making import (
-    ANT,
-    BEE,
-    EVERY,
-    STAGES,
-    asked,
-    assignment,
-    order,
-    samples,
-    sent,
-)
+from tests.methods.lga.making import ANT, BEE, EVERY, STAGES, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES, Taught, begun, learn
-from tests.methods.making import given
+from tests.methods.making import given, order
 
 
 def tensors(of, question, payload):

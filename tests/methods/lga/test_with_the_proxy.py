@@ -13,9 +13,9 @@ from methods.lga import coordinator, proxy
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
 from methods.lga.terms import TEACHER
 from schemas.values import Digest
-from tests.methods.lga.making import ANT, BEE, CAT, DOG, asked, assignment, order, samples
+from tests.methods.lga.making import ANT, BEE, CAT, DOG, asked, assignment, samples
 from tests.methods.lga.training import PICTURES, begun, learn
-from tests.methods.making import given, joined
+from tests.methods.making import given, joined, order
 
 QUICK = {"inversion_steps": 2, "inversion_kept": 2, "worst_distance": 1e9}
 

@@ -12,8 +12,8 @@ from methods.lga import coordinator, device
 from methods.lga.assignment import NEW_MODEL, LgaAssignment
 from methods.lga.memory import Memory, read_memory
 from methods.training_half import Answer, Begun, LocalData, Order
-from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, order, samples
-from tests.methods.making import given, joined
+from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, samples
+from tests.methods.making import given, joined, order
 
 PICTURES = Pictures((0.3,), (0.25,))
 
