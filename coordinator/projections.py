@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlite_utils import Database
 
+from coordinator.contribution_projection import CONTRIBUTION, CONTRIBUTION_CLASS
 from coordinator.device_evaluation import device_evaluated
 from coordinator.key_projection import DEVICE_KEY
 from coordinator.ledger.entries import Entry
@@ -203,77 +204,6 @@ TEMPERATURE = Projection(
     },
     ("idx",),
     {"temperature.fitted": _temperature_fitted},
-)
-
-
-def _contribution_accepted(db: Database, entry: Entry) -> None:
-    body = entry.body
-    _leave(db, body["replaces"], "replaced")
-    state = "held" if body.get("round") is None else "late" if body["late"] else "answer"
-    # Plain SQL: this runs once per contribution, and the helper's own work would be a tenth of it.
-    db.conn.execute(
-        "INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            entry.index,
-            entry.device,
-            body["key"]["stage"],
-            body["key"]["part"],
-            body["revision"],
-            body["payload"],
-            body["payload_bytes"],
-            sum(body["samples"].values()),
-            state,
-        ),
-    )
-
-
-def _contribution_withdrawn(db: Database, entry: Entry) -> None:
-    _leave(db, entry.body["replaces"], "withdrawn")
-
-
-def _contribution_retracted(db: Database, entry: Entry) -> None:
-    _leave(db, entry.body["replaces"], "retracted")
-
-
-def _leave(db: Database, index: int | None, state: str) -> None:
-    if index is not None:
-        db.table("contribution").update(index, {"state": state})
-
-
-CONTRIBUTION = Projection(
-    "contribution",
-    {
-        "idx": int,
-        "device": str,
-        "stage": int,
-        "part": int,
-        "revision": int,
-        "payload": str,
-        "payload_bytes": int,
-        "samples": int,
-        "state": str,
-    },
-    ("idx",),
-    {
-        "contribution.accepted": _contribution_accepted,
-        "contribution.withdrawn": _contribution_withdrawn,
-        "contribution.retracted": _contribution_retracted,
-    },
-)
-
-
-def _class_samples(db: Database, entry: Entry) -> None:
-    db.conn.executemany(
-        "INSERT INTO contribution_class VALUES (?, ?, ?)",
-        [(entry.index, name, samples) for name, samples in entry.body["samples"].items()],
-    )
-
-
-CONTRIBUTION_CLASS = Projection(
-    "contribution_class",
-    {"idx": int, "name": str, "samples": int},
-    ("idx", "name"),
-    {"contribution.accepted": _class_samples},
 )
 
 

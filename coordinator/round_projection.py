@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlite_utils import Database
@@ -114,10 +115,11 @@ DECLINED = Projection(
 )
 
 
-def _contribution_accepted(db: Database, entry: Entry) -> None:
-    answer = entry.body.get("answer")
-    if answer is not None:
-        _observed(db, entry, answer.get("observation"))
+def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
+    for entry in run:
+        answer = entry.body.get("answer")
+        if answer is not None:
+            _observed(db, entry, answer.get("observation"))
 
 
 def _observed(db: Database, entry: Entry, seen: dict[str, Any] | None) -> None:
@@ -137,10 +139,8 @@ OBSERVATION = Projection(
         "transition": int,
     },
     ("idx",),
-    {
-        "nothing.reported": _nothing_reported,
-        "contribution.accepted": _contribution_accepted,
-    },
+    {"nothing.reported": _nothing_reported},
+    runs={"contribution.accepted": _contributions_accepted},
 )
 
 

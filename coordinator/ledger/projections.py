@@ -6,6 +6,10 @@ A projection is declared as a name, columns and one small rule per kind of entry
 - a rule reads its entry and the projections' tables, nothing else: no clock, no other table;
 - so applying all entries to empty tables gives equal rows (`rebuild`, `first_difference`).
 
+A kind of which there are many in a row may have a rule for a run of entries instead, which adds
+their rows with one statement. Where all rules of a kind are such, each takes the run before the
+next one does, so none of them may read another's table; where one is not, every run is one entry.
+
 A declaration that differs from the recorded one (a new column, a higher `version` because a rule
 changed) makes the writer rebuild the tables when it opens the ledger.
 """
@@ -13,8 +17,10 @@ changed) makes the writer rebuild the tables when it opens the ledger.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 from sqlite_utils import Database
@@ -25,6 +31,11 @@ from schemas.canonical import canonical_json
 from schemas.errors import shorten
 
 Rule = Callable[[Database, Entry], None]
+RunRule = Callable[[Database, Sequence[Entry]], None]
+"""Takes entries of one kind that follow each other."""
+
+LONGEST_RUN = 1000
+"""Entries that a rule is given at once: a rebuild does not hold a whole ledger."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +43,7 @@ class Projection:
     """One table and how each kind of entry changes it.
 
     `columns` maps a name to `int`, `str`, `bytes` or `float`; `key` are the primary key's columns.
-    Raise `version` whenever a rule changes its meaning.
+    A kind has its rule in `rules` or in `runs`. Raise `version` when a rule changes its meaning.
     """
 
     name: str
@@ -40,12 +51,13 @@ class Projection:
     key: tuple[str, ...]
     rules: Mapping[str, Rule]
     version: int = 1
+    runs: Mapping[str, RunRule] = field(default_factory=dict)
 
     @property
     def declaration(self) -> str:
         """Text that changes when the table has to be made anew."""
         columns = [[name, kind.__name__] for name, kind in self.columns.items()]
-        kinds = sorted(self.rules)
+        kinds = sorted((*self.rules, *self.runs))
         return canonical_json([columns, self.key, kinds, self.version]).decode("utf-8")
 
 
@@ -54,16 +66,21 @@ class Projections:
 
     def __init__(self, tables: Iterable[Projection] = ()) -> None:
         self.tables = tuple(tables)
-        self._rules: dict[str, list[Rule]] = {}
+        self._rules: dict[str, list[RunRule]] = {}
         for table in self.tables:
-            for kind, rule in table.rules.items():
+            alone = {kind: _one_by_one(rule) for kind, rule in table.rules.items()}
+            for kind, rule in {**alone, **table.runs}.items():
                 self._rules.setdefault(kind, []).append(rule)
+        self._alone = frozenset(kind for table in self.tables for kind in table.rules)
 
     def apply(self, db: Database, entries: Iterable[Entry]) -> None:
         """Bring the tables in `db` from before `entries` to after them."""
-        for entry in entries:
-            for rule in self._rules.get(entry.kind, ()):
-                rule(db, entry)
+        for kind, followers in groupby(entries, key=attrgetter("kind")):
+            rules = self._rules.get(kind, ())
+            longest = 1 if kind in self._alone else LONGEST_RUN
+            while rules and (run := list(islice(followers, longest))):
+                for rule in rules:
+                    rule(db, run)
 
     def create(self, db: Database) -> None:
         """Make the tables, empty."""
@@ -112,6 +129,14 @@ class Projections:
             return
         for table in self.tables:
             yield from _table_differences(table, fresh, db)
+
+
+def _one_by_one(rule: Rule) -> RunRule:
+    def run(db: Database, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            rule(db, entry)
+
+    return run
 
 
 def _recorded(db: Database) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlite_utils import Database
 
-from coordinator.ledger.projections import Projections
+from coordinator.ledger.entries import Entry, EntryDraft
+from coordinator.ledger.projections import LONGEST_RUN, Projection, Projections, RunRule
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.store import Ledger
 from tests.coordinator.ledger.support import PARTS, TABLES, fill, tampering
@@ -108,3 +110,61 @@ def test_the_first_difference_is_located(tmp_path: Path, sql: str, sentence: str
         connection.execute(sql)
     with LedgerReader.open_read_only(path, TABLES) as reader:
         assert str(TABLES.first_difference(reader.db, reader.entries())) == sentence
+
+
+class Runs:
+    """Two tables whose rules only note what they are given: "t 0-2" is a run of entries 0 to 2."""
+
+    def __init__(self, *, second_takes_runs: bool) -> None:
+        self.given: list[str] = []
+        runs = {"a": self._rule("t"), "b": self._rule("t")}
+        alone = {} if second_takes_runs else {"a": lambda db, entry: self._rule("u")(db, [entry])}
+        second = {"a": self._rule("u")} if second_takes_runs else {}
+        columns = {"x": int}
+        self.tables = Projections(
+            [
+                Projection("t", columns, ("x",), {}, runs=runs),
+                Projection("u", columns, ("x",), alone, runs=second),
+            ]
+        )
+
+    def _rule(self, table: str) -> RunRule:
+        def note(_db: Database, run: Sequence[Entry]) -> None:
+            self.given.append(f"{table} {run[0].index}-{run[-1].index}")
+
+        return note
+
+
+def kinds(text: str) -> list[EntryDraft]:
+    return [EntryDraft(kind, "test", {}) for kind in text]
+
+
+def test_rules_for_runs_are_given_entries_of_one_kind_that_follow_each_other(
+    tmp_path: Path,
+) -> None:
+    runs = Runs(second_takes_runs=True)
+    with Ledger.open(tmp_path / "ledger.db", runs.tables) as ledger:
+        ledger.append(kinds("aaabca"))
+    assert runs.given == ["t 0-2", "u 0-2", "t 3-3", "t 5-5", "u 5-5"]
+
+
+def test_beside_a_rule_for_one_entry_every_run_is_one_entry(tmp_path: Path) -> None:
+    runs = Runs(second_takes_runs=False)
+    with Ledger.open(tmp_path / "ledger.db", runs.tables) as ledger:
+        ledger.append(kinds("aabb"))
+    assert runs.given == ["t 0-0", "u 0-0", "t 1-1", "u 1-1", "t 2-3"]
+
+
+def test_a_rebuild_does_not_hold_more_than_the_longest_run(tmp_path: Path) -> None:
+    runs = Runs(second_takes_runs=True)
+    with Ledger.open(tmp_path / "ledger.db", runs.tables) as ledger:
+        ledger.append(kinds("b" * (LONGEST_RUN + 2)))
+        runs.given.clear()
+        ledger.rebuild_projections()
+    assert runs.given == [f"t 0-{LONGEST_RUN - 1}", f"t {LONGEST_RUN}-{LONGEST_RUN + 1}"]
+
+
+def test_whether_a_rule_takes_runs_is_no_other_declaration() -> None:
+    alone = Projection("t", {"x": int}, ("x",), {"b": lambda *_: None, "a": lambda *_: None})
+    runs = replace(alone, rules={"b": alone.rules["b"]}, runs={"a": lambda *_: None})
+    assert runs.declaration == alone.declaration
