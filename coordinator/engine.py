@@ -155,4 +155,5 @@ def _draft(entry: NewEntry, now_ns: int) -> EntryDraft:
         device=entry.device,
         blobs=entry.body.blobs,
         time_ns=now_ns,
+        plain=True,
     )

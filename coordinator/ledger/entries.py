@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
@@ -34,8 +34,13 @@ COLUMNS = ("idx", "time_ns", "kind", "actor", "device", "body", "blobs", "leaf")
 """Columns of the table `entry`, in the order of `Entry.to_row`."""
 
 _FORMAT_VERSION = 1
+# What contains itself is refused for its depth; to look for it costs all others a third of a us.
 _ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    sort_keys=True,
+    separators=(",", ":"),
+    ensure_ascii=False,
+    allow_nan=False,
+    check_circular=False,
 )
 _MAX_TIME_NS = (1 << 63) - 1
 _KIND = re.compile(r"[a-z][a-z0-9._-]{0,63}")
@@ -53,6 +58,8 @@ class EntryDraft:
     blobs: tuple[Digest, ...] = ()
     time_ns: int | None = None
     """Nanoseconds since 1970; None leaves it to the ledger's clock."""
+    plain: bool = False
+    """The body is what `model_dump(mode="json")` gave, and nobody else's: it is not copied."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,21 @@ class Entry:
     device: DeviceId | None
     body: dict[str, Any]
     blobs: tuple[Digest, ...] = ()
+    plain: InitVar[bool] = False
+    """See `EntryDraft.plain`."""
     canonical: bytes = field(init=False, repr=False, compare=False)
     """The entry bytes of the module's docstring."""
     leaf_hash: bytes = field(init=False, repr=False, compare=False)
     """SHA-256(0x00 || canonical), 32 bytes."""
+    _text: str = field(init=False, repr=False, compare=False)
+    """The canonical JSON of the body."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, plain: bool) -> None:
         _check_fields(self)
-        text, plain = settled_body(self.kind, self.body)
+        text, body = settled_body(self.kind, self.body, plain=plain)
         canonical = f"{_head(self)}\n{text}".encode()
-        object.__setattr__(self, "body", plain)
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "_text", text)
         object.__setattr__(self, "canonical", canonical)
         object.__setattr__(self, "leaf_hash", leaf_hash(canonical))
 
@@ -87,18 +99,18 @@ class Entry:
     def from_draft(cls, draft: EntryDraft, index: int, now_ns: int) -> Entry:
         """Give a draft its index, and the time `now_ns` unless it brings its own."""
         time_ns = now_ns if draft.time_ns is None else draft.time_ns
-        return cls(index, time_ns, draft.kind, draft.actor, draft.device, draft.body, draft.blobs)
+        values = draft.kind, draft.actor, draft.device, draft.body, draft.blobs
+        return cls(index, time_ns, *values, plain=draft.plain)
 
     def to_row(self) -> tuple[int, int, str, str, str | None, str, str, bytes]:
         """Return the values of `COLUMNS`."""
-        body = self.canonical.partition(b"\n")[2].decode("utf-8")
         return (
             self.index,
             self.time_ns,
             self.kind,
             self.actor,
             self.device,
-            body,
+            self._text,
             _blobs_text(self.blobs),
             self.leaf_hash,
         )
@@ -150,29 +162,32 @@ def read_canonical(data: bytes) -> Entry:
     return entry
 
 
-def settled_body(kind: str, body: object) -> tuple[str, dict[str, Any]]:
+def settled_body(kind: str, body: object, *, plain: bool = False) -> tuple[str, dict[str, Any]]:
     """Return the canonical text of a body, and the body as it will be read back.
 
     The law: the text is `canonical_json(body)`. A body that plain `json` reads back unchanged, and
     that cannot be nested too deeply, needs no further check; that is nearly every one, and three
-    times as fast. Raises `EntryError`.
+    times as fast. One that is `plain` would be read back unchanged unless its text has half a
+    surrogate pair. Raises `EntryError`.
     """
     if not isinstance(body, dict):
         raise EntryError(f"body of {kind}: {shorten(body)} is not allowed; give a JSON object")
     try:
         text = _ENCODER.encode(body)
-        plain = from_json(text)
-        settled = plain == body and text.count("{") + text.count("[") <= MAX_DEPTH
+        copy = body if plain else from_json(text)
+        settled = (plain or copy == body) and text.count("{") + text.count("[") <= MAX_DEPTH
+        if plain and not text.isascii():
+            text.encode()
     except (TypeError, ValueError, RecursionError):
         settled = False
     if not settled:
-        text, plain = _settled_slowly(kind, body)
+        text, copy = _settled_slowly(kind, body)
     if len(text) > MAX_BODY_BYTES // 4 and len(text.encode()) > MAX_BODY_BYTES:
         raise EntryError(
             f"body of {kind}: {len(text.encode())} bytes are too many; "
             f"put what is above {MAX_BODY_BYTES} bytes into a blob and name its digest"
         )
-    return text, plain
+    return text, copy
 
 
 def _settled_slowly(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -78,6 +78,19 @@ def test_a_restarted_coordinator_has_the_state_that_it_had(tmp_path: Path) -> No
     assert again.core.state.inputs() == (6,)
 
 
+def test_entries_are_made_as_they_will_be_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = begun(tmp_path)
+    append, made = engine.ledger.append, []
+    monkeypatch.setattr(engine.ledger, "append", lambda *group: made.extend(append(*group)))
+    first, widths = engine.ledger.size, {"widths": (64, 32)}
+    backbone = BACKBONE.model_copy(update={"settings": widths})
+    engine.process([order(commands.ImportBackbone(backbone=backbone))])
+    assert made[0].body["settings"] == {"widths": [64, 32]}
+    assert made == list(engine.ledger.entries(first))
+
+
 def test_when_the_disk_is_full_nothing_is_answered_and_nothing_is_remembered(
     tmp_path: Path,
 ) -> None:

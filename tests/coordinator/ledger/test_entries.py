@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from coordinator.errors import EntryError, LedgerCorruptError
 from coordinator.ledger.entries import COLUMNS, MAX_BODY_BYTES, Entry, EntryDraft
@@ -27,6 +29,8 @@ JSON_VALUES = st.recursive(
     max_leaves=8,
 )
 
+ROUND: dict[str, Any] = {}
+ROUND["x"] = ROUND
 NESTED: dict[str, Any] = {}
 for _ in range(40):
     NESTED = {"x": NESTED}
@@ -91,6 +95,50 @@ def test_the_bytes_are_canonical_json_whichever_way_they_are_made(body: dict[str
     assert head == canonical_json(parse_json(head))
 
 
+class Dumped(BaseModel):
+    """A body as the coordinator makes it, of whatever a method's settings may hold."""
+
+    settings: dict[str, Any]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(
+        st.text(),
+        JSON_VALUES
+        | st.tuples(JSON_VALUES)
+        | st.dictionaries(st.integers(), st.floats())
+        | st.text()
+        | st.sets(st.integers()),
+        max_size=3,
+    )
+)
+def test_a_dumped_body_needs_no_copy(values: dict[str, Any]) -> None:
+    draft = EntryDraft("a", "b", Dumped(settings=values).model_dump(mode="json"), plain=True)
+    entry, copied = (made_or_refused(item) for item in (draft, replace(draft, plain=False)))
+    assert entry == copied
+    if isinstance(entry, Entry) and isinstance(copied, Entry):
+        assert entry.canonical == copied.canonical
+        assert types_within(entry.body) <= {dict, list, str, int, float, bool, type(None)}
+
+
+def made_or_refused(draft: EntryDraft) -> Entry | str:
+    """The entry, or what is said against it."""
+    try:
+        return Entry.from_draft(draft, 0, 5)
+    except EntryError as error:
+        return str(error)
+
+
+def types_within(value: object) -> set[type]:
+    members: tuple[object, ...] = ()
+    if isinstance(value, dict):
+        members = (*value, *value.values())
+    elif isinstance(value, list):
+        members = tuple(value)
+    return {type(value)}.union(*map(types_within, members))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -133,6 +181,11 @@ def test_a_draft_may_bring_its_own_time() -> None:
         ({"body": {1: "x"}}, "body of class.named: .*key 1"),
         ({"body": {"x": "\ud800"}}, "body of class.named: .*surrogate"),
         ({"body": NESTED}, "body of class.named: .*deeper than 32 levels"),
+        ({"body": ROUND}, "body of class.named: .*deeper than 32 levels"),
+        ({"body": [1], "plain": True}, "body of class.named: .* give a JSON object"),
+        ({"body": {"x": float("nan")}, "plain": True}, "body of class.named: .*nan"),
+        ({"body": {"x": "\ud800"}, "plain": True}, "body of class.named: .*surrogate"),
+        ({"body": NESTED, "plain": True}, "body of class.named: .*deeper than 32 levels"),
         ({"actor": "\ud800"}, "actor: .* is not allowed"),
         ({"index": True}, "index: True is not allowed"),
         ({"device": 'a","kind":"x'}, "device: .* is not allowed; give a DeviceId"),
