@@ -19,6 +19,8 @@ class Decision:
 
     def __add__(self, other: Decision) -> Decision:
         """Put the other decision after this one."""
+        if not (other.entries or other.requests):
+            return self  # nearly every sum with what follows from an answer
         return Decision(self.entries + other.entries, self.requests + other.requests)
 
 

@@ -80,7 +80,7 @@ class Intake:
             payload_kind=body.payload_kind,
             payload=body.payload,
             payload_bytes=body.payload_bytes,
-            samples=dict(body.samples),
+            samples=body.samples,
             method=body.method,
             lineage=body.lineage,
             replaces=None if body.round else self._held_index(device, body.key),
@@ -261,13 +261,13 @@ class Intake:
                 f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give "
                 f"{kind}{where}"
             )
-        strange = [name for name in body.samples if not self._state.classes.knows(name)]
-        if strange:
-            return f"samples: class {str(strange[0])!r} is not registered; keep it until it is"
-        samples = sum(body.samples.values())
-        if isinstance(lineage, entries.BackboneImported) and samples > lineage.max_samples_per_part:
-            limit = lineage.max_samples_per_part
-            return f"samples: {samples} exceed {limit} of one part; send several parts"
+        for name in body.samples:
+            if not self._state.classes.knows(name):
+                return f"samples: class {str(name)!r} is not registered; keep it until it is"
+        if isinstance(lineage, entries.BackboneImported):
+            samples, limit = sum(body.samples.values()), lineage.max_samples_per_part
+            if samples > limit:
+                return f"samples: {samples} exceed {limit} of one part; send several parts"
         if body.payload_bytes > self._rules.max_payload_mib << 20:
             limit = self._rules.max_payload_mib
             return f"payload_bytes: {body.payload_bytes} exceed {limit} MiB; send smaller parts"
