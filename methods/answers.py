@@ -26,7 +26,7 @@ from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import SumLimits, WeightSum
 from methods.answer_forms import FORMS, Upload
 from methods.errors import ContributionError, MethodError
-from methods.spread import Spread
+from methods.spread import PartialSpread, Spread
 from methods.training_half import Given, Summing
 from schemas.canonical import canonical_json
 from schemas.errors import SchemaError
@@ -104,6 +104,19 @@ class AnswerFrame:
         return total.mean()
 
 
+@dataclass(frozen=True, eq=False)
+class PartialSum:
+    """The exact sum of some of a round's answers."""
+
+    steps: npt.NDArray[np.int64]
+    """(n,), in steps of the grid."""
+    devices: int
+    shares: int
+    """What their weights come to: their samples, or their number."""
+    samples: int
+    spread: PartialSpread
+
+
 class AnswerSum:
     """The exact sum of answers as they come; memory does not grow with their number."""
 
@@ -128,6 +141,22 @@ class AnswerSum:
             raise MethodError(f"answers: {error}") from error
         self._spread.add(values, share)
         self._samples += samples
+
+    def partial(self) -> PartialSum:
+        """Return what was added here."""
+        total = self._total
+        return PartialSum(
+            total.flat, total.devices, total.samples, self._samples, self._spread.partial()
+        )
+
+    def join(self, other: PartialSum) -> None:
+        """Take in the answers of another sum; raise `MethodError` for too much."""
+        try:
+            self._total.join(other.steps, other.devices, other.shares)
+        except LearningError as error:
+            raise MethodError(f"answers: {error}") from error
+        self._spread.join(other.spread)
+        self._samples += other.samples
 
     def mean(self) -> Mean:
         """Return the mean of the answers; raise `MethodError` where there is none."""

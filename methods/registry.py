@@ -17,7 +17,7 @@ from methods.errors import UnknownMethodError
 from methods.training_half import TrainingCoordinatorHalf, TrainingDeviceHalf
 from schemas.presence import Capabilities
 
-METHODS = (
+METHODS: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
     "fedncm",  # a class's mean feature is its row
     "fed3r",  # ridge regression on the backbone's own features

@@ -9,7 +9,8 @@ weights theta that it sent; 0 where all answer alike. Batch-norm statistics are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
+from dataclasses import dataclass
+from math import fsum, sqrt
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,20 @@ _BLOCK = 1 << 15
 """Values handled at once: what they need stays in the cache."""
 
 
+@dataclass(frozen=True)
+class PartialSpread:
+    """Some of a round's answers."""
+
+    squares: tuple[float, ...]
+    """Of each its squared distance times its weight."""
+    weight: int
+
+
 class Spread:
-    """The sum of squared distances from the weights that were sent."""
+    """The sum of squared distances from the weights that were sent.
+
+    One number of each answer is kept, and their sum is rounded once: it is the same for any order.
+    """
 
     def __init__(self, grid: Grid, sent: Arrays, *, steps_from_sent: bool) -> None:
         """Begin with no answer; whether steps count from the sent weights, or from zero."""
@@ -42,7 +55,7 @@ class Spread:
         for place in buffers:  # zero steps from zero: no distance
             self._steps[place] = self._from[place] = 0
         self._apart = np.empty(min(_BLOCK, grid.size), np.float64)
-        self._squares = 0.0
+        self._squares: list[float] = []
         self._weight = 0
 
     def add(self, values: Integers, weight: int) -> None:
@@ -56,13 +69,22 @@ class Spread:
             apart *= steps
             apart -= self._from[block]
             distance += _square(apart)
-        self._squares += weight * distance
+        self._squares.append(weight * distance)
         self._weight += weight
+
+    def partial(self) -> PartialSpread:
+        """Return what was added here, for `join` of another spread around the same weights."""
+        return PartialSpread(tuple(self._squares), self._weight)
+
+    def join(self, other: PartialSpread) -> None:
+        """Take in the answers of another spread."""
+        self._squares.extend(other.squares)
+        self._weight += other.weight
 
     def relative_to(self, mean: Arrays) -> float:
         """Return the drift around `mean`."""
         step = sum(_square((mean[name] - sent).reshape(-1)) for name, sent in self._sent.items())
-        apart = self._squares / self._weight - step
+        apart = fsum(self._squares) / self._weight - step
         return sqrt(max(0.0, apart) / step) if step > 0 else 0.0
 
 

@@ -164,6 +164,15 @@ class Summing(Protocol):
     def add(self, payload: bytes, samples: int) -> None:
         """Take in an answer, packed or not; raise `MethodError` naming what is wrong."""
 
+    def partial(self) -> Any:  # noqa: ANN401 - each sum has its own
+        """Return what was added here, in a form that `pickle` takes."""
+
+    def join(self, other: Any) -> None:  # noqa: ANN401
+        """Take in what `partial` of another sum of the same round gave; raise `MethodError`.
+
+        Sums are exact: it does not matter which answers were added where.
+        """
+
 
 class TrainingAssignment(Protocol):
     """What both halves are told, the same for a whole lineage.

@@ -40,6 +40,8 @@ from learning.numerics.grids import (
     refuse_negative,
 )
 
+Steps64 = npt.NDArray[np.int64]
+
 HEADROOM = 4.0
 """How many times the broadcast model's range the chosen bits hold."""
 LEAST_RANGE = 1.0
@@ -182,6 +184,31 @@ class WeightSum:
         self.grid.check_flat(values)
         _add_multiple(self._flat, values, samples)
         self.devices += 1
+        self.samples += samples
+
+    @property
+    def flat(self) -> Steps64:
+        """The sums as one flat array (n,), to be read."""
+        return self._flat
+
+    def join(self, flat: Steps64, devices: int, samples: int) -> None:
+        """Add what another sum on the same grid has of so many devices and samples.
+
+        Raises `NetworkError` for a sum of another size, `RangeError` for more than the limits
+        allow; the sum then stays as it was.
+        """
+        if flat.shape != self._flat.shape or flat.dtype != np.int64:
+            raise NetworkError(f"sums: {flat.dtype} {flat.shape}; give int64 {self._flat.shape}")
+        if not devices <= samples <= devices * self.limits.samples:
+            raise RangeError(
+                f"samples: {samples} of {devices} devices; each has 1 to {self.limits.samples}"
+            )
+        if self.devices + devices > self.limits.devices:
+            raise RangeError(
+                f"devices: {devices} beside {self.devices}; {self.limits.devices} are proven to fit"
+            )
+        self._flat += flat
+        self.devices += devices
         self.samples += samples
 
     def subtract(self, integers: Weights, samples: int = 1) -> None:

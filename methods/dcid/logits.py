@@ -130,12 +130,20 @@ class LogitSum:
 
     def add(self, steps: Integers, weight: int) -> None:
         """Take in a site's logits; raise `MethodError` for more samples than were proven to fit."""
-        if not 1 <= weight <= MOST_SAMPLES - self.weight:
-            raise MethodError(
-                f"samples: {weight} beside {self.weight} of other sites; an ensemble is exact for "
-                f"{MOST_SAMPLES} in all: ask fewer sites, or set omega to 'uniform'"
-            )
+        if weight < 1:
+            raise MethodError(f"samples: {weight} of a site; it has one at least")
+        self._refuse_more(weight)
         self._sums += np.int64(weight) * steps
+        self.weight += weight
+
+    def partial(self) -> tuple[Integers, int]:
+        """Return the sums (S, C) and their weight."""
+        return self._sums, self.weight
+
+    def join(self, sums: Integers, weight: int) -> None:
+        """Take in another sum on the same images; raise `MethodError` as `add` does."""
+        self._refuse_more(weight)
+        self._sums += sums
         self.weight += weight
 
     def mean(self) -> Floats:
@@ -149,3 +157,10 @@ class LogitSum:
         header = {"form": "logits-sum-1", "shape": self._sums.shape, "weight": self.weight}
         content = canonical_json(header) + b"\n" + self._sums.astype("<i8", copy=False).tobytes()
         return Digest(hashlib.sha256(content).hexdigest())
+
+    def _refuse_more(self, weight: int) -> None:
+        if weight > MOST_SAMPLES - self.weight:
+            raise MethodError(
+                f"samples: {weight} beside {self.weight} of other sites; an ensemble is exact for "
+                f"{MOST_SAMPLES} in all: ask fewer sites, or set omega to 'uniform'"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from typing import Any
 
@@ -182,3 +183,35 @@ def test_a_sum_takes_no_more_than_was_proven_to_fit() -> None:
     total.add(FRAME.encode(SENT), 1)
     with pytest.raises(MethodError, match="answers: devices"):
         total.add(FRAME.encode(SENT), 1)
+
+
+@pytest.mark.parametrize("upload", FRAMES)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sums_of_some_answers_joined_are_the_sum_of_all(upload: Upload, weighted: bool) -> None:
+    frame = AnswerFrame(SENT, upload)
+    near = [{n: a + np.float32(seed * 1e-3) for n, a in SENT.items()} for seed in range(9)]
+    answers = [(frame.encode(arrays), seed + 1) for seed, arrays in enumerate(near)]
+    whole, one, other = (frame.summing(9, weighted=weighted) for _ in range(3))
+    for body, samples in answers:
+        whole.add(body, samples)
+    for body, samples in reversed(answers[4:]):
+        one.add(body, samples)
+    for body, samples in answers[:4]:
+        other.add(body, samples)
+    one.join(pickle.loads(pickle.dumps(other.partial())))
+    one.join(frame.summing(9, weighted=weighted).partial())  # who added nothing changes nothing
+    expected, found = whole.mean(), one.mean()
+    assert (found.aggregate, found.samples) == (expected.aggregate, expected.samples)
+    assert found.client_drift == expected.client_drift > 0  # to the last bit
+    for name, array in expected.arrays.items():
+        assert found.arrays[name].tobytes() == array.tobytes()
+
+
+def test_more_than_was_proven_to_fit_is_not_joined() -> None:
+    one, other = FRAME.summing(3, weighted=True), FRAME.summing(3, weighted=True)
+    for total in (one, one, other, other):
+        total.add(FRAME.encode(SENT), 5)
+    before = one.mean().aggregate
+    with pytest.raises(MethodError, match="2 beside 2; 3 are proven to fit"):
+        one.join(other.partial())
+    assert one.mean().aggregate == before

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from methods.answers import Mean
+from methods.answers import Mean, PartialSum
 from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
 from methods.dcid.combining.ensemble import EnsembleSum
 from methods.dcid.combining.told import Told
 from methods.dcid.general import encode_general
-from methods.dcid.logits import Floats
+from methods.dcid.logits import Floats, Integers
 from methods.dcid.messages import ModelFrame, model_frame, shared_images
 from methods.network_weights import Arrays
 from methods.training_half import Asked, Combined, Summing
@@ -79,6 +79,18 @@ class _Models:
         if self.logits is not None:
             assert steps is not None
             self.logits.take(steps, samples)
+
+    def partial(self) -> tuple[PartialSum, tuple[Integers, int, int] | None]:
+        """Return the sums of weights and of logits."""
+        return self.models.partial(), None if self.logits is None else self.logits.partial()
+
+    def join(self, other: tuple[PartialSum, tuple[Integers, int, int] | None]) -> None:
+        """Take in other sums."""
+        models, logits = other
+        self.models.join(models)
+        if self.logits is not None:
+            assert logits is not None
+            self.logits.join(logits)
 
 
 def _both(weights: Digest, logits: Digest) -> Digest:

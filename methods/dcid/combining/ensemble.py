@@ -49,6 +49,16 @@ class EnsembleSum:
         """Take in a site's logits."""
         self.take(decode_logits(self._frame, payload), samples)
 
+    def partial(self) -> tuple[Integers, int, int]:
+        """Return the sums, their weight, and the samples behind them."""
+        return (*self.total.partial(), self.samples)
+
+    def join(self, other: tuple[Integers, int, int]) -> None:
+        """Take in the logits of another sum."""
+        sums, weight, samples = other
+        self.total.join(sums, weight)
+        self.samples += samples
+
     def take(self, steps: Integers, samples: int) -> None:
         """Take in logits in steps."""
         self.total.add(steps, samples if self._omega == "samples" else 1)

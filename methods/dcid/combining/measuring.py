@@ -9,6 +9,7 @@ from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.combining.told import Told
 from methods.dcid.general import encode_general
+from methods.dcid.logits import Integers
 from methods.dcid.messages import MeansFrame, means_frame
 from methods.training_half import Asked, Combined, Summing
 from schemas.canonical import canonical_json
@@ -57,7 +58,15 @@ class _Means:
     def add(self, payload: bytes, samples: int) -> None:
         """Take in a site's sums."""
         del samples  # anchors count, each once
-        sums, counts = self._frame.decode(payload)
+        self.join(self._frame.decode(payload))
+
+    def partial(self) -> tuple[Integers, Integers]:
+        """Return the sums, and how many anchors are in them."""
+        return self.sums, self.counts
+
+    def join(self, other: tuple[Integers, Integers]) -> None:
+        """Take in other sums."""
+        sums, counts = other
         self.sums += sums
         self.counts += counts
 

@@ -61,3 +61,11 @@ class _Blocks:
         """Take in a site's images."""
         del samples
         self.blocks.append(self._phase.images(payload))
+
+    def partial(self) -> list[Images]:
+        """Return the blocks."""
+        return self.blocks
+
+    def join(self, other: list[Images]) -> None:
+        """Take in other blocks; in which order does not matter."""
+        self.blocks.extend(other)

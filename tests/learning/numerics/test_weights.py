@@ -243,3 +243,27 @@ def test_the_flat_form_refuses_what_the_other_does_by_the_same_names():
         with pytest.raises(error):
             total.add_flat(wrong)
     assert total.devices == 0
+
+
+@pytest.mark.parametrize("split", range(DEVICES + 1))
+def test_partial_sums_join_to_the_whole(split):
+    one, other = total_of(CONTRIBUTIONS[:split]), total_of(CONTRIBUTIONS[split:])
+    one.join(other.flat, other.devices, other.samples)
+    whole = total_of(CONTRIBUTIONS)
+    assert same(one.sums, whole.sums)
+    assert (one.devices, one.samples) == (whole.devices, whole.samples)
+
+
+def test_what_cannot_be_a_partial_sum_is_refused_and_changes_nothing():
+    total = total_of(CONTRIBUTIONS[:2], SumLimits(3, 1000))
+    before = total.flat.copy()
+    with pytest.raises(NetworkError, match="give int64"):
+        total.join(total.flat.astype(np.int32), 1, 1)
+    with pytest.raises(NetworkError, match=r"\(3,\); give int64"):
+        total.join(total.flat[:3], 1, 1)
+    with pytest.raises(RangeError, match="2 beside 2; 3 are proven to fit"):
+        total.join(total.flat, 2, 20)
+    for samples in (0, 1001):
+        with pytest.raises(RangeError, match=f"{samples} of 1 devices; each has 1 to 1000"):
+            total.join(total.flat, 1, samples)
+    assert total.flat.tobytes() == before.tobytes()

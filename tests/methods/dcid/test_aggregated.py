@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -143,6 +144,20 @@ def test_answers_can_be_added_as_they_come():
         total.add(payload, 20)
     made = coordinator.combine(fleet.of, fleet.question, total)
     assert made.weights == fleet.made.weights
+
+
+def test_answers_can_be_added_in_several_sums_that_are_joined():
+    fleet = distilled()
+    first, *others = fleet.answers.values()
+    totals = [coordinator.summing(fleet.of, fleet.question, 3) for _ in range(3)]
+    totals[0].add(first, 20)
+    for payload in others:
+        totals[1].add(payload, 20)
+    for other in totals[1:]:  # the last has nothing
+        totals[0].join(pickle.loads(pickle.dumps(other.partial())))
+    made = coordinator.combine(fleet.of, fleet.question, totals[0])
+    assert (made.weights, made.aggregate) == (fleet.made.weights, fleet.made.aggregate)
+    assert made.client_drift == fleet.made.client_drift
 
 
 def test_the_ledger_is_told_what_dad_did_and_with_which_torch():

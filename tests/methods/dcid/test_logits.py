@@ -67,6 +67,10 @@ def test_more_samples_than_fit_an_exact_sum_are_refused():
     total.add(np.array([[2**40 - 1]]), MOST_SAMPLES - 1)
     with pytest.raises(MethodError, match="set omega to 'uniform'"):
         total.add(np.array([[1]]), 2)
+    with pytest.raises(MethodError, match="set omega to 'uniform'"):
+        total.join(np.array([[1]]), 2)
+    with pytest.raises(MethodError, match="0 of a site"):
+        total.add(np.array([[1]]), 0)
     with pytest.raises(MethodError, match="there is none"):
         LogitSum(LogitFrame(1, 1, "float16")).mean()
 
