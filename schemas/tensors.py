@@ -33,7 +33,7 @@ from schemas.tensor_header import DTYPES, Entry, Header, Packing, check_name, re
 
 Array = npt.NDArray[Any]
 
-COMPRESSION_LEVEL = 3
+COMPRESSION_LEVEL = 1
 MAX_COMPRESSED_SHARE = 0.95
 """A compressed body must not be larger than this share of the plain one to be worth its time."""
 PACKED = "packed"
