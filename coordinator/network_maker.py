@@ -68,12 +68,10 @@ class NetworkMaker:
                 self._asked = (opened.number, own, _asked(lineage, opened, blobs))
         half.check(self._asked[1], payload, self._asked[2])
 
-    def summing(self, lineage: NetworkImported, opened: RoundOpened) -> Summing:
-        """Return the empty sum of a round's answers; raise what the method's half raises."""
-        half = load_training_coordinator(lineage.method)
+    def asked(self, lineage: NetworkImported, opened: RoundOpened) -> Asked:
+        """Return a round as the method's half is told of it, with its files."""
         with self._blobs() as blobs:
-            asked = _asked(lineage, opened, blobs)
-        return half.summing(half.read_assignment(lineage.settings), asked, len(opened.cohort))
+            return _asked(lineage, opened, blobs)
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.

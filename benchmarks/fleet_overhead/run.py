@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,15 @@ HERE = Path(__file__).resolve().parent
 CASES = {"small": ("1000", "10000", "5"), "large": ("1000", "1000000", "2")}
 """Agents, floats, rounds."""
 OURS = [sys.executable, "-m", "benchmarks.fleet_overhead.sides.fleetledger_side"]
-SIDES = ("numpy", "pfl", "fleetledger-light", "fleetledger", "fleetledger-awake", "flwr")
+SIDES = (
+    "numpy",
+    "pfl",
+    "fleetledger-workers",
+    "fleetledger-light",
+    "fleetledger",
+    "fleetledger-awake",
+    "flwr",
+)
 TIMEOUT_SECONDS = 3600.0
 
 
@@ -44,6 +53,8 @@ def command(side: str, case: str, environments: Path) -> list[str] | None:
         return [sys.executable, str(HERE / "sides" / "bare_numpy.py"), *numbers]
     if side == "fleetledger-light":
         return [*OURS, *numbers, "light"]
+    if side == "fleetledger-workers":
+        return [*OURS, *numbers, "light", str(len(os.sched_getaffinity(0)) - 1)]
     if side == "fleetledger":
         return [*OURS, *numbers, "full"]
     if side == "fleetledger-awake":

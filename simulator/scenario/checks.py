@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simulator.scenario.model import (
         Absence,
         DeviceSettings,
+        EngineSettings,
         Scenario,
         StageSettings,
     )
@@ -183,6 +184,7 @@ def _check_absences(scenario: Scenario) -> None:
 def _check_agents(scenario: Scenario) -> None:
     """Check that nothing is asked of light agents that they leave out."""
     engine, usual = scenario.engine, type(scenario.engine)()
+    _check_workers(engine)
     if engine.agents == "full":
         return
     asked = {
@@ -197,6 +199,20 @@ def _check_agents(scenario: Scenario) -> None:
             raise ValueError(
                 f"{field}: {value!r} beside engine.agents 'light', which sends no messages, sees "
                 "nothing new by itself and is never late; leave one of them out"
+            )
+
+
+def _check_workers(engine: EngineSettings) -> None:
+    beside = {
+        "agents": engine.agents == "full" and engine.agents,
+        "training": engine.training != "loop" and engine.training,
+        "device": engine.device == "cuda" and engine.device,
+    }
+    for field, value in beside.items():
+        if engine.workers and value:
+            raise ValueError(
+                f"engine.workers: {engine.workers} beside engine.{field} {value!r}; they train "
+                "'light' agents in a 'loop' on the CPU: set these, or leave workers out"
             )
 
 

@@ -307,6 +307,9 @@ class EngineSettings(Strict):
     """Whether training computes in bfloat16 where torch deems it safe."""
     training_seconds: float = Field(default=10.0, gt=0)
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
+    workers: int = Field(default=0, ge=0, le=256)
+    """Programs beside this one that train light agents, too, on the CPU; at best one for each
+    further core. Each of them, and this one, then computes on one thread."""
     awake_agents: int = Field(default=64, ge=1)
     """Agents that `inprocess` keeps in memory at a time; the others rest on disk."""
     quorum: Share = 1.0

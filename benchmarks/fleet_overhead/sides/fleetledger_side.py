@@ -1,9 +1,10 @@
 """fleetledger: a thousand agents on engine `inprocess`, with their ledger, and no training.
 
-    python -m benchmarks.fleet_overhead.sides.fleetledger_side 1000 10000 5 AGENTS [PROFILE]
+    python -m benchmarks.fleet_overhead.sides.fleetledger_side 1000 10000 5 AGENTS [WORKERS]
 
 Agents, floats, rounds. AGENTS is `light`, `full`, or a number: full agents of which so many stay in
-memory. Where the processor's time goes is written to PROFILE, a file.
+memory. WORKERS is how many programs train light agents beside this one. Where the processor's time
+goes is written to PROFILE, a file.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ class Clock:
         return Mark(here.wall, here.process + beside)
 
 
-def scenario_of(agents: int, floats: int, rounds: int, kind: str) -> Scenario:
+def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) -> Scenario:
     """Return one stage of so many rounds, in which everybody takes part."""
     engine = {"awake_agents": int(kind)} if kind.isdigit() else {"agents": kind}
+    engine["workers"] = workers
     return Scenario.model_validate(
         {
             "title": "The machinery alone",
@@ -184,11 +186,12 @@ def main() -> None:
     """Run the rounds in a folder that is removed afterwards."""
     agents, floats, rounds = numbers(sys.argv[1:4])
     kind = sys.argv[4]
-    profile = Path(sys.argv[5]) if len(sys.argv) > 5 else None
+    workers = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+    profile = Path(sys.argv[6]) if len(sys.argv) > 6 else None
     methods.__path__.append(str(Path(__file__).resolve().parents[1]))
     registry.METHODS = (*registry.METHODS, "echo")
     with tempfile.TemporaryDirectory(prefix="fleet-overhead-") as folder, profiled(profile):
-        run(scenario_of(agents, floats, rounds, kind), Path(folder))
+        run(scenario_of(agents, floats, rounds, kind, workers), Path(folder))
 
 
 if __name__ == "__main__":

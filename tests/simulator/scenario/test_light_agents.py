@@ -58,3 +58,18 @@ def test_lga_is_refused_by_name_also_where_it_needs_no_proxy(preset: str) -> Non
 
 def test_a_usual_scenario_may_have_light_agents() -> None:
     assert parse_scenario("s", HEAD, Path()).engine.agents == "light"
+
+
+@pytest.mark.parametrize(
+    ("engine", "field"),
+    [
+        ('agents = "full"', "engine.agents 'full'"),
+        ('agents = "light"\ntraining = "stack"', "engine.training 'stack'"),
+        ('agents = "light"\ndevice = "cuda"', "engine.device 'cuda'"),
+    ],
+)
+def test_workers_train_light_agents_in_a_loop_on_the_processor(engine: str, field: str) -> None:
+    head = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nworkers = 3\n'
+    with pytest.raises(ScenarioError, match=f"engine.workers: 3 beside {field}"):
+        parse_scenario("s", head + engine, Path())
+    assert parse_scenario("s", head + 'agents = "light"', Path()).engine.workers == 3

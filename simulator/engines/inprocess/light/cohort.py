@@ -1,25 +1,79 @@
-"""A round's cohort, trained by the method's device half one after the other, or in stacks."""
+"""Devices of a round, trained by the method's device half one after the other, or in stacks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator.core.assigning import round_assignment
-from coordinator.core.entries import RoundOpened
-from device_agent.training import Session, order_of
+from device_agent.training import Session
 from learning.errors import LearningError
-from methods.registry import load_training_device
-from methods.training_half import Answer, Begun, Order
+from methods.registry import load_training_coordinator, load_training_device
+from methods.training_half import Answer, Asked, Begun, LocalData, Order, Summing
+from schemas.assignments import Assignment
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId
-from simulator.engines.inprocess.light.ground import Ground
-from simulator.engines.inprocess.light.holdings import Rows
 from simulator.errors import EngineError
-from simulator.virtual.training import carry_out, carry_out_one, number_at_once
+from simulator.virtual.training import HallSettings, carry_out, carry_out_one, number_at_once
+
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where devices are trained, in all rounds."""
+
+    hall: HallSettings
+    pictures: Pictures | None
+    """How uint8 pictures become inputs; None where the data are features."""
+    memories: Path
+    """The folder of what devices remember."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """What all devices of a round are told, and how their answers are summed."""
+
+    assignment: Assignment
+    order: Order
+    """With the name of any device."""
+    asked: Asked
+    most: int
+    """Answers that may come."""
+
+    def summing(self) -> Summing:
+        """Return the empty sum; raise what the method's half raises."""
+        half = load_training_coordinator(self.assignment.method)
+        own = half.read_assignment(self.assignment.settings)
+        return half.summing(own, self.asked, self.most)
+
+
+class Member(NamedTuple):
+    """A device of the cohort."""
+
+    device: DeviceId
+    data: LocalData | None
+    """What the order asks for; None where there is nothing."""
+    memory: Path | None
+    """The file with what it remembers."""
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What devices have, as far as a round asks for it."""
+
+    data: Callable[[DeviceId], LocalData | None]
+    memory: Callable[[DeviceId], Path | None]
+    version: Hashable
+    """Data stay as they are while this is equal."""
+
+    def member(self, device: DeviceId) -> Member:
+        """Return a device with what it has."""
+        return Member(device, self.data(device), self.memory(device))
 
 
 @dataclass(frozen=True)
@@ -30,80 +84,67 @@ class Declined:
 
 
 class Trained(NamedTuple):
-    """What came of one device."""
+    """What came of one device, and the seconds that it took."""
 
     device: DeviceId
     outcome: Answer | Declined
+    seconds: float
 
 
 class Cohort:
-    """Trains devices for one round; what they remember is in the ground's memories."""
+    """Trains devices for one round."""
 
-    def __init__(self, ground: Ground, opened: RoundOpened, first: DeviceId) -> None:
-        coordinator = ground.coordinator
-        self.assignment = round_assignment(coordinator.state, opened)
-        self._ground = ground
-        self._half = load_training_device(self.assignment.method)
-        self._own = self._half.read_assignment(self.assignment.settings)
-        order = self._order = order_of(self.assignment, coordinator.blobs.get, first)
-        self._rows = Rows.of(self._order.round, ground.holdings.class_names)
-        self._order_fields = dict(vars(order))
+    def __init__(self, task: RoundTask, place: Place) -> None:
+        self._place = place
+        self._half = load_training_device(task.assignment.method)
+        self._own = self._half.read_assignment(task.assignment.settings)
+        self._order = task.order
+        self._order_fields: Mapping[str, Any] = dict(vars(task.order))
 
-    def train(self, devices: Sequence[DeviceId]) -> Iterator[Trained]:
+    def train(self, members: Iterable[Member]) -> Iterator[Trained]:
         """Yield what comes of each device, in order.
 
         Raises `EngineError` for what no later try would make better.
         """
-        if self._ground.hall.engine == "loop":
-            yield from map(self._alone, devices)
+        if self._place.hall.engine == "loop":
+            yield from map(self._alone, members)
             return
-        waiting = iter(devices)
-        at_once = number_at_once(self._order, self._ground.hall)
+        waiting = iter(members)
+        at_once = number_at_once(self._order, self._place.hall)
         while together := list(islice(waiting, at_once)):
             yield from self._together(together)
 
-    def _alone(self, device: DeviceId) -> Trained:
+    def _alone(self, member: Member) -> Trained:
         began = time.perf_counter()
-        session = self._session(device)
+        session = self._session(member)
         outcome: Answer | Declined = Declined()
         if session is not None:
-            outcome = _outcome(*carry_out_one(session, self._ground.hall))
-        self._spent(device, time.perf_counter() - began)
-        return Trained(device, outcome)
+            outcome = _outcome(*carry_out_one(session, self._place.hall))
+        return Trained(member.device, outcome, time.perf_counter() - began)
 
-    def _together(self, devices: Sequence[DeviceId]) -> Iterator[Trained]:
+    def _together(self, members: Sequence[Member]) -> Iterator[Trained]:
         began = time.perf_counter()
-        sessions = {device: self._session(device) for device in devices}
+        sessions = {member.device: self._session(member) for member in members}
         begun = {one: session for one, session in sessions.items() if session is not None}
-        ended = carry_out(begun, self._ground.hall)
-        outcomes = [
-            Trained(device, _outcome(*ended[device]) if device in ended else Declined())
-            for device in devices
-        ]
-        share = (time.perf_counter() - began) / len(devices)
-        for trained in outcomes:
-            self._spent(trained.device, share)
-            yield trained
+        ended = carry_out(begun, self._place.hall)
+        outcomes = {one: _outcome(*ended[one]) if one in ended else Declined() for one in sessions}
+        share = (time.perf_counter() - began) / len(members)
+        for device, outcome in outcomes.items():
+            yield Trained(device, outcome, share)
 
-    def _session(self, device: DeviceId) -> Session | None:
-        data = self._ground.holdings.data(device, self._rows)
+    def _session(self, member: Member) -> Session | None:
+        device, data, memory = member
         if data is None:
             return None
-        order, memory = self._order_of(device), self._ground.memories.read(device)
+        order = Order(**{**self._order_fields, "device": device})
+        remembered = None if memory is None else memory.read_bytes()
         try:
             begun: Begun | None = self._half.begin(
-                self._own, order, data, memory, self._ground.pictures
+                self._own, order, data, remembered, self._place.pictures
             )
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if begun is None else Session(self._half, self._own, begun)
-
-    def _order_of(self, device: DeviceId) -> Order:
-        return Order(**{**self._order_fields, "device": device})
-
-    def _spent(self, device: DeviceId, seconds: float) -> None:
-        self._ground.stopwatch.spent("training", seconds)
-        self._ground.spent(device, seconds)
 
 
 def _outcome(session: Session, trained: object) -> Answer | Declined:

@@ -12,6 +12,7 @@ from methods.registry import load_training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
 from simulator.engines.inprocess.home import FLEET, last_moment, make_home
+from simulator.engines.inprocess.light.cohort import Place
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.holdings import Holdings
@@ -19,6 +20,7 @@ from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.round import LightRound, letter
 from simulator.engines.inprocess.light.traffic import Traffic
+from simulator.engines.inprocess.light.workers import Crew
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.rounds import network_of
@@ -50,21 +52,25 @@ class LightFleet:
         assert trainer is not None, "a scenario with light agents trains"
         sight, engine = sight_of(prepared), scenario.engine
         load_training_device(trainer.method)  # imported before anything is measured
+        hall = HallSettings(
+            engine.training, engine.device, engine.bfloat16, engine.training_seconds
+        )
+        place = Place(hall, sight.pictures(), folder / "agents")
         self._ground = Ground(
             coordinator=self.coordinator,
             clock=self.clock,
             stopwatch=self.stopwatch,
             holdings=Holdings(prepared.split.train, sight, scenario.devices.exemplars),
-            memories=Memories(folder / "agents", self._is_done),
+            memories=Memories(place.memories, self._is_done),
+            place=place,
             packer=Packer(),
+            crew=Crew(place, engine.workers) if engine.workers else None,
             traffic=Traffic(FLEET),
-            pictures=sight.pictures(),
-            hall=HallSettings(
-                engine.training, engine.device, engine.bfloat16, engine.training_seconds
-            ),
             progress=lambda done: watch.agents(done, len(self._online)),
         )
         self._capabilities = find_capabilities()
+        if self._ground.crew is not None:
+            self._ground.crew.wait()
         self._online: tuple[DeviceId, ...] = ()
         self._runs: dict[DeviceId, int] = {}
 
@@ -114,6 +120,8 @@ class LightFleet:
     def close(self) -> None:
         """Close all files."""
         self._ground.packer.close()
+        if self._ground.crew is not None:
+            self._ground.crew.close()
         self.coordinator.close()
 
     def _is_done(self, number: int) -> bool:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from schemas.values import DeviceId
+from simulator.engines.inprocess.light.cohort import Place
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.traffic import Traffic
+from simulator.engines.inprocess.light.workers import Crew
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import HallSettings
-
-if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
 
 
 @dataclass(frozen=True)
@@ -29,11 +26,12 @@ class Ground:
     stopwatch: Stopwatch
     holdings: Holdings
     memories: Memories
+    place: Place
     packer: Packer
+    """Packs what is trained in this process."""
+    crew: Crew | None
+    """Trains beside this process."""
     traffic: Traffic
-    pictures: Pictures | None
-    """How uint8 pictures become inputs; None where the data are features."""
-    hall: HallSettings
     progress: Callable[[int], None]
     """Told how many of a round's cohort are done."""
     computing: dict[DeviceId, float] = field(default_factory=dict)

@@ -43,6 +43,14 @@ class Rows:
         return cls(tuple(name if name in asked else None for name in meant))
 
 
+@dataclass(frozen=True)
+class Version:
+    """What devices hold stays as it is while this is equal."""
+
+    deliveries: int
+    rows: Rows
+
+
 class Holdings:
     """The samples of a fleet's devices."""
 
@@ -51,6 +59,7 @@ class Holdings:
         self._sight = sight
         self._exemplars = exemplars
         self._held: dict[DeviceId, _Held] = {}
+        self._deliveries = 0
 
     @property
     def class_names(self) -> tuple[ClassName, ...]:
@@ -59,8 +68,13 @@ class Holdings:
 
     def bring(self, deliveries: Mapping[DeviceId, Sequence[Delivery]]) -> None:
         """Let everything that has been delivered to devices lie on them."""
+        self._deliveries += 1
         for device, delivered in deliveries.items():
             self._held[device] = self._listed(delivered)
+
+    def version(self, rows: Rows) -> Version:
+        """Return what changes when `data` of these rows would return something else."""
+        return Version(self._deliveries, rows)
 
     def data(self, device: DeviceId, rows: Rows) -> LocalData | None:
         """Return the samples of a device that an order asks for; None where there are none."""

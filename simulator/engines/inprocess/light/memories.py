@@ -14,11 +14,21 @@ from schemas.values import DeviceId
 _SUFFIX = ".partial"
 
 
+def write_memory(folder: Path, device: DeviceId, number: int, memory: bytes) -> Path:
+    """Write what a device remembers of a round below `folder`; return where."""
+    path = folder / device / f"memory-{number:08}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + _SUFFIX)
+    partial.write_bytes(memory)
+    partial.replace(path)
+    return path
+
+
 class Memories:
     """A folder per device in `folder`; `is_closed` says whether a round is."""
 
     def __init__(self, folder: Path, is_closed: Callable[[int], bool]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._newest: dict[DeviceId, Path] = {}
         self._written: dict[DeviceId, Path] = {}
         for path in sorted(folder.glob("*/memory-*"), key=_round_of):
@@ -27,18 +37,12 @@ class Memories:
             else:
                 self._replace(DeviceId(path.parent.name), path)
 
-    def read(self, device: DeviceId) -> bytes | None:
-        """Return what a device remembers; None for nothing yet."""
-        path = self._newest.get(device)
-        return None if path is None else path.read_bytes()
+    def newest(self, device: DeviceId) -> Path | None:
+        """Return the file with what a device remembers; None for nothing yet."""
+        return self._newest.get(device)
 
-    def write(self, device: DeviceId, number: int, memory: bytes) -> None:
-        """Keep what a device remembers of a round; `settle` makes it what `read` returns."""
-        path = self._folder / device / f"memory-{number:08}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + _SUFFIX)
-        partial.write_bytes(memory)
-        partial.replace(path)
+    def written(self, device: DeviceId, path: Path) -> None:
+        """Note what was written in this round; `settle` makes it the newest."""
         self._written[device] = path
 
     def settle(self) -> None:

@@ -1,36 +1,19 @@
-"""The program that packs lots of answers: `python -m` this module, with files that it inherits.
+"""The program that packs lots of answers: `python -m` this module, started by `programs.Program`.
 
-Its argument is the number of a pipe. A message in: the number of an open file, and the sizes of the
-answers in it, one after the other. A message out: what is said of each. It ends when the pipe does.
+A work is the answers of a lot, what comes back is JSON of what is said of each.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
-from contextlib import suppress
-from itertools import accumulate
-from multiprocessing.connection import Connection
 
 from simulator.engines.inprocess.light.packing import packed, told
+from simulator.engines.inprocess.light.programs import serve
 
 
-def main() -> None:
-    """Pack lots until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever sends the lots ends the pipe
-    pipe = Connection(int(sys.argv[1]))
-    with suppress(EOFError, ConnectionError):
-        while True:
-            pipe.send_bytes(json.dumps(_packed(*json.loads(pipe.recv_bytes()))).encode())
-
-
-def _packed(file: int, sizes: list[int]) -> list[list[object]]:
-    starts = [0, *accumulate(sizes)]
-    bodies = (os.pread(file, *place) for place in zip(sizes, starts, strict=False))
-    return [told(packed(body)) for body in bodies]
+def _answer(bodies: list[bytes]) -> bytes:
+    return json.dumps([told(packed(body)) for body in bodies]).encode()
 
 
 if __name__ == "__main__":
-    main()
+    serve(_answer)

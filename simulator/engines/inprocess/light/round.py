@@ -11,46 +11,34 @@ trained again, from the memories before the round, and the coordinator knows tho
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from math import isfinite
-from typing import NamedTuple
 
 from coordinator.core import inputs
+from coordinator.core.assigning import round_assignment
 from coordinator.core.entries import RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.workshop import Finished
 from device_agent.core.telling import problem
-from learning.errors import LearningError
+from device_agent.training import order_of
 from methods.registry import card
-from methods.training_half import Answer, Summing
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender
-from schemas.errors import FleetledgerError
 from schemas.message import Message
 from schemas.rounds import RoundAnswer
-from schemas.values import BootId, ClassName, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import Cohort, Declined
+from schemas.values import BootId, DeviceId, Digest
+from simulator.engines.inprocess.light.cohort import Declined, RoundTask, Stock
 from simulator.engines.inprocess.light.ground import Ground
-from simulator.engines.inprocess.light.packing import Packed
-from simulator.errors import EngineError
+from simulator.engines.inprocess.light.holdings import Rows
+from simulator.engines.inprocess.light.lots import Answered, AnsweredHere, Answering
+from simulator.engines.inprocess.light.workers import AnsweredByCrew
 
 GROUP_INPUTS = 4096
 """What is committed together."""
-_PACKED_ANSWERS = 32
-_PACKED_BYTES = 4 << 20
-"""Bodies that wait to be packed together."""
-
-
-class _Told(NamedTuple):
-    """An answer without its payload and its memory."""
-
-    device: DeviceId
-    per_class: dict[ClassName, int]
-    samples: int
-    steps: int
-    loss: float | None
-    stored_samples: int
+GROUP_BESIDE_WORKERS = 256
+"""What is committed together while others train: they need not wait for the disk."""
 
 
 class LightRound:
@@ -61,16 +49,17 @@ class LightRound:
         assert network is not None
         self._ground = ground
         self._opened = opened
-        self._cohort = Cohort(ground, opened, opened.cohort[0])
+        task = self._task = _task(ground, opened)
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = card(network.method).kind_of(opened.phase)
-        self._sum: Summing = ground.coordinator.maker.networks.summing(network, opened)
+        stock = _stock(ground, task)
+        self._answering: Answering = (
+            AnsweredHere(task, stock, ground.place, ground.packer, ground.stopwatch)
+            if ground.crew is None
+            else AnsweredByCrew(task, stock, ground.crew, ground.stopwatch)
+        )
         self._summed: list[Digest] = []
-        self._lot: list[bytes] = []
-        self._lot_bytes = 0
-        self._lot_told: list[_Told] = []
-        self._packing: deque[list[_Told]] = deque()
         self._sizes: dict[Digest, int] = {}
         self._done = 0
 
@@ -80,16 +69,17 @@ class LightRound:
         current = ground.coordinator.state.rounds[opened.number]
         quiet = current.nothing | current.unable
         devices = [device for device in opened.cohort if device not in quiet]
-        ground.traffic.begin(self._cohort.assignment, opened.cohort[0], ground.sent_ms())
-        ground.clock.now += ground.hall.seconds
+        ground.traffic.begin(self._task.assignment, opened.cohort[0], ground.sent_ms())
+        ground.clock.now += ground.place.hall.seconds
         ground.coordinator.average = self.average
+        together = GROUP_INPUTS if ground.crew is None else GROUP_BESIDE_WORKERS
         # Two looks: the first closes the round, the second has it averaged.
         happenings: Iterator[inputs.Input] = chain(
             self._train(devices), (inputs.Tick(), inputs.Tick())
         )
         first = next(happenings, None)
         while first is not None:
-            group = chain((first,), islice(happenings, GROUP_INPUTS - 1))
+            group = chain((first,), islice(happenings, together - 1))
             ground.coordinator.take(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
@@ -101,7 +91,7 @@ class LightRound:
         if sorted(item.payload for item in request.inputs) != sorted(self._summed):
             reason = "answers: a former run's, and training again gave other ones"
             return Finished(inputs.RoundNotAveraged(request.opened.number, reason))
-        return networks.average(request, self._sum)
+        return networks.average(request, self._answering.total())
 
     def sum_again(self, devices: Sequence[DeviceId]) -> None:
         """Add the answers of a closed round again; they are in the ledger already."""
@@ -109,56 +99,30 @@ class LightRound:
 
     def _train(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
         """Yield what the coordinator is told, while the devices that follow are trained."""
-        for device, outcome in self._cohort.train(devices):
-            self._ground.traffic.asked(device)
-            if isinstance(outcome, Declined):
-                yield from self._decline(device, outcome.reason)
-            elif self._take(device, outcome):
-                self._pack()
-                yield from self._collect()
-        self._pack()
-        yield from self._collect(wait=True)
+        ground = self._ground
+        for lot in self._answering.answers(devices):
+            sent_ms = ground.sent_ms()
+            for device, outcome, seconds in lot:
+                ground.spent(device, seconds)
+                ground.traffic.asked(device)
+                if isinstance(outcome, Declined):
+                    yield from self._decline(device, outcome.reason)
+                else:
+                    yield self._stored(device, outcome, sent_ms)
+            self._done += len(lot)
+            ground.progress(self._done)
 
-    def _take(self, device: DeviceId, answer: Answer) -> bool:
-        """Put an answer into the lot; return whether that is full."""
-        if answer.memory is not None:
-            self._ground.memories.write(device, self._opened.number, answer.memory)
-        samples = sum(answer.samples.values())
-        try:
-            self._sum.add(answer.payload, samples)
-        except (FleetledgerError, LearningError) as error:
-            raise EngineError(f"{device}: {error}") from error
-        self._lot.append(answer.payload)
-        self._lot_bytes += len(answer.payload)
-        self._lot_told.append(
-            _Told(device, answer.samples, samples, answer.steps, answer.loss, answer.stored_samples)
-        )
-        return len(self._lot) == _PACKED_ANSWERS or self._lot_bytes >= _PACKED_BYTES
+    def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
+        contribution, ground = self._contribution(answered), self._ground
+        if answered.said.memory is not None:
+            ground.memories.written(device, answered.said.memory)
+        ground.traffic.answered(device, contribution, sent_ms)
+        self._summed.append(contribution.payload)
+        self._sizes[contribution.payload] = contribution.payload_bytes
+        return inputs.PayloadStored(device, contribution, waits=False)
 
-    def _pack(self) -> None:
-        self._ground.packer.pack(self._lot)
-        self._packing.append(self._lot_told)
-        self._lot, self._lot_told, self._lot_bytes = [], [], 0
-
-    def _collect(self, *, wait: bool = False) -> Iterator[inputs.Input]:
-        """Yield the answers of lots that are packed; of all lots, if it waits."""
-        packer = self._ground.packer
-        while self._packing and (wait or packer.is_ready):
-            told = self._packing.popleft()
-            yield from self._words(told, packer.take())
-            self._done += len(told)
-            self._ground.progress(self._done)
-
-    def _words(self, told: Iterable[_Told], packed: Iterable[Packed]) -> Iterator[inputs.Input]:
-        traffic, sent_ms = self._ground.traffic, self._ground.sent_ms()
-        for one, payload in zip(told, packed, strict=True):
-            contribution = self._contribution(one, payload)
-            traffic.answered(one.device, contribution, sent_ms)
-            self._summed.append(payload.digest)
-            self._sizes[payload.digest] = payload.size
-            yield inputs.PayloadStored(one.device, contribution, waits=False)
-
-    def _contribution(self, told: _Told, payload: Packed) -> Contribution:
+    def _contribution(self, answered: Answered) -> Contribution:
+        said, payload = answered
         return Contribution(
             key=self._key,
             revision=0,
@@ -168,15 +132,15 @@ class LightRound:
             payload=payload.digest,
             payload_bytes=payload.size,
             offer=payload.offer,
-            samples=told.per_class,
+            samples=dict(said.per_class),
             round=RoundAnswer(
                 number=self._opened.number,
                 phase=self._opened.phase,
-                samples=told.samples,
-                steps=told.steps,
-                loss=told.loss if told.loss is not None and isfinite(told.loss) else None,
-                seconds=self._ground.hall.seconds,  # of the fleet, so that equal runs are equal
-                stored_samples=told.stored_samples,
+                samples=said.samples,
+                steps=said.steps,
+                loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
+                seconds=self._ground.place.hall.seconds,  # of the fleet: equal runs are equal
+                stored_samples=said.stored_samples,
             ),
         )
 
@@ -189,6 +153,22 @@ class LightRound:
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
         yield letter(ground, device, nothing)
         ground.traffic.declined(device, nothing, ground.sent_ms())
+
+
+def _task(ground: Ground, opened: RoundOpened) -> RoundTask:
+    coordinator = ground.coordinator
+    network = coordinator.state.network
+    assert network is not None
+    assignment = round_assignment(coordinator.state, opened)
+    order = order_of(assignment, coordinator.blobs.get, opened.cohort[0])
+    asked = coordinator.maker.networks.asked(network, opened)
+    return RoundTask(assignment, order, asked, len(opened.cohort))
+
+
+def _stock(ground: Ground, task: RoundTask) -> Stock:
+    holdings = ground.holdings
+    rows = Rows.of(task.order.round, holdings.class_names)
+    return Stock(partial(holdings.data, rows=rows), ground.memories.newest, holdings.version(rows))
 
 
 def letter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from coordinator.paths import blob_folder, ledger_path
 from coordinator.projections import TABLES
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import round as light_round
+from simulator.engines.inprocess.light import lots
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.memories import Memories
-from simulator.engines.inprocess.light.round import LightRound
+from simulator.engines.inprocess.light.lots import Added, AnsweredHere
+from simulator.engines.inprocess.light.memories import Memories, write_memory
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
 
@@ -59,14 +60,14 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = []
-    pack = LightRound._pack
+    pack = AnsweredHere._pack
 
-    def packed(self: LightRound) -> None:
-        held.append(len(self._lot) + sum(map(len, self._packing)))
-        pack(self)
+    def packed(self: AnsweredHere, lot: Sequence[Added]) -> None:
+        held.append(len(lot) + sum(map(len, self._packing)))
+        pack(self, lot)
 
-    monkeypatch.setattr(LightRound, "_pack", packed)
-    monkeypatch.setattr(light_round, "_PACKED_BYTES", 1)
+    monkeypatch.setattr(AnsweredHere, "_pack", packed)
+    monkeypatch.setattr(lots, "_PACKED_BYTES", 1)
     learn(LightEngine, prepared(small(devices={"count": 12}, rounds={"per_stage": 1})), tmp_path)
     assert max(held) == 1  # lots so small are packed at once
 
@@ -74,13 +75,16 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
 def test_memories_outlast_the_process_from_the_round_that_is_done(tmp_path: Path) -> None:
     done = {1, 2}
     memories = Memories(tmp_path, done.__contains__)
-    assert memories.read(ONE) is None
+    assert memories.newest(ONE) is None
     for number in (1, 2):
-        memories.write(ONE, number, b"%d" % number)
-        assert memories.read(ONE) == (None if number == 1 else b"1")
+        path = write_memory(tmp_path, ONE, number, b"%d" % number)
+        memories.written(ONE, path)
+        assert memories.newest(ONE) == (None if number == 1 else path.with_name("memory-00000001"))
         memories.settle()
-    memories.write(ONE, 3, b"of a round that was cut off")
+        assert memories.newest(ONE) == path
+    write_memory(tmp_path, ONE, 3, b"of a round that was cut off")
     (tmp_path / ONE / "memory-00000004.partial").write_bytes(b"half")
-    again = Memories(tmp_path, done.__contains__)
-    assert again.read(ONE) == b"2"
-    assert [path.name for path in (tmp_path / ONE).iterdir()] == ["memory-00000002"]
+    found = Memories(tmp_path, done.__contains__).newest(ONE)
+    assert found is not None
+    assert found.read_bytes() == b"2"
+    assert list((tmp_path / ONE).iterdir()) == [found]

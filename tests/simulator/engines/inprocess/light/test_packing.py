@@ -13,6 +13,7 @@ from schemas.envelope import INLINE_LIMIT
 from schemas.tensors import compressed
 from schemas.values import Digest
 from simulator.engines.inprocess.light.packing import LOTS_AT_ONCE, Packed, Packer
+from simulator.engines.inprocess.light.programs import Program
 from simulator.errors import EngineError
 from transport.block_source import BlockSource
 
@@ -58,7 +59,7 @@ def test_programs_have_few_lots_at_a_time_and_get_more_when_they_are_done(packer
     programs = []
     for _ in range(8):
         packer.pack(lot)
-        programs = [item for item in packer._lots if not isinstance(item, list)]
+        programs = [item for item in packer._lots if isinstance(item, Program)]
         assert len(programs) <= 2 * LOTS_AT_ONCE or any(item.is_ready for item in programs)
     assert len(set(programs)) == 2
     while packer._lots:

@@ -16,9 +16,9 @@ pytest.importorskip("torch")
 from coordinator.core import entries
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import packing
-from simulator.engines.inprocess.light import round as light_round
+from simulator.engines.inprocess.light import lots, packing
 from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.engines.inprocess.small import changed
@@ -61,16 +61,16 @@ def test_answers_are_packed_by_programs_beside_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = []
-    send = packing._Program.send
+    send = Program.send
 
-    def noted(self: Any, bodies: Sequence[bytes]) -> None:
+    def noted(self: Program, bodies: Sequence[bytes]) -> None:
         sent.append(len(bodies))
         send(self, bodies)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr(packing, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(light_round, "_PACKED_ANSWERS", 2)
-    monkeypatch.setattr(packing._Program, "send", noted)
+    monkeypatch.setattr(lots, "_PACKED_ANSWERS", 2)
+    monkeypatch.setattr(Program, "send", noted)
     assert_same(*both(prepared(small()), tmp_path))
     assert len(sent) > 1
     assert set(sent) <= {1, 2}

@@ -1,0 +1,189 @@
+"""Lots of devices: trained, added to the sum, packed; what is said of them alone is kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from learning.errors import LearningError
+from methods.training_half import Answer, Summing
+from schemas.errors import FleetledgerError
+from schemas.values import ClassName, DeviceId
+from simulator.engines.inprocess.light.cohort import (
+    Cohort,
+    Declined,
+    Member,
+    Place,
+    RoundTask,
+    Stock,
+)
+from simulator.engines.inprocess.light.memories import write_memory
+from simulator.engines.inprocess.light.packing import Packed, Packer, packed, read_packed, told
+from simulator.errors import EngineError
+from simulator.virtual.stopwatch import Stopwatch
+
+_PACKED_ANSWERS = 32
+_PACKED_BYTES = 4 << 20
+"""Bodies that wait to be packed together."""
+
+
+class Said(NamedTuple):
+    """An answer without its payload."""
+
+    per_class: Mapping[ClassName, int]
+    samples: int
+    steps: int
+    loss: float | None
+    stored_samples: int
+    memory: Path | None
+    """Where the device's memory was written, if it remembers something new."""
+
+
+class Answered(NamedTuple):
+    """An answer that is in the sum."""
+
+    said: Said
+    packed: Packed
+
+
+class Done(NamedTuple):
+    """What came of one device, and the seconds that its training took."""
+
+    device: DeviceId
+    outcome: Answered | Declined
+    seconds: float
+
+
+Plain = tuple[Any, ...]
+"""What came of a device in types that `pickle` is quick with."""
+
+
+def plain(done: Done) -> Plain:
+    """Return what came of a device, without its name."""
+    outcome, seconds = done.outcome, done.seconds
+    if isinstance(outcome, Declined):
+        return outcome.reason, seconds
+    per_class, *rest = outcome.said
+    samples = {str(name): count for name, count in per_class.items()}
+    digest, *about = told(outcome.packed)
+    return samples, rest, (str(digest), *about), seconds
+
+
+def read_plain(device: DeviceId, values: Plain) -> Done:
+    """Return what `plain` was given."""
+    if len(values) == 2:
+        return Done(device, Declined(values[0]), values[1])
+    samples, rest, packed, seconds = values
+    per_class = {ClassName.known(name): count for name, count in samples.items()}
+    return Done(device, Answered(Said(per_class, *rest), read_packed(packed)), seconds)
+
+
+class Answering(Protocol):
+    """Has the devices of one round trained."""
+
+    def answers(self, devices: Sequence[DeviceId]) -> Iterator[Sequence[Done]]:
+        """Yield what comes of devices, some at a time, in their order.
+
+        Raises `EngineError` for what no later try would make better.
+        """
+
+    def total(self) -> Summing:
+        """Return the sum of all answers, when there are no more."""
+
+
+class Added(NamedTuple):
+    """What came of a device, before it is packed."""
+
+    device: DeviceId
+    said: Said | Declined
+    body: bytes
+    """Empty where there is no answer."""
+    seconds: float
+
+    def done(self, packed: Packed | None) -> Done:
+        """Return it with what is said of the packed body."""
+        if isinstance(self.said, Declined):
+            return Done(self.device, self.said, self.seconds)
+        assert packed is not None
+        return Done(self.device, Answered(self.said, packed), self.seconds)
+
+
+class Adding:
+    """Trains devices of a round, writes what they remember, and adds their answers."""
+
+    def __init__(self, task: RoundTask, place: Place) -> None:
+        self._cohort = Cohort(task, place)
+        self._number = task.order.round.number
+        self._memories = place.memories
+        self.total = task.summing()
+
+    def train(self, members: Iterable[Member]) -> Iterator[Added]:
+        """Yield what comes of each, in order; raise `EngineError`."""
+        for device, outcome, seconds in self._cohort.train(members):
+            if isinstance(outcome, Declined):
+                yield Added(device, outcome, b"", seconds)
+            else:
+                yield Added(device, self._add(device, outcome), outcome.payload, seconds)
+
+    def carry_out(self, members: Iterable[Member]) -> list[Done]:
+        """Train a lot and pack its answers."""
+        return [one.done(packed(one.body) if one.body else None) for one in self.train(members)]
+
+    def _add(self, device: DeviceId, answer: Answer) -> Said:
+        path, samples = None, sum(answer.samples.values())
+        if answer.memory is not None:
+            path = write_memory(self._memories, device, self._number, answer.memory)
+        try:
+            self.total.add(answer.payload, samples)
+        except (FleetledgerError, LearningError) as error:
+            raise EngineError(f"{device}: {error}") from error
+        loss, stored = answer.loss, answer.stored_samples
+        return Said(answer.samples, samples, answer.steps, loss, stored, path)
+
+
+class AnsweredHere:
+    """Trains in this process, while lots of answers are packed beside it; an `Answering`."""
+
+    def __init__(
+        self, task: RoundTask, stock: Stock, place: Place, packer: Packer, stopwatch: Stopwatch
+    ) -> None:
+        self._adding = Adding(task, place)
+        self._stock = stock
+        self._packer = packer
+        self._stopwatch = stopwatch
+        self._packing: deque[list[Added]] = deque()
+        """Lots whose bodies the packer has."""
+
+    def answers(self, devices: Sequence[DeviceId]) -> Iterator[Sequence[Done]]:
+        """Yield what comes of devices, lot by lot."""
+        lot: list[Added] = []
+        size = 0
+        for one in self._adding.train(map(self._stock.member, devices)):
+            self._stopwatch.spent("training", one.seconds)
+            lot.append(one)
+            size += len(one.body)
+            if len(lot) == _PACKED_ANSWERS or size >= _PACKED_BYTES:
+                self._pack(lot)
+                lot, size = [], 0
+                yield from self._packed(wait=False)
+        self._pack(lot)
+        yield from self._packed(wait=True)
+
+    def total(self) -> Summing:
+        """Return the sum."""
+        return self._adding.total
+
+    def _pack(self, lot: Sequence[Added]) -> None:
+        self._packer.pack([one.body for one in lot if one.body])
+        self._packing.append([one._replace(body=b"") for one in lot])
+
+    def _packed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
+        """Yield lots that are packed; all of them, if it waits."""
+        while self._packing and (wait or self._packer.is_ready):
+            packed = iter(self._packer.take())
+            yield [
+                one.done(None if isinstance(one.said, Declined) else next(packed))
+                for one in self._packing.popleft()
+            ]
