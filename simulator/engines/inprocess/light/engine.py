@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from coordinator.core.commands import OpenStage
@@ -45,15 +46,18 @@ class LightEngine(StageEngine):
         if current is not None and current.closed is not None and not current.done:
             fleet.average_again(current)
         while not self._is_learned(stage):
-            if not self._go_on() and not self._leap(limit):
+            if not self._go_on(stage) and not self._leap(limit):
                 raise EngineError(f"stage {stage.number} does not end: {self._awaited()}")
-            self._look_at_rounds(stage)
+        self._look_at_rounds(stage)
 
-    def _go_on(self) -> bool:
-        """Do what there is to do now; return whether there was something."""
+    def _go_on(self, stage: StagePlan) -> bool:
+        """Do what there is to do now; return whether there was something.
+
+        Rounds that are over are looked at while the next one is being trained.
+        """
         current = self._state.current_round
         if current is not None and current.closed is None:
-            self._fleet.carry_out(current)
+            self._fleet.carry_out(current, partial(self._look_at_rounds, stage))
             return True
         return self._fleet.coordinator.look_around()
 

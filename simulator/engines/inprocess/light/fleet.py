@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from coordinator.core.commands import AdmitDevice, ImportNetwork
@@ -87,9 +87,9 @@ class LightFleet:
             {name: delivered(self._plan, name, stage.number) for name in online}
         )
 
-    def carry_out(self, current: Round) -> None:
-        """Have the cohort of the open round trained."""
-        LightRound(self._ground, current.opened).carry_out()
+    def carry_out(self, current: Round, meanwhile: Callable[[], None]) -> None:
+        """Have the cohort of the open round trained; `meanwhile` is done beside workers."""
+        LightRound(self._ground, current.opened).carry_out(meanwhile)
 
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""

@@ -83,8 +83,11 @@ def read_plain(device: DeviceId, values: Plain) -> Done:
 class Answering(Protocol):
     """Has the devices of one round trained."""
 
-    def answers(self, devices: Sequence[DeviceId]) -> Iterator[Sequence[Done]]:
-        """Yield what comes of devices, some at a time, in their order.
+    def begin(self, devices: Sequence[DeviceId]) -> None:
+        """Take the devices in; others than this process may begin with them."""
+
+    def answers(self) -> Iterator[Sequence[Done]]:
+        """Yield what comes of the devices, some at a time, in their order.
 
         Raises `EngineError` for what no later try would make better.
         """
@@ -153,14 +156,19 @@ class AnsweredHere:
         self._stock = stock
         self._packer = packer
         self._stopwatch = stopwatch
+        self._devices: Sequence[DeviceId] = ()
         self._packing: deque[list[Added]] = deque()
         """Lots whose bodies the packer has."""
 
-    def answers(self, devices: Sequence[DeviceId]) -> Iterator[Sequence[Done]]:
-        """Yield what comes of devices, lot by lot."""
+    def begin(self, devices: Sequence[DeviceId]) -> None:
+        """Take the devices in."""
+        self._devices = devices
+
+    def answers(self) -> Iterator[Sequence[Done]]:
+        """Yield what comes of the devices, lot by lot."""
         lot: list[Added] = []
         size = 0
-        for one in self._adding.train(map(self._stock.member, devices)):
+        for one in self._adding.train(map(self._stock.member, self._devices)):
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
             size += len(one.body)

@@ -11,7 +11,7 @@ trained again, from the memories before the round, and the coordinator knows tho
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import isfinite
@@ -63,20 +63,22 @@ class LightRound:
         self._sizes: dict[Digest, int] = {}
         self._done = 0
 
-    def carry_out(self) -> None:
-        """Train everybody who has not said that there is nothing, record, close and average."""
+    def carry_out(self, meanwhile: Callable[[], None]) -> None:
+        """Train everybody who has not said that there is nothing, record, close and average.
+
+        `meanwhile` is called when workers have something to do.
+        """
         ground, opened = self._ground, self._opened
         current = ground.coordinator.state.rounds[opened.number]
         quiet = current.nothing | current.unable
-        devices = [device for device in opened.cohort if device not in quiet]
+        self._answering.begin([device for device in opened.cohort if device not in quiet])
+        meanwhile()
         ground.traffic.begin(self._task.assignment, opened.cohort[0], ground.sent_ms())
         ground.clock.now += ground.place.hall.seconds
         ground.coordinator.average = self.average
         together = GROUP_INPUTS if ground.crew is None else GROUP_BESIDE_WORKERS
         # Two looks: the first closes the round, the second has it averaged.
-        happenings: Iterator[inputs.Input] = chain(
-            self._train(devices), (inputs.Tick(), inputs.Tick())
-        )
+        happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
         first = next(happenings, None)
         while first is not None:
             group = chain((first,), islice(happenings, together - 1))
@@ -95,12 +97,13 @@ class LightRound:
 
     def sum_again(self, devices: Sequence[DeviceId]) -> None:
         """Add the answers of a closed round again; they are in the ledger already."""
-        deque(self._train(devices), maxlen=0)
+        self._answering.begin(devices)
+        deque(self._train(), maxlen=0)
 
-    def _train(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
+    def _train(self) -> Iterator[inputs.Input]:
         """Yield what the coordinator is told, while the devices that follow are trained."""
         ground = self._ground
-        for lot in self._answering.answers(devices):
+        for lot in self._answering.answers():
             sent_ms = ground.sent_ms()
             for device, outcome, seconds in lot:
                 ground.spent(device, seconds)

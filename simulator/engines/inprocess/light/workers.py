@@ -216,9 +216,13 @@ class AnsweredByCrew:
         self._seconds = _LOT_SECONDS
         """That a device took in the newest lot."""
 
-    def answers(self, devices: Sequence[DeviceId]) -> Iterator[Sequence[Done]]:
-        """Yield what comes of devices, lot by lot."""
+    def begin(self, devices: Sequence[DeviceId]) -> None:
+        """Take the devices in, and give the programs the first of them."""
         self._waiting.extend(devices)
+        self._deal()
+
+    def answers(self) -> Iterator[Sequence[Done]]:
+        """Yield what comes of the devices, lot by lot."""
         while True:
             self._deal()
             if self._is_ready():
