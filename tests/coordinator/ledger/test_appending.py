@@ -253,9 +253,9 @@ def test_the_writer_is_durable_and_strict(path: Path) -> None:
     with Ledger.open(path) as ledger:
         values = [
             ledger.db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("journal_mode", "synchronous", "recursive_triggers")
+            for name in ("journal_mode", "synchronous", "recursive_triggers", "wal_autocheckpoint")
         ]
-        assert values == ["wal", 2, 1]
+        assert values == ["wal", 2, 1, 4096]
         assert all(ledger.db.table(name).strict for name in ("entry", "checkpoint", "blob"))
 
 
