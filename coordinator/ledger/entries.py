@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic_core import from_json
 
@@ -47,9 +47,11 @@ _KIND = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _ACTOR = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 
 
-@dataclass(frozen=True)
-class EntryDraft:
-    """An entry before the ledger has given it an index, and a time where it has none."""
+class EntryDraft(NamedTuple):
+    """An entry before the ledger has given it an index, and a time where it has none.
+
+    A tuple takes half the time to make, and each entry begins as one of these.
+    """
 
     kind: str
     actor: str
@@ -99,8 +101,8 @@ class Entry:
     def from_draft(cls, draft: EntryDraft, index: int, now_ns: int) -> Entry:
         """Give a draft its index, and the time `now_ns` unless it brings its own."""
         time_ns = now_ns if draft.time_ns is None else draft.time_ns
-        values = draft.kind, draft.actor, draft.device, draft.body, draft.blobs
-        return cls(index, time_ns, *values, plain=draft.plain)
+        kind, actor, body, device, blobs, _, plain = draft
+        return cls(index, time_ns, kind, actor, device, body, blobs, plain)
 
     def to_row(self) -> tuple[int, int, str, str, str | None, str, str, bytes]:
         """Return the values of `COLUMNS`."""

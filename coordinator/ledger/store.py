@@ -39,9 +39,11 @@ SMALL_BLOB_BYTES = 1 << 16
 """Blobs up to this size live inside the database, committed with the entries that name them."""
 
 _LOGGED_PAGES = 4096
-"""Pages (16 MiB) in the write-ahead log before SQLite moves them into the database. 1,000 answers of a
-round write 350 pages of a young ledger and over 1,000 of an old one, many of them the same as in
-the round before; by default, it would move them with nearly every round."""
+"""Pages (16 MiB) in the write-ahead log before SQLite moves them into the database.
+
+1,000 answers of a round write 350 pages of a young ledger and over 1,000 of an old one, many of
+them the same as in the round before; by default they would be moved with nearly every round.
+"""
 
 SignNote = Callable[[int, Digest], str]
 """Given size and root of the ledger, returns the signed note of that checkpoint."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,7 +114,7 @@ class Dumped(BaseModel):
 )
 def test_a_dumped_body_needs_no_copy(values: dict[str, Any]) -> None:
     draft = EntryDraft("a", "b", Dumped(settings=values).model_dump(mode="json"), plain=True)
-    entry, copied = (made_or_refused(item) for item in (draft, replace(draft, plain=False)))
+    entry, copied = (made_or_refused(item) for item in (draft, draft._replace(plain=False)))
     assert entry == copied
     if isinstance(entry, Entry) and isinstance(copied, Entry):
         assert entry.canonical == copied.canonical
