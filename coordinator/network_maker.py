@@ -7,7 +7,7 @@ described for the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,13 +65,8 @@ class NetworkMaker:
         if self._asked is None or self._asked[0] != opened.number:
             with self._blobs() as blobs:
                 own = half.read_assignment(lineage.settings)
-                self._asked = (opened.number, own, _asked(lineage, opened, blobs))
+                self._asked = (opened.number, own, asked_of(lineage, opened, blobs.get))
         half.check(self._asked[1], payload, self._asked[2])
-
-    def asked(self, lineage: NetworkImported, opened: RoundOpened) -> Asked:
-        """Return a round as the method's half is told of it, with its files."""
-        with self._blobs() as blobs:
-            return _asked(lineage, opened, blobs)
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.
@@ -109,7 +104,7 @@ class NetworkMaker:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         half = load_training_coordinator(lineage.method)
-        asked = _asked(lineage, opened, blobs)
+        asked = asked_of(lineage, opened, blobs.get)
         answers: Sequence[Given] | Summing = (
             [_given(item.payload, item.samples, blobs) for item in request.inputs]
             if summed is None
@@ -160,17 +155,20 @@ class NetworkMaker:
             yield Blobs(ledger, self._store)
 
 
-def _asked(lineage: NetworkImported, opened: RoundOpened, blobs: Blobs) -> Asked:
+def asked_of(
+    lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]
+) -> Asked:
+    """Return a round as the method's half is told of it; `read` gives its files."""
     sight = lineage.preprocessing if lineage.backbone is None else None
     return Asked(
         phase=opened.phase,
         round_of_stage=opened.round_of_stage,
         rounds_of_stage=opened.rounds_of_stage,
-        weights=blobs.get(opened.weights.digest),
+        weights=read(opened.weights.digest),
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
         aliases=opened.aliases,
-        extras={name: blobs.get(offer.digest) for name, offer in opened.extras.items()},
+        extras={name: read(offer.digest) for name, offer in opened.extras.items()},
         mean=sight.mean if isinstance(sight, Preprocessing) else (),
         deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
         seed=opened.seed,

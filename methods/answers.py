@@ -26,8 +26,8 @@ from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import SumLimits, WeightSum
 from methods.answer_forms import FORMS, Upload
 from methods.errors import ContributionError, MethodError
-from methods.spread import PartialSpread, Spread
-from methods.training_half import Given, Summing
+from methods.spread import Spread
+from methods.training_half import Given, Partial, Summing
 from schemas.canonical import canonical_json
 from schemas.errors import SchemaError
 from schemas.tensors import plain_body
@@ -104,19 +104,6 @@ class AnswerFrame:
         return total.mean()
 
 
-@dataclass(frozen=True, eq=False)
-class PartialSum:
-    """The exact sum of some of a round's answers."""
-
-    steps: npt.NDArray[np.int64]
-    """(n,), in steps of the grid."""
-    devices: int
-    shares: int
-    """What their weights come to: their samples, or their number."""
-    samples: int
-    spread: PartialSpread
-
-
 class AnswerSum:
     """The exact sum of answers as they come; memory does not grow with their number."""
 
@@ -142,21 +129,22 @@ class AnswerSum:
         self._spread.add(values, share)
         self._samples += samples
 
-    def partial(self) -> PartialSum:
-        """Return what was added here."""
+    def partial(self) -> Partial:
+        """Return the sum (n,) with devices, weights and samples, and the spread."""
         total = self._total
-        return PartialSum(
-            total.flat, total.devices, total.samples, self._samples, self._spread.partial()
-        )
+        numbers = (total.devices, total.samples, self._samples)
+        return Partial(numbers, (total.flat,)) + self._spread.partial()
 
-    def join(self, other: PartialSum) -> None:
+    def join(self, other: Partial) -> None:
         """Take in the answers of another sum; raise `MethodError` for too much."""
+        own, spread = other.divided(3, 1)
+        (devices, weights, samples), (flat,) = own.numbers, own.arrays
         try:
-            self._total.join(other.steps, other.devices, other.shares)
+            self._total.join(flat, devices, weights)
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
-        self._spread.join(other.spread)
-        self._samples += other.samples
+        self._spread.join(spread)
+        self._samples += samples
 
     def mean(self) -> Mean:
         """Return the mean of the answers; raise `MethodError` where there is none."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Protocol, TypeVar
 
 from learning.networks.network import AnyNetwork
-from methods.answers import AnswerFrame, Arrays, Mean
+from methods.answers import AnswerFrame, AnswerSum, Arrays, Mean
 from methods.network_weights import decode_weights, encode_weights
 from methods.once import OncePerRound
 from methods.training_half import Asked, Given, Summing
@@ -78,6 +78,8 @@ class Averaging(Generic[A]):
 
         Raises `MethodError` where their sum could not be exact.
         """
+        if isinstance(answers, AnswerSum):
+            return answers.mean()
         return self._frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
 
     def _frame(self, assignment: A, asked: Asked) -> AnswerFrame:

@@ -9,7 +9,6 @@ weights theta that it sent; 0 where all answer alike. Batch-norm statistics are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Any
 
@@ -18,20 +17,12 @@ import numpy.typing as npt
 
 from learning.networks.plan import is_buffer
 from learning.numerics.grids import Grid, Integers
+from methods.training_half import Partial
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _BLOCK = 1 << 15
 """Values handled at once: what they need stays in the cache."""
-
-
-@dataclass(frozen=True)
-class PartialSpread:
-    """Some of a round's answers."""
-
-    squares: tuple[float, ...]
-    """Of each its squared distance times its weight."""
-    weight: int
 
 
 class Spread:
@@ -72,14 +63,15 @@ class Spread:
         self._squares.append(weight * distance)
         self._weight += weight
 
-    def partial(self) -> PartialSpread:
-        """Return what was added here, for `join` of another spread around the same weights."""
-        return PartialSpread(tuple(self._squares), self._weight)
+    def partial(self) -> Partial:
+        """Return the answers' weight, and of each its squared distance times its weight."""
+        return Partial((self._weight,), (np.array(self._squares, np.float64),))
 
-    def join(self, other: PartialSpread) -> None:
-        """Take in the answers of another spread."""
-        self._squares.extend(other.squares)
-        self._weight += other.weight
+    def join(self, other: Partial) -> None:
+        """Take in the answers of another spread around the same weights."""
+        (weight,), (squares,) = other.numbers, other.arrays
+        self._squares.extend(squares.tolist())
+        self._weight += weight
 
     def relative_to(self, mean: Arrays) -> float:
         """Return the drift around `mean`."""

@@ -158,16 +158,35 @@ class Combined:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """What was added to one of several sums of the same round."""
+
+    numbers: tuple[int, ...]
+    arrays: tuple[npt.NDArray[Any], ...]
+
+    def divided(self, numbers: int, arrays: int) -> tuple[Partial, Partial]:
+        """Return the first so many numbers and arrays, and the others."""
+        return (
+            Partial(self.numbers[:numbers], self.arrays[:arrays]),
+            Partial(self.numbers[numbers:], self.arrays[arrays:]),
+        )
+
+    def __add__(self, other: Partial) -> Partial:
+        """Return both, one after the other."""
+        return Partial(self.numbers + other.numbers, self.arrays + other.arrays)
+
+
 class Summing(Protocol):
     """A sum of answers that grows as they come, so that none of them has to be kept."""
 
     def add(self, payload: bytes, samples: int) -> None:
         """Take in an answer, packed or not; raise `MethodError` naming what is wrong."""
 
-    def partial(self) -> Any:  # noqa: ANN401 - each sum has its own
-        """Return what was added here, in a form that `pickle` takes."""
+    def partial(self) -> Partial:
+        """Return what was added here."""
 
-    def join(self, other: Any) -> None:  # noqa: ANN401
+    def join(self, other: Partial) -> None:
         """Take in what `partial` of another sum of the same round gave; raise `MethodError`.
 
         Sums are exact: it does not matter which answers were added where.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -53,8 +54,12 @@ def _blas() -> dict[str, str]:
 
 def _blas_library() -> dict[str, Any]:
     """Return threadpoolctl's description of NumPy's BLAS, or nothing where it cannot be told."""
-    if find_spec("threadpoolctl") is None:
-        return {}
+    return {} if find_spec("threadpoolctl") is None else _loaded_library()
+
+
+@cache
+def _loaded_library() -> dict[str, Any]:
+    """Return it once: to look through all loaded libraries takes a millisecond."""
     from threadpoolctl import threadpool_info  # noqa: PLC0415 - an extra of the coordinator
 
     libraries = [found for found in threadpool_info() if found.get("user_api") == "blas"]

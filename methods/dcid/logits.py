@@ -24,6 +24,7 @@ from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.exactness import prove_sum
 from methods.dcid.settings import LogitForm
 from methods.errors import ContributionError, MethodError
+from methods.training_half import Partial
 from schemas.canonical import canonical_json
 from schemas.tensors import Expected
 from schemas.values import Digest
@@ -136,12 +137,13 @@ class LogitSum:
         self._sums += np.int64(weight) * steps
         self.weight += weight
 
-    def partial(self) -> tuple[Integers, int]:
+    def partial(self) -> Partial:
         """Return the sums (S, C) and their weight."""
-        return self._sums, self.weight
+        return Partial((self.weight,), (self._sums,))
 
-    def join(self, sums: Integers, weight: int) -> None:
+    def join(self, other: Partial) -> None:
         """Take in another sum on the same images; raise `MethodError` as `add` does."""
+        (weight,), (sums,) = other.numbers, other.arrays
         self._refuse_more(weight)
         self._sums += sums
         self.weight += weight

@@ -8,7 +8,7 @@ from typing import Any
 from methods.echo.messages import EchoAssignment, frame_of, read_assignment
 
 from learning.networks.network import Network
-from methods.answers import AnswerFrame
+from methods.answers import AnswerFrame, AnswerSum
 from methods.network_weights import Arrays, decode_weights, encode_weights
 from methods.once import OncePerRound
 from methods.training_half import Asked, Combined, Given, Summing
@@ -51,7 +51,10 @@ def combine(
     assignment: EchoAssignment, asked: Asked, answers: Sequence[Given] | Summing
 ) -> Combined:
     """Return the mean, weighted by samples."""
-    mean = _frame(assignment, asked).mean(answers, weighted=True)
+    if isinstance(answers, AnswerSum):
+        mean = answers.mean()
+    else:
+        mean = _frame(assignment, asked).mean(answers, weighted=True)
     weights = encode_weights(mean.arrays, asked.class_names)
     return Combined(weights, {}, mean.aggregate, mean.samples, mean.client_drift)
 

@@ -28,6 +28,7 @@ from schemas.values import ClassName
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.pixels import pixels_backbone
 from simulator.datasets.images import LabelledImages, Split
+from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.plan.making import device_id
 from simulator.records import RoundRecord, StageRecord
@@ -115,6 +116,8 @@ def run(scenario: Scenario, folder: Path) -> None:
     clock, began = Clock(), mark()
     prepared = seed_of(scenario).prepare(clock)
     engine = make_engine(prepared, folder, clock)
+    if isinstance(engine, LightEngine):
+        engine.wait_for_workers()
     record = engine.learn(prepared.plan.stages[0])
     learned = clock.now()
     engine.close()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from methods.answers import Mean, PartialSum
+from methods.answers import Mean
 from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
 from methods.dcid.combining.ensemble import EnsembleSum
 from methods.dcid.combining.told import Told
 from methods.dcid.general import encode_general
-from methods.dcid.logits import Floats, Integers
+from methods.dcid.logits import Floats
 from methods.dcid.messages import ModelFrame, model_frame, shared_images
 from methods.network_weights import Arrays
-from methods.training_half import Asked, Combined, Summing
+from methods.training_half import Asked, Combined, Partial, Summing
 from schemas.canonical import canonical_json
 from schemas.values import Digest
 
@@ -80,16 +80,17 @@ class _Models:
             assert steps is not None
             self.logits.take(steps, samples)
 
-    def partial(self) -> tuple[PartialSum, tuple[Integers, int, int] | None]:
-        """Return the sums of weights and of logits."""
-        return self.models.partial(), None if self.logits is None else self.logits.partial()
+    def partial(self) -> Partial:
+        """Return the sum of the weights, and that of the logits where there are some."""
+        models = self.models.partial()
+        return models if self.logits is None else models + self.logits.partial()
 
-    def join(self, other: tuple[PartialSum, tuple[Integers, int, int] | None]) -> None:
+    def join(self, other: Partial) -> None:
         """Take in other sums."""
-        models, logits = other
+        own = self.models.partial()
+        models, logits = other.divided(len(own.numbers), len(own.arrays))
         self.models.join(models)
         if self.logits is not None:
-            assert logits is not None
             self.logits.join(logits)
 
 

@@ -7,7 +7,7 @@ from methods.dcid.combining.told import Told
 from methods.dcid.logits import Integers, LogitFrame, LogitSum
 from methods.dcid.messages import began_with, decode_logits, encode_ensemble, shared_images
 from methods.dcid.settings import Omega
-from methods.training_half import Asked, Combined, Summing
+from methods.training_half import Asked, Combined, Partial, Summing
 
 
 class Ensemble:
@@ -49,15 +49,15 @@ class EnsembleSum:
         """Take in a site's logits."""
         self.take(decode_logits(self._frame, payload), samples)
 
-    def partial(self) -> tuple[Integers, int, int]:
-        """Return the sums, their weight, and the samples behind them."""
-        return (*self.total.partial(), self.samples)
+    def partial(self) -> Partial:
+        """Return the samples, and the sums with their weight."""
+        return Partial((self.samples,), ()) + self.total.partial()
 
-    def join(self, other: tuple[Integers, int, int]) -> None:
+    def join(self, other: Partial) -> None:
         """Take in the logits of another sum."""
-        sums, weight, samples = other
-        self.total.join(sums, weight)
-        self.samples += samples
+        own, total = other.divided(1, 0)
+        self.total.join(total)
+        self.samples += own.numbers[0]
 
     def take(self, steps: Integers, samples: int) -> None:
         """Take in logits in steps."""

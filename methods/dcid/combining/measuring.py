@@ -9,9 +9,8 @@ from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.combining.told import Told
 from methods.dcid.general import encode_general
-from methods.dcid.logits import Integers
 from methods.dcid.messages import MeansFrame, means_frame
-from methods.training_half import Asked, Combined, Summing
+from methods.training_half import Asked, Combined, Partial, Summing
 from schemas.canonical import canonical_json
 from schemas.values import Digest
 
@@ -58,15 +57,17 @@ class _Means:
     def add(self, payload: bytes, samples: int) -> None:
         """Take in a site's sums."""
         del samples  # anchors count, each once
-        self.join(self._frame.decode(payload))
+        sums, counts = self._frame.decode(payload)
+        self.sums += sums
+        self.counts += counts
 
-    def partial(self) -> tuple[Integers, Integers]:
+    def partial(self) -> Partial:
         """Return the sums, and how many anchors are in them."""
-        return self.sums, self.counts
+        return Partial((), (self.sums, self.counts))
 
-    def join(self, other: tuple[Integers, Integers]) -> None:
+    def join(self, other: Partial) -> None:
         """Take in other sums."""
-        sums, counts = other
+        sums, counts = other.arrays
         self.sums += sums
         self.counts += counts
 

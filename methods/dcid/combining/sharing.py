@@ -13,7 +13,7 @@ from methods.dcid.images import (
     shuffled,
 )
 from methods.errors import MethodError
-from methods.training_half import SHARED, Asked, Combined, Summing
+from methods.training_half import SHARED, Asked, Combined, Partial, Summing
 
 
 class Sharing:
@@ -62,10 +62,10 @@ class _Blocks:
         del samples
         self.blocks.append(self._phase.images(payload))
 
-    def partial(self) -> list[Images]:
+    def partial(self) -> Partial:
         """Return the blocks."""
-        return self.blocks
+        return Partial((), tuple(self.blocks))
 
-    def join(self, other: list[Images]) -> None:
+    def join(self, other: Partial) -> None:
         """Take in other blocks; in which order does not matter."""
-        self.blocks.extend(other)
+        self.blocks.extend(other.arrays)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -61,8 +61,7 @@ class _Open:
     phase_before: _Ended | None = None
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What a device told of its training."""
 
     samples: int

@@ -17,6 +17,7 @@ from methods.dcid.logits import (
 )
 from methods.dcid.messages import decode_logits, encode_logits
 from methods.errors import ContributionError, MethodError
+from methods.training_half import Partial
 from schemas.tensors import compressed, encode_tensors
 
 FORMS = ("float16", "int8")
@@ -68,7 +69,7 @@ def test_more_samples_than_fit_an_exact_sum_are_refused():
     with pytest.raises(MethodError, match="set omega to 'uniform'"):
         total.add(np.array([[1]]), 2)
     with pytest.raises(MethodError, match="set omega to 'uniform'"):
-        total.join(np.array([[1]]), 2)
+        total.join(Partial((2,), (np.array([[1]]),)))
     with pytest.raises(MethodError, match="0 of a site"):
         total.add(np.array([[1]]), 0)
     with pytest.raises(MethodError, match="there is none"):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from device_agent.training import Session
 from learning.errors import LearningError
-from methods.registry import load_training_coordinator, load_training_device
-from methods.training_half import Answer, Asked, Begun, LocalData, Order, Summing
-from schemas.assignments import Assignment
+from methods.registry import load_training_device
+from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId
+from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.training import HallSettings, carry_out, carry_out_one, number_at_once
 
@@ -32,24 +32,6 @@ class Place:
     """How uint8 pictures become inputs; None where the data are features."""
     memories: Path
     """The folder of what devices remember."""
-
-
-@dataclass(frozen=True, eq=False)
-class RoundTask:
-    """What all devices of a round are told, and how their answers are summed."""
-
-    assignment: Assignment
-    order: Order
-    """With the name of any device."""
-    asked: Asked
-    most: int
-    """Answers that may come."""
-
-    def summing(self) -> Summing:
-        """Return the empty sum; raise what the method's half raises."""
-        half = load_training_coordinator(self.assignment.method)
-        own = half.read_assignment(self.assignment.settings)
-        return half.summing(own, self.asked, self.most)
 
 
 class Member(NamedTuple):

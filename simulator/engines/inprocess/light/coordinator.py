@@ -90,13 +90,13 @@ class LightCoordinator:
         before = self.engine.ledger.size
         requests = self.engine.process(happenings, pruned=pruned)
         moved = bool(requests) or self.engine.ledger.size > before
-        waiting = deque(request for request in requests if _is_heard(request))
+        waiting = deque(filter(_is_heard, requests))
         while waiting:
             finished = self._carry_out(waiting.popleft())
             if finished is not None:
                 # What follows from it at once is committed with it.
                 group = [finished.happening, inputs.Tick()]
-                waiting.extend(self.engine.process(group, finished.small_blobs))
+                waiting.extend(filter(_is_heard, self.engine.process(group, finished.small_blobs)))
         return moved
 
     def next_look(self) -> float | None:

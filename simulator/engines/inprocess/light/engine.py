@@ -28,6 +28,10 @@ class LightEngine(StageEngine):
         self._fleet = LightFleet(prepared, folder, watch)
         super().__init__(prepared, folder, watch, self._fleet)
 
+    def wait_for_workers(self) -> None:
+        """Wait until all workers are there, which otherwise join in when they are."""
+        self._fleet.wait_for_workers()
+
     def _lead(self, stage: StagePlan) -> None:
         self._watch.phase(f"stage {stage.number}: data reach the devices")
         self._fleet.arrive(stage, self._online(stage))

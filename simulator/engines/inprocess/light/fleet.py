@@ -69,10 +69,13 @@ class LightFleet:
             progress=lambda done: watch.agents(done, len(self._online)),
         )
         self._capabilities = find_capabilities()
-        if self._ground.crew is not None:
-            self._ground.crew.wait()
         self._online: tuple[DeviceId, ...] = ()
         self._runs: dict[DeviceId, int] = {}
+
+    def wait_for_workers(self) -> None:
+        """Wait until all workers are there; else whoever comes later joins in."""
+        if self._ground.crew is not None:
+            self._ground.crew.wait()
 
     def arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
         """Switch on who is there, with all data that reached them, and off who is not."""

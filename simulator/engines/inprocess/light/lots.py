@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from learning.errors import LearningError
 from methods.training_half import Answer, Summing
@@ -16,11 +16,11 @@ from simulator.engines.inprocess.light.cohort import (
     Declined,
     Member,
     Place,
-    RoundTask,
     Stock,
 )
 from simulator.engines.inprocess.light.memories import write_memory
-from simulator.engines.inprocess.light.packing import Packed, Packer, packed, read_packed, told
+from simulator.engines.inprocess.light.packing import Packed, Packer, packed
+from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 
@@ -54,30 +54,6 @@ class Done(NamedTuple):
     device: DeviceId
     outcome: Answered | Declined
     seconds: float
-
-
-Plain = tuple[Any, ...]
-"""What came of a device in types that `pickle` is quick with."""
-
-
-def plain(done: Done) -> Plain:
-    """Return what came of a device, without its name."""
-    outcome, seconds = done.outcome, done.seconds
-    if isinstance(outcome, Declined):
-        return outcome.reason, seconds
-    per_class, *rest = outcome.said
-    samples = {str(name): count for name, count in per_class.items()}
-    digest, *about = told(outcome.packed)
-    return samples, rest, (str(digest), *about), seconds
-
-
-def read_plain(device: DeviceId, values: Plain) -> Done:
-    """Return what `plain` was given."""
-    if len(values) == 2:
-        return Done(device, Declined(values[0]), values[1])
-    samples, rest, packed, seconds = values
-    per_class = {ClassName.known(name): count for name, count in samples.items()}
-    return Done(device, Answered(Said(per_class, *rest), read_packed(packed)), seconds)
 
 
 class Answering(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -37,6 +38,8 @@ class Program:
         self._works = 0
         self._done: deque[bytes] = deque()
         self._pipe, other = Pipe()
+        self._poller = select.poll()  # the pipe's own `poll` makes such a thing at every call
+        self._poller.register(self._pipe, select.POLLIN)
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
             [sys.executable, "-m", module, str(other.fileno())],
             stdin=subprocess.DEVNULL,
@@ -91,7 +94,7 @@ class Program:
             file.close()
 
     def _look(self) -> None:
-        while self._works and self._pipe.poll():
+        while self._works and self._poller.poll(0):
             self._hear()
 
     def _hear(self) -> None:

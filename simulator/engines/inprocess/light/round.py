@@ -10,35 +10,34 @@ trained again, from the memories before the round, and the coordinator knows tho
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import isfinite
 
 from coordinator.core import inputs
-from coordinator.core.assigning import round_assignment
 from coordinator.core.entries import RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.workshop import Finished
 from device_agent.core.telling import problem
-from device_agent.training import order_of
 from methods.registry import card
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender
 from schemas.message import Message
 from schemas.rounds import RoundAnswer
 from schemas.values import BootId, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import Declined, RoundTask, Stock
+from simulator.engines.inprocess.light.cohort import Declined, Stock
 from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.holdings import Rows
 from simulator.engines.inprocess.light.lots import Answered, AnsweredHere, Answering
+from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByCrew
 
 GROUP_INPUTS = 4096
 """What is committed together."""
-GROUP_BESIDE_WORKERS = 256
-"""What is committed together while others train: they need not wait for the disk."""
+LEAST_BESIDE_WORKERS = 64
+"""What is committed together at least while others train."""
 
 
 class LightRound:
@@ -49,7 +48,9 @@ class LightRound:
         assert network is not None
         self._ground = ground
         self._opened = opened
-        task = self._task = _task(ground, opened)
+        coordinator = ground.coordinator
+        task = RoundTask.of(coordinator.state, opened, coordinator.blobs.get)
+        self._task = task
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = card(network.method).kind_of(opened.phase)
@@ -76,21 +77,30 @@ class LightRound:
         ground.traffic.begin(self._task.assignment, opened.cohort[0], ground.sent_ms())
         ground.clock.now += ground.place.hall.seconds
         ground.coordinator.average = self.average
-        together = GROUP_INPUTS if ground.crew is None else GROUP_BESIDE_WORKERS
         # Two looks: the first closes the round, the second has it averaged.
         happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
         first = next(happenings, None)
         while first is not None:
-            group = chain((first,), islice(happenings, together - 1))
+            group = chain((first,), islice(happenings, self._together() - 1))
             ground.coordinator.take(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
         ground.memories.settle()
 
+    def _together(self) -> int:
+        """Return how many inputs are committed together next.
+
+        Beside workers it is two thirds of those that are left: they need not wait for the disk when
+        the round ends, and every commit writes most pages of a table again.
+        """
+        if self._ground.crew is None:
+            return GROUP_INPUTS
+        return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 2)
+
     def average(self, request: AverageRound) -> Finished:
         """Return the mean of the answers in the ledger, which must be those of the sum."""
         networks = self._ground.coordinator.maker.networks
-        if sorted(item.payload for item in request.inputs) != sorted(self._summed):
+        if Counter(item.payload for item in request.inputs) != Counter(self._summed):
             reason = "answers: a former run's, and training again gave other ones"
             return Finished(inputs.RoundNotAveraged(request.opened.number, reason))
         return networks.average(request, self._answering.total())
@@ -156,16 +166,6 @@ class LightRound:
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
         yield letter(ground, device, nothing)
         ground.traffic.declined(device, nothing, ground.sent_ms())
-
-
-def _task(ground: Ground, opened: RoundOpened) -> RoundTask:
-    coordinator = ground.coordinator
-    network = coordinator.state.network
-    assert network is not None
-    assignment = round_assignment(coordinator.state, opened)
-    order = order_of(assignment, coordinator.blobs.get, opened.cohort[0])
-    asked = coordinator.maker.networks.asked(network, opened)
-    return RoundTask(assignment, order, asked, len(opened.cohort))
 
 
 def _stock(ground: Ground, task: RoundTask) -> Stock:

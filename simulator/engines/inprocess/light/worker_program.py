@@ -1,27 +1,85 @@
-"""The program that trains devices beside the engine: `python -m` this module.
+"""The program that trains devices beside the engine: `python -m` this module, started by a `Crew`.
 
-Works are `workers.Work`, pickled by the engine of the same run; so is what comes back. It computes
-on one thread, as the engine does beside it, so that it does not matter who trains whom.
+It computes on one thread, as the engine does beside it, so that it does not matter who trains whom.
 """
 
 from __future__ import annotations
 
-import pickle
+import gc
+import time
 
+import torch
+
+import learning.training.engine  # noqa: F401 - before a lot is waited for
+from methods import __path__ as method_folders
+from methods import registry
+from methods.training_half import LocalData
+from schemas.values import DeviceId
+from simulator.engines.inprocess.light.cohort import Member, Place
+from simulator.engines.inprocess.light.handing import (
+    AskSum,
+    Carried,
+    Failed,
+    Lot,
+    Result,
+    Setting,
+    Work,
+    decode_work,
+    encode_result,
+)
+from simulator.engines.inprocess.light.lots import Adding
 from simulator.engines.inprocess.light.programs import serve
-from simulator.engines.inprocess.light.workers import Worker
+from simulator.errors import EngineError
 
 
-def main() -> None:
-    """Serve until the engine ends."""
-    worker = Worker()
+class Worker:
+    """What the program knows: where it trains, the round, and the data that it keeps."""
 
-    def answer(parts: list[bytes]) -> bytes:
-        (work,) = parts
-        return pickle.dumps(worker.do(pickle.loads(work)))  # noqa: S301 - from our own engine
+    def __init__(self) -> None:
+        self._place: Place | None = None
+        self._adding: Adding | None = None
+        self._kept: dict[DeviceId, LocalData | None] = {}
 
-    serve(answer)
+    def answer(self, parts: list[bytes]) -> bytes:
+        """Do a work; return what comes of it."""
+        try:
+            return encode_result(self.do(decode_work(parts)))
+        except EngineError as error:
+            return encode_result(Failed(str(error)))
+
+    def do(self, work: Work) -> Result:
+        """Return what comes of a work; raise `EngineError` for what no later try makes better."""
+        match work:
+            case Setting(place, methods, folders):
+                torch.set_num_threads(1)
+                registry.METHODS = methods
+                method_folders[:] = folders
+                self._place = place
+                return None
+            case Lot():
+                return self._carry_out(work)
+            case AskSum():
+                assert self._adding is not None
+                return self._adding.total.partial()
+
+    def _carry_out(self, lot: Lot) -> Carried:
+        began = time.perf_counter()
+        if lot.task is not None:
+            assert self._place is not None
+            self._adding = Adding(lot.task, self._place)
+        assert self._adding is not None
+        done = self._adding.carry_out(self._members(lot))
+        return Carried(done, time.perf_counter() - began)
+
+    def _members(self, lot: Lot) -> list[Member]:
+        if lot.forgets:
+            self._kept.clear()
+        if lot.keeps:
+            self._kept.update(lot.data)
+        known = self._kept if lot.keeps else {**self._kept, **lot.data}
+        return [Member(device, known[device], memory) for device, memory in lot.devices]
 
 
 if __name__ == "__main__":
-    main()
+    gc.freeze()  # torch alone is 200,000 objects, which need not be gone through again and again
+    serve(Worker().answer)

@@ -10,21 +10,29 @@ All of them compute on one thread: then it does not matter who trains whom.
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 from methods import __path__ as method_folders
 from methods import registry
-from methods.training_half import LocalData, Summing
+from methods.training_half import Partial, Summing
 from schemas.values import DeviceId
-from simulator.engines.inprocess.light.cohort import Member, Place, RoundTask, Stock
-from simulator.engines.inprocess.light.lots import Adding, Done, Plain, plain, read_plain
+from simulator.engines.inprocess.light.cohort import Place, Stock
+from simulator.engines.inprocess.light.handing import (
+    AskSum,
+    Carried,
+    Failed,
+    Lot,
+    Result,
+    Setting,
+    decode_result,
+    encode_work,
+)
+from simulator.engines.inprocess.light.lots import Adding, Done
 from simulator.engines.inprocess.light.programs import Program
+from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import torch_device
@@ -33,112 +41,12 @@ _PROGRAM = "simulator.engines.inprocess.light.worker_program"
 _LOT_SECONDS = 0.003
 """That a lot of devices takes: enough for what handing it over costs."""
 _LARGEST_LOT = 64
-_LOTS_AT_ONCE = 4
-"""That a program has, so that it need not wait while this one writes to the disk."""
-_LONG_SECONDS = 0.05
-"""From here on a program gets one lot at a time: the last to finish is waited for."""
-
-
+_AHEAD_SECONDS = 0.024
+"""That a program has to do, so that it need not wait while this one writes to the disk."""
+_LOTS_AT_ONCE = 8
+"""At most; and two, however long they take, until the round nears its end."""
 _KEPT_BYTES = 256 << 20
 """Of data that a program keeps from round to round; what is above is sent again."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The first work of a program; nothing comes back but that it is there."""
-
-    place: Place
-    methods: tuple[str, ...]
-    method_folders: tuple[str, ...]
-    """What this process knows of methods, beside the package's own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Lot:
-    """Devices to be trained."""
-
-    devices: Sequence[tuple[DeviceId, Path | None]]
-    """With the file of what each remembers."""
-    data: Mapping[DeviceId, LocalData | None]
-    """Of those whose data the program does not have."""
-    task: RoundTask | None
-    """With the first lot of a round."""
-    keeps: bool
-    """Whether the data are to be kept for later rounds."""
-    forgets: bool
-    """Whether what was kept is none of the devices' data any more."""
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What came of a lot."""
-
-    done: Sequence[Plain]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class AskSum:
-    """What was added in this round is wanted."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """What no later try would make better."""
-
-    text: str
-
-
-Work = Setting | Lot | AskSum
-
-
-class Worker:
-    """What a program does."""
-
-    def __init__(self) -> None:
-        self._place: Place | None = None
-        self._adding: Adding | None = None
-        self._kept: dict[DeviceId, LocalData | None] = {}
-
-    def do(self, work: Work) -> Carried | Failed | Any:  # noqa: ANN401 - each sum has its own
-        """Return what comes of a work."""
-        match work:
-            case Setting():
-                self._settle(work)
-                return None
-            case Lot():
-                try:
-                    return self._carry_out(work)
-                except EngineError as error:
-                    return Failed(str(error))
-            case AskSum():
-                assert self._adding is not None
-                return self._adding.total.partial()
-
-    def _settle(self, setting: Setting) -> None:
-        import torch  # noqa: PLC0415 - the engine imports this module, too
-
-        torch.set_num_threads(1)
-        registry.METHODS = setting.methods
-        method_folders[:] = setting.method_folders
-        self._place = setting.place
-
-    def _carry_out(self, lot: Lot) -> Carried:
-        began = time.perf_counter()
-        if lot.task is not None:
-            assert self._place is not None
-            self._adding = Adding(lot.task, self._place)
-        assert self._adding is not None
-        done = self._adding.carry_out(self._members(lot))
-        return Carried([plain(one) for one in done], time.perf_counter() - began)
-
-    def _members(self, lot: Lot) -> list[Member]:
-        if lot.forgets:
-            self._kept.clear()
-        if lot.keeps:
-            self._kept.update(lot.data)
-        known = self._kept if lot.keeps else {**self._kept, **lot.data}
-        return [Member(device, known[device], memory) for device, memory in lot.devices]
 
 
 class Hand:
@@ -146,9 +54,26 @@ class Hand:
 
     def __init__(self) -> None:
         self.program = Program(_PROGRAM, "workers", _LOTS_AT_ONCE)
+        self._met = False
         self._kept: set[DeviceId] = set()
         self._bytes = 0
         self._version: Hashable = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the program has come so far that it can train."""
+        if not self._met and self.program.is_ready:
+            self.meet()
+        return self._met
+
+    def room(self, at_once: int) -> int:
+        """Return how many lots it can be given, where it may have so many."""
+        return at_once - self.program.works if self.is_there else 0
+
+    def meet(self) -> None:
+        """Wait until the program is there."""
+        self.program.receive()
+        self._met = True
 
     def lot(self, devices: Sequence[DeviceId], stock: Stock, task: RoundTask | None) -> Lot:
         """Return a lot with the data that the program does not have."""
@@ -181,14 +106,17 @@ class Crew:
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
         self.hands = [Hand() for _ in range(size)]
+        self.seconds = _LOT_SECONDS
+        """That a device took in the newest lot."""
         known = registry.METHODS, tuple(method_folders)
         for hand in self.hands:
-            hand.program.send([pickle.dumps(Setting(place, *known))])
+            hand.program.send(encode_work(Setting(place, *known)))
 
     def wait(self) -> None:
         """Wait until all of them are there; raise `EngineError` if one is not."""
         for hand in self.hands:
-            hand.program.receive()
+            if not hand.is_there:
+                hand.meet()
 
     def close(self) -> None:
         """End them."""
@@ -213,8 +141,6 @@ class AnsweredByCrew:
         self._waiting: deque[DeviceId] = deque()
         self._lots: deque[_Given | Sequence[Done]] = deque()
         """In the order of the cohort: what was given to others, and what was done here."""
-        self._seconds = _LOT_SECONDS
-        """That a device took in the newest lot."""
 
     def begin(self, devices: Sequence[DeviceId]) -> None:
         """Take the devices in, and give the programs the first of them."""
@@ -237,27 +163,38 @@ class AnsweredByCrew:
     def total(self) -> Summing:
         """Return the sum of what was added here and by the programs."""
         for hand in self._busy:
-            hand.program.send([pickle.dumps(AskSum())])
+            hand.program.send(encode_work(AskSum()))
         for hand in self._busy:
-            self._adding.total.join(_received(hand.program))
+            partial = _received(hand.program)
+            assert isinstance(partial, Partial)
+            self._adding.total.join(partial)
         self._busy.clear()
         return self._adding.total
 
     def _deal(self) -> None:
-        """Give programs that have time something to do."""
-        at_once = 1 if self._seconds > _LONG_SECONDS else _LOTS_AT_ONCE
-        for _ in range(at_once):
-            for hand in self._crew.hands:
-                if hand.program.works < at_once and (devices := self._lot()):
-                    task = None if hand in self._busy else self._task
-                    lot = hand.lot(devices, self._stock, task)
-                    hand.program.send([pickle.dumps(lot, pickle.HIGHEST_PROTOCOL)])
-                    self._busy.add(hand)
-                    self._lots.append(_Given(hand.program, devices))
+        """Give programs that have time something to do, each in its turn."""
+        at_once = self._at_once()
+        room = {hand: hand.room(at_once) for hand in self._crew.hands} if self._waiting else {}
+        for turn in range(at_once):
+            for hand, lots in room.items():
+                if turn < lots and (devices := self._lot()):
+                    self._give(hand, devices)
+
+    def _give(self, hand: Hand, devices: Sequence[DeviceId]) -> None:
+        task = None if hand in self._busy else self._task
+        hand.program.send(encode_work(hand.lot(devices, self._stock, task)))
+        self._busy.add(hand)
+        self._lots.append(_Given(hand.program, devices))
+
+    def _at_once(self) -> int:
+        """Return how many lots a program may have; few, where the last one would be waited for."""
+        least = 1 if len(self._waiting) <= 2 * (1 + len(self._crew.hands)) else 2
+        ahead = int(_AHEAD_SECONDS / max(self._crew.seconds, _LOT_SECONDS))
+        return min(_LOTS_AT_ONCE, max(least, ahead))
 
     def _lot(self) -> list[DeviceId]:
         """Take the next lot; towards the end they are smaller, so that all end together."""
-        size = int(_LOT_SECONDS / max(self._seconds, _LOT_SECONDS / _LARGEST_LOT))
+        size = int(_LOT_SECONDS / max(self._crew.seconds, _LOT_SECONDS / _LARGEST_LOT))
         size = min(size, len(self._waiting) // (2 * _LOTS_AT_ONCE * len(self._crew.hands)))
         return [self._waiting.popleft() for _ in range(min(max(1, size), len(self._waiting)))]
 
@@ -266,7 +203,7 @@ class AnsweredByCrew:
         done = self._adding.carry_out(map(self._stock.member, devices))
         spent = time.perf_counter() - began
         self._stopwatch.spent("training", spent)
-        self._seconds = spent / len(devices)
+        self._crew.seconds = spent / len(devices)
         return done
 
     def _is_ready(self) -> bool:
@@ -279,9 +216,10 @@ class AnsweredByCrew:
         lot = self._lots.popleft()
         if not isinstance(lot, _Given):
             return lot
-        carried: Carried = _received(lot.program)
-        self._seconds = carried.seconds / len(lot.devices)
-        return [read_plain(*one) for one in zip(lot.devices, carried.done, strict=True)]
+        carried = _received(lot.program, lot.devices)
+        assert isinstance(carried, Carried)
+        self._crew.seconds = carried.seconds / len(lot.devices)
+        return carried.done
 
 
 class _Given(NamedTuple):
@@ -291,9 +229,9 @@ class _Given(NamedTuple):
     devices: Sequence[DeviceId]
 
 
-def _received(program: Program) -> Any:  # noqa: ANN401 - what `Worker.do` returns
-    """Return what a program answers; raise the `EngineError` that it met."""
-    answer = pickle.loads(program.receive())  # noqa: S301 - from our own program
-    if isinstance(answer, Failed):
-        raise EngineError(answer.text)
-    return answer
+def _received(program: Program, devices: Sequence[DeviceId] = ()) -> Result:
+    """Return what came of a program's oldest work; raise the `EngineError` that it met."""
+    result = decode_result(program.receive(), devices)
+    if isinstance(result, Failed):
+        raise EngineError(result.text)
+    return result

@@ -21,6 +21,7 @@ from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light import workers
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.lots import Done
+from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.inprocess.light.workers import AnsweredByCrew, Hand, Lot
 from simulator.engines.interface import Prepared
 from simulator.errors import EngineError
@@ -55,9 +56,16 @@ def with_workers(what: Prepared, number: int = 2) -> Prepared:
     return replace(what, scenario=Scenario.model_validate(content))
 
 
+def waited_for(*given: Any) -> LightEngine:
+    """Return the engine when its workers are there: small runs are over before."""
+    engine = LightEngine(*given)
+    engine.wait_for_workers()
+    return engine
+
+
 def alone_and_together(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
     alone = learn(LightEngine, what, folder / "alone")
-    return alone, learn(LightEngine, with_workers(what), folder / "together")
+    return alone, learn(waited_for, with_workers(what), folder / "together")
 
 
 def assert_same(alone: Learned, together: Learned) -> None:
@@ -113,12 +121,12 @@ def test_devices_without_data_or_numbers_decline(tmp_path: Path) -> None:
     assert_same(*alone_and_together(replace(what, plan=plan), tmp_path / "empty"))
     diverging = prepared(small(method={"settings": {"rate": 1e30}}, rounds={"per_stage": 1}))
     with pytest.raises(EngineError, match=r"stage 1 does not end: .* 0 of 2 answers needed"):
-        learn(LightEngine, with_workers(diverging), tmp_path / "diverging")
+        learn(waited_for, with_workers(diverging), tmp_path / "diverging")
 
 
 def test_data_are_sent_once_and_again_when_they_have_changed(tmp_path: Path, given: Beside) -> None:
     what = prepared(small(devices={"count": 5}, rounds={"per_stage": 3}))
-    learn(LightEngine, with_workers(what, 1), tmp_path)
+    learn(waited_for, with_workers(what, 1), tmp_path)
     seen: set[tuple[int, DeviceId]] = set()
     again = 0
     for lot, devices in given:
@@ -146,8 +154,9 @@ def test_what_is_too_much_to_be_kept_is_sent_every_time(
     assert all(set(lot.data) == set(devices) and not lot.keeps for lot, devices in given)
 
 
-def test_long_trainings_are_given_one_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("devices", "at_once"), [(6, 1), (30, 2)])
+def test_of_long_trainings_few_lie_ready_and_at_the_end_none(
+    devices: int, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = []
     deal = AnsweredByCrew._deal
@@ -157,10 +166,10 @@ def test_long_trainings_are_given_one_at_a_time(
         most.append(max(hand.program.works for hand in self._crew.hands))
 
     monkeypatch.setattr(AnsweredByCrew, "_deal", noted)
-    monkeypatch.setattr(workers, "_LONG_SECONDS", 0.0)
-    what = prepared(small(devices={"count": 9}, rounds={"per_stage": 1}))
-    learn(LightEngine, with_workers(what), tmp_path)
-    assert max(most) == 1
+    monkeypatch.setattr(workers, "_AHEAD_SECONDS", 0.0)
+    fleet = small(data={"per_class": 20}, devices={"count": devices}, rounds={"per_stage": 1})
+    learn(waited_for, with_workers(prepared(fleet)), tmp_path)
+    assert max(most) == at_once
 
 
 def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
@@ -185,8 +194,8 @@ def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
         patch.setattr(AnsweredByCrew, "_next", killed)
         patch.setattr(workers, "_LARGEST_LOT", 1)
         with pytest.raises(EngineError, match="workers: a program of this run has ended"):
-            learn(LightEngine, with_workers(what), tmp_path / "cut")
-    resumed = learn(LightEngine, with_workers(what), tmp_path / "cut")
+            learn(waited_for, with_workers(what), tmp_path / "cut")
+    resumed = learn(waited_for, with_workers(what), tmp_path / "cut")
     assert means(resumed) == means(whole)
     assert resumed.models == whole.models
 
@@ -200,7 +209,7 @@ def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(tmp_path: Pa
             path.write_bytes(b"no memory")
 
     with pytest.raises(EngineError, match=r"^device-\d: .*memory"):
-        learn(LightEngine, with_workers(what), tmp_path, spoil)
+        learn(waited_for, with_workers(what), tmp_path, spoil)
 
 
 def test_everybody_computes_on_one_thread_until_the_run_is_over(tmp_path: Path) -> None:
@@ -215,6 +224,14 @@ def test_everybody_computes_on_one_thread_until_the_run_is_over(tmp_path: Path) 
         torch.set_num_threads(before)
 
 
+def test_who_is_not_there_yet_is_not_waited_for(
+    tmp_path: Path, given: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Program, "is_ready", False)
+    learn(LightEngine, with_workers(prepared(small(rounds={"per_stage": 1}))), tmp_path)
+    assert not given
+
+
 def test_a_gpu_needs_no_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "torch_device", lambda _: "cuda")
     with pytest.raises(EngineError, match=r"engine\.workers: 2 beside a GPU"):
@@ -224,11 +241,11 @@ def test_a_gpu_needs_no_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_programs_need_not_wait_for_the_disk_until_a_round_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(light_round, "GROUP_BESIDE_WORKERS", 2)
+    monkeypatch.setattr(light_round, "LEAST_BESIDE_WORKERS", 1)
     alone, together = alone_and_together(prepared(small(devices={"count": 5})), tmp_path)
     assert_same(alone, together)
     commits = [checkpoints(tmp_path / name) for name in ("alone", "together")]
-    assert commits[1] >= commits[0] + 2 * 6
+    assert commits[1] >= commits[0] + 6  # of six rounds
 
 
 def checkpoints(run: Path) -> int:

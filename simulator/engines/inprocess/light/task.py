@@ -1,0 +1,50 @@
+"""A round as all its devices are told of it, and how their answers are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from coordinator.core.assigning import round_assignment
+from coordinator.core.entries import NetworkImported, RoundOpened
+from coordinator.core.state import State
+from coordinator.network_maker import asked_of
+from device_agent.training import order_of
+from methods.registry import load_training_coordinator
+from methods.training_half import Order, Summing
+from schemas.assignments import Assignment
+from schemas.values import Digest
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """The entries and files of a round: they say all that either half of the method asks."""
+
+    assignment: Assignment
+    network: NetworkImported
+    opened: RoundOpened
+    files: Mapping[Digest, bytes]
+
+    @classmethod
+    def of(cls, state: State, opened: RoundOpened, read: Callable[[Digest], bytes]) -> RoundTask:
+        """Return the task of an open round, with the files that `read` gives."""
+        network, assignment = state.network, round_assignment(state, opened)
+        assert network is not None
+        offers = [opened.weights, *opened.extras.values()]
+        if assignment.base is not None:
+            offers.append(assignment.base)
+        files = {offer.digest: read(offer.digest) for offer in offers}
+        return cls(assignment, network, opened, files)
+
+    @cached_property
+    def order(self) -> Order:
+        """The order of the first of the cohort; those of others have another name in it."""
+        return order_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
+
+    def summing(self) -> Summing:
+        """Return the empty sum; raise what the method's half raises."""
+        half = load_training_coordinator(self.network.method)
+        asked = asked_of(self.network, self.opened, self.files.__getitem__)
+        own = half.read_assignment(self.network.settings)
+        return half.summing(own, asked, len(self.opened.cohort))
