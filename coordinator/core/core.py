@@ -75,6 +75,8 @@ class Core:
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
         match happening:
+            case inputs.PayloadStored():  # most are this one
+                return self._stored(happening, now_ns)
             case inputs.Connected():
                 reminded = self.devices.remind_all() + self.rounds.proxy.order()
                 return ask(AnnounceCoordinator(self.state.size)) + reminded
@@ -90,8 +92,6 @@ class Core:
                 return self.enrolling.proven(happening, now_ns)
             case inputs.HistoryDoubted(device, text):
                 return self.devices.doubts(device, text)
-            case inputs.PayloadStored():
-                return self._stored(happening, now_ns)
             case inputs.PayloadUnusable() | inputs.PayloadMissing():
                 return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command):

@@ -20,6 +20,7 @@ _BOOT = BootId("0" * 16)
 _SEQUENCE = 100
 """Of a device in the middle of its run: three digits."""
 _INDEX = 10_000
+_NOTHING: frozenset[Offer] = frozenset()
 
 
 class Traffic:
@@ -36,6 +37,7 @@ class Traffic:
         self._files: frozenset[Offer] = frozenset()
         self._lasting: frozenset[Offer] = frozenset()
         """Those that devices keep when no round is open."""
+        self._compared: tuple[frozenset[Offer] | None, int] = (None, 0)
         self._answer: tuple[int, int] | None = None
         self._nothing: tuple[int, int] | None = None
 
@@ -45,14 +47,14 @@ class Traffic:
         self._asked = self._size(device, assignment, sent_ms)
         self._files = frozenset(assignment.offers)
         self._lasting = frozenset(assignment.model_copy(update={"round": None}).offers)
+        self._compared = (None, 0)
         self._answer = self._nothing = None
 
     def asked(self, device: DeviceId) -> None:
         """Count an order and the files that it names, but for those of the order before."""
-        new = self._files - self._held.get(device, frozenset())
+        held = self._held.get(device, _NOTHING)
         self._held[device] = self._files
-        down = self._asked + sum(offer.size for offer in new)
-        self._down[device] = self._down.get(device, 0) + down
+        self._down[device] = self._down.get(device, 0) + self._asked + self._new_bytes(held)
 
     def answered(self, device: DeviceId, contribution: Contribution, sent_ms: int) -> None:
         """Count an answer and its receipt."""
@@ -77,7 +79,7 @@ class Traffic:
 
     def fetched(self, device: DeviceId, files: frozenset[Offer]) -> None:
         """Count files that a device fetches when a stage is over; those of its rounds go."""
-        self._held[device] = self._held.get(device, frozenset()) & self._lasting
+        self._held[device] = self._held.get(device, _NOTHING) & self._lasting
         self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files)
 
     def of(self, device: DeviceId) -> Counts:
@@ -92,6 +94,12 @@ class Traffic:
         self._up[device] = self._up.get(device, 0) + up + len(device) + payload
         self._down[device] = self._down.get(device, 0) + down
         self._sent[device] = self._sent.get(device, 0) + 1
+
+    def _new_bytes(self, held: frozenset[Offer]) -> int:
+        """Return the bytes of the order's files beside those that a device has, mostly the same."""
+        if held is not self._compared[0]:
+            self._compared = held, sum(offer.size for offer in self._files - held)
+        return self._compared[1]
 
     def _pair(
         self, device: DeviceId, message: Message, receipt: Receipt, sent_ms: int
