@@ -119,7 +119,7 @@ class Digest(ValidatedText):
     @classmethod
     def of(cls, data: bytes | bytearray | memoryview) -> Self:
         """Return the digest of `data`."""
-        return cls(hashlib.sha256(data).hexdigest())
+        return cls.known(hashlib.sha256(data).hexdigest())
 
     @property
     def short(self) -> str:

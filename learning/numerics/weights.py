@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,12 +90,19 @@ class WeightGrid(Grid):
         values = np.concatenate(parts) if parts else np.empty(0, np.float32)
         self.check_flat(values)
         with np.errstate(over="ignore"):
+            square = np.dot(values, values)  # no less than that of the largest; NaN where one is
             values /= self.steps  # powers of two: as exact as the product with their inverse
             np.rint(values, out=values)
-        if not largest_magnitude(values) <= LARGEST:
+        if not (square <= self._safe_square or largest_magnitude(values) <= LARGEST):
             self.encode(weights)  # raises, naming the tensor
         integers: Integers = values.astype(np.int32)
         return integers
+
+    @cached_property
+    def _safe_square(self) -> float:
+        """The square of what no value can exceed that leaves int32, whichever tensor it is of."""
+        least = min(self.exponents.values(), default=0)
+        return (LARGEST / 2 * 2.0**least) ** 2  # half: the sum of squares is rounded
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
