@@ -108,6 +108,8 @@ class Crew:
         self.hands = [Hand() for _ in range(size)]
         self.seconds = _LOT_SECONDS
         """That a device took in the newest lot."""
+        self.telling = _Pace()
+        """Of what this process does with an answer: rules, ledger, disk."""
         known = registry.METHODS, tuple(method_folders)
         for hand in self.hands:
             hand.program.send(encode_work(Setting(place, *known)))
@@ -151,12 +153,12 @@ class AnsweredByCrew:
         """Yield what comes of the devices, lot by lot."""
         while True:
             self._deal()
-            if self._is_ready():
-                yield self._next()
-            elif lot := self._lot():
-                self._lots.append(self._done_here(lot))
+            if not self._is_ready() and self._helps():
+                self._lots.append(self._done_here(self._lot()))
             elif self._lots:
-                yield self._next()
+                lot, began = self._next(), time.perf_counter()
+                yield lot
+                self._crew.telling.took(time.perf_counter() - began, len(lot))
             else:
                 return
 
@@ -170,6 +172,16 @@ class AnsweredByCrew:
             self._adding.total.join(partial)
         self._busy.clear()
         return self._adding.total
+
+    def _helps(self) -> bool:
+        """Whether this process should train, too: not if it has more to tell than others to do."""
+        there = sum(hand.is_there for hand in self._crew.hands)
+        if not (self._waiting and there):
+            return bool(self._waiting)
+        given = sum(len(lot.devices) for lot in self._lots if isinstance(lot, _Given))
+        done = sum(len(lot) for lot in self._lots if not isinstance(lot, _Given))
+        left = len(self._waiting) + given
+        return left * self._crew.seconds / there > (left + done) * self._crew.telling.mean
 
     def _deal(self) -> None:
         """Give programs that have time something to do, each in its turn."""
@@ -220,6 +232,21 @@ class AnsweredByCrew:
         assert isinstance(carried, Carried)
         self._crew.seconds = carried.seconds / len(lot.devices)
         return carried.done
+
+
+class _Pace:
+    """The mean of what something took."""
+
+    def __init__(self) -> None:
+        self.mean = 0.0
+        self._seconds = 0.0
+        self._number = 0
+
+    def took(self, seconds: float, number: int) -> None:
+        """Note the seconds that so many took."""
+        self._seconds += seconds
+        self._number += number
+        self.mean = self._seconds / self._number
 
 
 class _Given(NamedTuple):
