@@ -26,12 +26,37 @@ _ENVIRONMENT = {
 
 
 def measure(command: Sequence[str], folder: Path, timeout: float) -> dict[str, Any]:
-    """Return what a side told of its rounds, with its memory and the machine's load before it.
+    """Return what a side told of its rounds, with the machine's load before it.
 
     Raises `RuntimeError` with its last words where it failed.
     """
-    load = os.getloadavg()[0]
-    process = subprocess.Popen(
+    load, began = os.getloadavg()[0], time.perf_counter()
+    process = _started(command, folder)
+    own = _told(process, command, timeout)
+    seconds = time.perf_counter() - began
+    return {**own, "wall_seconds": round(seconds, 2), "load_before": round(load, 1)}
+
+
+def watch(command: Sequence[str], folder: Path, timeout: float) -> dict[str, float]:
+    """Return the memory and the processor's seconds of a side, all its processes together.
+
+    That is a run of its own: to look at the memory of a large process stops it for a while. Raises
+    as `measure` does.
+    """
+    process = _started(command, folder)
+    watch = _Watch(process.pid)
+    try:
+        own = _told(process, command, timeout)
+    finally:
+        watch.stop()
+    return {
+        "processor_seconds": round(watch.processor_seconds, 2),
+        "peak_mib": max(own["own_peak_mib"], round(watch.peak / MIB, 1)),
+    }
+
+
+def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         command,
         cwd=folder,
         env={**os.environ, **_ENVIRONMENT},
@@ -39,23 +64,18 @@ def measure(command: Sequence[str], folder: Path, timeout: float) -> dict[str, A
         stderr=subprocess.STDOUT,
         text=True,
     )
-    watch = _Watch(process.pid)
-    began = time.perf_counter()
+
+
+def _told(process: subprocess.Popen[str], command: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Return what a side tells at its end."""
     try:
         told, _ = process.communicate(timeout=timeout)
     finally:
         process.kill()
-        watch.stop()
     if process.returncode:
         raise RuntimeError(f"{command}: {told[-2000:]}")
-    own = json.loads(told.strip().splitlines()[-1])
-    return {
-        **own,
-        "wall_seconds": round(time.perf_counter() - began, 2),
-        "processor_seconds": round(watch.processor_seconds, 2),
-        "peak_mib": max(own["own_peak_mib"], round(watch.peak / MIB, 1)),
-        "load_before": round(load, 1),
-    }
+    own: dict[str, Any] = json.loads(told.strip().splitlines()[-1])
+    return own
 
 
 class _Watch:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fleet_overhead.environments import python_of
-from benchmarks.fleet_overhead.measuring import ROOT, measure
+from benchmarks.fleet_overhead.measuring import ROOT, measure, watch
 from benchmarks.fleet_overhead.tables import summary, tables
 from benchmarks.machine import describe_machine
 
@@ -65,18 +65,31 @@ def command(side: str, case: str, environments: Path) -> list[str] | None:
 
 
 def measure_all(case: str, sides: Sequence[str], runs: int, environments: Path) -> dict[str, Any]:
-    """Return the runs of each side; they take turns, so that a busy minute meets all."""
-    commands = {side: command(side, case, environments) for side in sides}
-    measured: dict[str, list[dict[str, Any]]] = {}
+    """Return the runs of each side, and what it takes.
+
+    The sides take turns, so that a busy minute meets all.
+    """
+    found = {side: command(side, case, environments) for side in sides}
+    commands = {side: words for side, words in found.items() if words is not None}
+    measured: dict[str, dict[str, Any]] = {side: {"runs": []} for side in commands}
     for number in range(runs):
         for side, words in commands.items():
-            if words is None:
-                continue
-            one = measure(words, ROOT if side.startswith("fleetledger") else HERE, TIMEOUT_SECONDS)
-            sys.stdout.write(f"{case}, {side}, run {number + 1}: {json.dumps(one)}\n")
-            sys.stdout.flush()
-            measured.setdefault(side, []).append(one)
+            one = measure(words, _folder(side), TIMEOUT_SECONDS)
+            _say(f"{case}, {side}, run {number + 1}", one)
+            measured[side]["runs"].append(one)
+    for side, words in commands.items():
+        measured[side]["watched"] = watch(words, _folder(side), TIMEOUT_SECONDS)
+        _say(f"{case}, {side}, watched", measured[side]["watched"])
     return measured
+
+
+def _folder(side: str) -> Path:
+    return ROOT if side.startswith("fleetledger") else HERE
+
+
+def _say(what: str, found: dict[str, Any]) -> None:
+    sys.stdout.write(f"{what}: {json.dumps(found)}\n")
+    sys.stdout.flush()
 
 
 def store(path: Path, case: str, measured: dict[str, Any]) -> None:
@@ -84,7 +97,7 @@ def store(path: Path, case: str, measured: dict[str, Any]) -> None:
     result = json.loads(path.read_text("utf-8")) if path.exists() else {"cases": {}}
     agents, floats, rounds = map(int, CASES[case])
     kept = result["cases"].get(case, {}).get("sides", {})
-    new = {side: {"summary": summary(runs), "runs": runs} for side, runs in measured.items()}
+    new = {side: {"summary": summary(**found), **found} for side, found in measured.items()}
     shape = {"agents": agents, "floats": floats, "rounds": rounds}
     result = {
         "claim": "fleet_overhead",

@@ -130,7 +130,7 @@ class LedgerReader:
             yield from rows
             start = rows[-1][0] + 1
 
-    def bodies(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str, str]]:
+    def bodies(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str, bytes]]:
         """Yield index, kind and body (JSON) of entries with start <= index < stop, unchecked.
 
         For whoever reads again what it has just committed, or has checked before.
@@ -211,7 +211,7 @@ _ENTRIES = (
     f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
     " WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
 )
-_BODIES = "SELECT idx, kind, body FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
+_BODIES = "SELECT idx, kind, CAST(body AS BLOB) FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
 _CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
 
 

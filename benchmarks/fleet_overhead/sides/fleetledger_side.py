@@ -76,8 +76,7 @@ class Clock:
 
 def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) -> Scenario:
     """Return one stage of so many rounds, in which everybody takes part."""
-    engine = {"awake_agents": int(kind)} if kind.isdigit() else {"agents": kind}
-    engine["workers"] = workers
+    agents_are = {"awake_agents": int(kind)} if kind.isdigit() else {"agents": kind}
     return Scenario.model_validate(
         {
             "title": "The machinery alone",
@@ -85,7 +84,7 @@ def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) 
             "devices": {"count": agents},
             "rounds": {"per_stage": rounds, "quorum": 1.0},
             "method": {"name": "echo", "settings": {"hidden": HIDDEN[floats]}},
-            "engine": {"device": "cpu", **engine},
+            "engine": {"device": "cpu", "workers": workers, **agents_are},
             "evaluation": {"every_rounds": rounds},
         }
     )

@@ -38,12 +38,14 @@ from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import torch_device
 
 _PROGRAM = "simulator.engines.inprocess.light.worker_program"
-_LOT_SECONDS = 0.003
-"""That a lot of devices takes: enough for what handing it over costs."""
+_LOT_SECONDS = 0.008
+"""That a lot of devices takes; to hand one over and to wake a program takes some 0.2 ms."""
+_LEAST_SECONDS = 0.001
+"""That one takes towards the end of a round."""
 _LARGEST_LOT = 64
 _AHEAD_SECONDS = 0.024
 """That a program has to do, so that it need not wait while this one writes to the disk."""
-_LOTS_AT_ONCE = 8
+_LOTS_AT_ONCE = 3
 """At most; and two, however long they take, until the round nears its end."""
 _KEPT_BYTES = 256 << 20
 """Of data that a program keeps from round to round; what is above is sent again."""
@@ -206,9 +208,11 @@ class AnsweredByCrew:
 
     def _lot(self) -> list[DeviceId]:
         """Take the next lot; towards the end they are smaller, so that all end together."""
-        size = int(_LOT_SECONDS / max(self._crew.seconds, _LOT_SECONDS / _LARGEST_LOT))
-        size = min(size, len(self._waiting) // (2 * _LOTS_AT_ONCE * len(self._crew.hands)))
-        return [self._waiting.popleft() for _ in range(min(max(1, size), len(self._waiting)))]
+        left, seconds = len(self._waiting), self._crew.seconds
+        share = left // (2 * _LOTS_AT_ONCE * len(self._crew.hands))
+        least, most = int(_LEAST_SECONDS / seconds), int(_LOT_SECONDS / seconds)
+        size = max(1, min(_LARGEST_LOT, most, max(least, share)))
+        return [self._waiting.popleft() for _ in range(min(size, left))]
 
     def _done_here(self, devices: Sequence[DeviceId]) -> Sequence[Done]:
         began = time.perf_counter()
