@@ -36,7 +36,7 @@ from simulator.engines.inprocess.light.workers import AnsweredByCrew
 
 GROUP_INPUTS = 4096
 """What is committed together."""
-LEAST_BESIDE_WORKERS = 64
+LEAST_BESIDE_WORKERS = 100
 """What is committed together at least while others train."""
 
 
@@ -90,12 +90,13 @@ class LightRound:
     def _together(self) -> int:
         """Return how many inputs are committed together next.
 
-        Beside workers it is two thirds of those that are left: they need not wait for the disk when
-        the round ends, and every commit writes most pages of a table again.
+        Beside workers it is a third of those that are left: workers do not run out of devices
+        meanwhile, little waits for the disk when the round ends, and yet there are few commits,
+        each of which writes pages of the same table again.
         """
         if self._ground.crew is None:
             return GROUP_INPUTS
-        return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 2)
+        return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 
     def average(self, request: AverageRound) -> Finished:
         """Return the mean of the answers in the ledger, which must be those of the sum."""
