@@ -211,7 +211,9 @@ _ENTRIES = (
     f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
     " WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
 )
-_BODIES = "SELECT idx, kind, CAST(body AS BLOB) FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
+_BODIES = (
+    "SELECT idx, kind, CAST(body AS BLOB) FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
+)
 _CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
 
 
