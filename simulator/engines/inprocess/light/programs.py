@@ -87,7 +87,8 @@ class Program:
         return self._done.popleft()
 
     def close(self) -> None:
-        """End the program, when it has done what it does now."""
+        """End the program; what it does now, nobody waits for: a training may take minutes."""
+        self._process.kill()
         self._pipe.close()
         self._process.wait()
         for file in self._files:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from schemas.values import DeviceId
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light import workers
 from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.engines.inprocess.light.handing import AskSum, encode_work
 from simulator.engines.inprocess.light.lots import Done
 from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.inprocess.light.workers import AnsweredByCrew, Hand, Lot
@@ -198,6 +201,17 @@ def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
     resumed = learn(waited_for, with_workers(what), tmp_path / "cut")
     assert means(resumed) == means(whole)
     assert resumed.models == whole.models
+
+
+def test_whoever_stops_a_run_does_not_wait_for_what_is_being_trained(tmp_path: Path) -> None:
+    engine = waited_for(with_workers(prepared(small()), 1), tmp_path, Quiet())
+    crew = engine._fleet._ground.crew
+    assert crew is not None
+    (hand,) = crew.hands
+    os.kill(hand.program._process.pid, signal.SIGSTOP)  # it will not do anything any more
+    hand.program.send(encode_work(AskSum()))
+    engine.close()
+    assert hand.program._process.returncode == -signal.SIGKILL
 
 
 def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(tmp_path: Path) -> None:
