@@ -20,7 +20,7 @@ from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.round import LightRound, letter
 from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers import Crew
+from simulator.engines.inprocess.light.workers import WorkerPool
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.rounds import network_of
@@ -64,7 +64,7 @@ class LightFleet:
             memories=Memories(place.memories, self._is_done),
             place=place,
             packer=Packer(),
-            crew=Crew(place, engine.workers) if engine.workers else None,
+            pool=WorkerPool(place, engine.workers) if engine.workers else None,
             traffic=Traffic(FLEET),
             progress=lambda done: watch.agents(done, len(self._online)),
         )
@@ -74,8 +74,8 @@ class LightFleet:
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there; else whoever comes later joins in."""
-        if self._ground.crew is not None:
-            self._ground.crew.wait()
+        if self._ground.pool is not None:
+            self._ground.pool.wait()
 
     def arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
         """Switch on who is there, with all data that reached them, and off who is not."""
@@ -123,8 +123,8 @@ class LightFleet:
     def close(self) -> None:
         """Close all files."""
         self._ground.packer.close()
-        if self._ground.crew is not None:
-            self._ground.crew.close()
+        if self._ground.pool is not None:
+            self._ground.pool.close()
         self.coordinator.close()
 
     def _is_done(self, number: int) -> bool:

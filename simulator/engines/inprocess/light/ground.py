@@ -12,7 +12,7 @@ from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers import Crew
+from simulator.engines.inprocess.light.workers import WorkerPool
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.stopwatch import Stopwatch
 
@@ -29,7 +29,7 @@ class Ground:
     place: Place
     packer: Packer
     """Packs what is trained in this process."""
-    crew: Crew | None
+    pool: WorkerPool | None
     """Trains beside this process."""
     traffic: Traffic
     progress: Callable[[int], None]

@@ -32,7 +32,7 @@ from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.holdings import Rows
 from simulator.engines.inprocess.light.lots import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers import AnsweredByCrew
+from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
 GROUP_INPUTS = 4096
 """What is committed together."""
@@ -57,8 +57,8 @@ class LightRound:
         stock = _stock(ground, task)
         self._answering: Answering = (
             AnsweredHere(task, stock, ground.place, ground.packer, ground.stopwatch)
-            if ground.crew is None
-            else AnsweredByCrew(task, stock, ground.crew, ground.stopwatch)
+            if ground.pool is None
+            else AnsweredByWorkers(task, stock, ground.pool, ground.stopwatch)
         )
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
@@ -94,7 +94,7 @@ class LightRound:
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
         each of which writes pages of the same table again.
         """
-        if self._ground.crew is None:
+        if self._ground.pool is None:
             return GROUP_INPUTS
         return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 

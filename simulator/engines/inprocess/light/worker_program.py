@@ -1,4 +1,4 @@
-"""The program that trains devices beside the engine: `python -m` this module, started by a `Crew`.
+"""The program that trains devices beside the engine: `python -m` this module, from a `WorkerPool`.
 
 It computes on one thread, as the engine does beside it, so that it does not matter who trains whom.
 """
@@ -16,7 +16,9 @@ from methods import registry
 from methods.training_half import LocalData
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.cohort import Member, Place
-from simulator.engines.inprocess.light.handing import (
+from simulator.engines.inprocess.light.lots import Adding
+from simulator.engines.inprocess.light.programs import serve
+from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
     Failed,
@@ -27,8 +29,6 @@ from simulator.engines.inprocess.light.handing import (
     decode_work,
     encode_result,
 )
-from simulator.engines.inprocess.light.lots import Adding
-from simulator.engines.inprocess.light.programs import serve
 from simulator.errors import EngineError
 
 

@@ -20,7 +20,10 @@ from methods import registry
 from methods.training_half import Partial, Summing
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.cohort import Place, Stock
-from simulator.engines.inprocess.light.handing import (
+from simulator.engines.inprocess.light.lots import Adding, Done
+from simulator.engines.inprocess.light.programs import Program
+from simulator.engines.inprocess.light.task import RoundTask
+from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
     Failed,
@@ -30,9 +33,6 @@ from simulator.engines.inprocess.light.handing import (
     decode_result,
     encode_work,
 )
-from simulator.engines.inprocess.light.lots import Adding, Done
-from simulator.engines.inprocess.light.programs import Program
-from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import torch_device
@@ -51,8 +51,8 @@ _KEPT_BYTES = 256 << 20
 """Of data that a program keeps from round to round; what is above is sent again."""
 
 
-class Hand:
-    """A program of a crew, and whose data it has."""
+class WorkerHandle:
+    """A program of the pool, as the engine sees it, and whose data it has."""
 
     def __init__(self) -> None:
         self.program = Program(_PROGRAM, "workers", _LOTS_AT_ONCE)
@@ -91,7 +91,7 @@ class Hand:
         return Lot(remembered, data, task, keeps, forgets)
 
 
-class Crew:
+class WorkerPool:
     """The programs of a run."""
 
     def __init__(self, place: Place, size: int) -> None:
@@ -107,40 +107,42 @@ class Crew:
         self.place = place
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self.hands = [Hand() for _ in range(size)]
+        self.handles = [WorkerHandle() for _ in range(size)]
         self.seconds = _LOT_SECONDS
         """That a device took in the newest lot."""
         self.telling = _Pace()
         """Of what this process does with an answer: rules, ledger, disk."""
         known = registry.METHODS, tuple(method_folders)
-        for hand in self.hands:
-            hand.program.send(encode_work(Setting(place, *known)))
+        for handle in self.handles:
+            handle.program.send(encode_work(Setting(place, *known)))
 
     def wait(self) -> None:
         """Wait until all of them are there; raise `EngineError` if one is not."""
-        for hand in self.hands:
-            if not hand.is_there:
-                hand.meet()
+        for handle in self.handles:
+            if not handle.is_there:
+                handle.meet()
 
     def close(self) -> None:
         """End them."""
         import torch  # noqa: PLC0415 - needs torch
 
-        for hand in self.hands:
-            hand.program.close()
+        for handle in self.handles:
+            handle.program.close()
         torch.set_num_threads(self._threads)
 
 
-class AnsweredByCrew:
-    """Trains with a crew; an `Answering`."""
+class AnsweredByWorkers:
+    """Trains with a pool of workers; an `Answering`."""
 
-    def __init__(self, task: RoundTask, stock: Stock, crew: Crew, stopwatch: Stopwatch) -> None:
+    def __init__(
+        self, task: RoundTask, stock: Stock, pool: WorkerPool, stopwatch: Stopwatch
+    ) -> None:
         self._task = task
         self._stock = stock
         self._stopwatch = stopwatch
-        self._crew = crew
-        self._adding = Adding(task, crew.place)
-        self._busy: set[Hand] = set()
+        self._pool = pool
+        self._adding = Adding(task, pool.place)
+        self._busy: set[WorkerHandle] = set()
         """Those that know the task, and have added answers."""
         self._waiting: deque[DeviceId] = deque()
         self._lots: deque[_Given | Sequence[Done]] = deque()
@@ -160,16 +162,16 @@ class AnsweredByCrew:
             elif self._lots:
                 lot, began = self._next(), time.perf_counter()
                 yield lot
-                self._crew.telling.took(time.perf_counter() - began, len(lot))
+                self._pool.telling.took(time.perf_counter() - began, len(lot))
             else:
                 return
 
     def total(self) -> Summing:
         """Return the sum of what was added here and by the programs."""
-        for hand in self._busy:
-            hand.program.send(encode_work(AskSum()))
-        for hand in self._busy:
-            partial = _received(hand.program)
+        for handle in self._busy:
+            handle.program.send(encode_work(AskSum()))
+        for handle in self._busy:
+            partial = _received(handle.program)
             assert isinstance(partial, Partial)
             self._adding.total.join(partial)
         self._busy.clear()
@@ -177,39 +179,42 @@ class AnsweredByCrew:
 
     def _helps(self) -> bool:
         """Whether this process should train, too: not if it has more to tell than others to do."""
-        there = sum(hand.is_there for hand in self._crew.hands)
+        there = sum(handle.is_there for handle in self._pool.handles)
         if not (self._waiting and there):
             return bool(self._waiting)
         given = sum(len(lot.devices) for lot in self._lots if isinstance(lot, _Given))
         done = sum(len(lot) for lot in self._lots if not isinstance(lot, _Given))
         left = len(self._waiting) + given
-        return left * self._crew.seconds / there > (left + done) * self._crew.telling.mean
+        return left * self._pool.seconds / there > (left + done) * self._pool.telling.mean
 
     def _deal(self) -> None:
         """Give programs that have time something to do, each in its turn."""
         at_once = self._at_once()
-        room = {hand: hand.room(at_once) for hand in self._crew.hands} if self._waiting else {}
+        room = (
+            {handle: handle.room(at_once) for handle in self._pool.handles} if self._waiting else {}
+        )
         for turn in range(at_once):
-            for hand, lots in room.items():
+            for handle, lots in room.items():
                 if turn < lots and (devices := self._lot()):
-                    self._give(hand, devices)
+                    self._give(handle, devices)
 
-    def _give(self, hand: Hand, devices: Sequence[DeviceId]) -> None:
-        task = None if hand in self._busy else self._task
-        hand.program.send(encode_work(hand.lot(devices, self._stock, task)))
-        self._busy.add(hand)
-        self._lots.append(_Given(hand.program, devices))
+    def _give(self, handle: WorkerHandle, devices: Sequence[DeviceId]) -> None:
+        task = None if handle in self._busy else self._task
+        handle.program.send(encode_work(handle.lot(devices, self._stock, task)))
+        self._busy.add(handle)
+        self._lots.append(_Given(handle.program, devices))
 
     def _at_once(self) -> int:
         """Return how many lots a program may have; few, where the last one would be waited for."""
-        least = 1 if len(self._waiting) <= 2 * (1 + len(self._crew.hands)) else 2
-        ahead = int(_AHEAD_SECONDS / max(self._crew.seconds, _LOT_SECONDS))
-        return min(_LOTS_AT_ONCE, max(least, ahead))
+        if len(self._waiting) <= 2 * (1 + len(self._pool.handles)):
+            return 1
+        ahead = int(_AHEAD_SECONDS / max(self._pool.seconds, _LOT_SECONDS))
+        return min(_LOTS_AT_ONCE, max(2, ahead))
 
     def _lot(self) -> list[DeviceId]:
         """Take the next lot; towards the end they are smaller, so that all end together."""
-        left, seconds = len(self._waiting), self._crew.seconds
-        share = left // (2 * _LOTS_AT_ONCE * len(self._crew.hands))
+        left, seconds = len(self._waiting), self._pool.seconds
+        share = left // (2 * _LOTS_AT_ONCE * len(self._pool.handles))
         least, most = int(_LEAST_SECONDS / seconds), int(_LOT_SECONDS / seconds)
         size = max(1, min(_LARGEST_LOT, most, max(least, share)))
         return [self._waiting.popleft() for _ in range(min(size, left))]
@@ -219,7 +224,7 @@ class AnsweredByCrew:
         done = self._adding.carry_out(map(self._stock.member, devices))
         spent = time.perf_counter() - began
         self._stopwatch.spent("training", spent)
-        self._crew.seconds = spent / len(devices)
+        self._pool.seconds = spent / len(devices)
         return done
 
     def _is_ready(self) -> bool:
@@ -234,7 +239,7 @@ class AnsweredByCrew:
             return lot
         carried = _received(lot.program, lot.devices)
         assert isinstance(carried, Carried)
-        self._crew.seconds = carried.seconds / len(lot.devices)
+        self._pool.seconds = carried.seconds / len(lot.devices)
         return carried.done
 
 

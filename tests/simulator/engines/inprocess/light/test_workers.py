@@ -22,10 +22,10 @@ from schemas.values import DeviceId
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light import workers
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.handing import AskSum, encode_work
 from simulator.engines.inprocess.light.lots import Done
 from simulator.engines.inprocess.light.programs import Program
-from simulator.engines.inprocess.light.workers import AnsweredByCrew, Hand, Lot
+from simulator.engines.inprocess.light.worker_messages import AskSum, encode_work
+from simulator.engines.inprocess.light.workers import AnsweredByWorkers, Lot, WorkerHandle
 from simulator.engines.interface import Prepared
 from simulator.errors import EngineError
 from simulator.scenario.model import Scenario
@@ -41,13 +41,13 @@ Beside = list[tuple[Lot, Sequence[DeviceId]]]
 def given(monkeypatch: pytest.MonkeyPatch) -> Beside:
     """Note lots that are given to programs; all lots have one device, so that everybody works."""
     noted: Beside = []
-    lot = Hand.lot
+    lot = WorkerHandle.lot
 
-    def seen(self: Hand, devices: Sequence[DeviceId], *more: Any) -> Lot:
+    def seen(self: WorkerHandle, devices: Sequence[DeviceId], *more: Any) -> Lot:
         noted.append((lot(self, devices, *more), devices))
         return noted[-1][0]
 
-    monkeypatch.setattr(Hand, "lot", seen)
+    monkeypatch.setattr(WorkerHandle, "lot", seen)
     monkeypatch.setattr(workers, "_LARGEST_LOT", 1)
     monkeypatch.setattr(workers, "_LOTS_AT_ONCE", 1)
     return noted
@@ -72,7 +72,7 @@ def alone_and_together(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
 
 
 def assert_same(alone: Learned, together: Learned) -> None:
-    """Entries lie in the same order, too: nothing tells that there was a crew."""
+    """Entries lie in the same order, too: nothing tells that there was a pool."""
     assert said(together.ledger) == said(alone.ledger)
     devices = [[entry.device for entry, _ in one.ledger] for one in (alone, together)]
     assert devices[0] == devices[1]
@@ -162,13 +162,13 @@ def test_of_long_trainings_few_lie_ready_and_at_the_end_none(
     devices: int, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = []
-    deal = AnsweredByCrew._deal
+    deal = AnsweredByWorkers._deal
 
-    def noted(self: AnsweredByCrew) -> None:
+    def noted(self: AnsweredByWorkers) -> None:
         deal(self)
-        most.append(max(hand.program.works for hand in self._crew.hands))
+        most.append(max(handle.program.works for handle in self._pool.handles))
 
-    monkeypatch.setattr(AnsweredByCrew, "_deal", noted)
+    monkeypatch.setattr(AnsweredByWorkers, "_deal", noted)
     monkeypatch.setattr(workers, "_AHEAD_SECONDS", 0.0)
     fleet = small(data={"per_class": 20}, devices={"count": devices}, rounds={"per_stage": 1})
     learn(waited_for, with_workers(prepared(fleet)), tmp_path)
@@ -182,19 +182,19 @@ def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
     what = prepared(small(method={"settings": settings}, devices={"count": 9}))
     whole = learn(LightEngine, what, tmp_path / "whole")
     rounds = 0
-    received = AnsweredByCrew._next
+    received = AnsweredByWorkers._next
 
-    def killed(self: AnsweredByCrew) -> Sequence[Done]:
+    def killed(self: AnsweredByWorkers) -> Sequence[Done]:
         nonlocal rounds
         rounds += 1
         if rounds == 12:
-            for hand in self._crew.hands:
-                hand.program._process.kill()
-                hand.program._process.wait()
+            for handle in self._pool.handles:
+                handle.program._process.kill()
+                handle.program._process.wait()
         return received(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(AnsweredByCrew, "_next", killed)
+        patch.setattr(AnsweredByWorkers, "_next", killed)
         patch.setattr(workers, "_LARGEST_LOT", 1)
         with pytest.raises(EngineError, match="workers: a program of this run has ended"):
             learn(waited_for, with_workers(what), tmp_path / "cut")
@@ -205,13 +205,13 @@ def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
 
 def test_whoever_stops_a_run_does_not_wait_for_what_is_being_trained(tmp_path: Path) -> None:
     engine = waited_for(with_workers(prepared(small()), 1), tmp_path, Quiet())
-    crew = engine._fleet._ground.crew
-    assert crew is not None
-    (hand,) = crew.hands
-    os.kill(hand.program._process.pid, signal.SIGSTOP)  # it will not do anything any more
-    hand.program.send(encode_work(AskSum()))
+    pool = engine._fleet._ground.pool
+    assert pool is not None
+    (handle,) = pool.handles
+    os.kill(handle.program._process.pid, signal.SIGSTOP)  # it will not do anything any more
+    handle.program.send(encode_work(AskSum()))
     engine.close()
-    assert hand.program._process.returncode == -signal.SIGKILL
+    assert handle.program._process.returncode == -signal.SIGKILL
 
 
 def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_who_is_not_there_yet_is_not_waited_for(
     assert not given
 
 
-def test_a_gpu_needs_no_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_needs_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "torch_device", lambda _: "cuda")
     with pytest.raises(EngineError, match=r"engine\.workers: 2 beside a GPU"):
         LightEngine(with_workers(prepared(small())), tmp_path, Quiet())

@@ -13,7 +13,10 @@ from methods.training_half import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import Declined, Place
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.handing import (
+from simulator.engines.inprocess.light.lots import Answered, Done, Said
+from simulator.engines.inprocess.light.packing import packed
+from simulator.engines.inprocess.light.task import RoundTask
+from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
     Failed,
@@ -24,9 +27,6 @@ from simulator.engines.inprocess.light.handing import (
     encode_result,
     encode_work,
 )
-from simulator.engines.inprocess.light.lots import Answered, Done, Said
-from simulator.engines.inprocess.light.packing import packed
-from simulator.engines.inprocess.light.task import RoundTask
 from simulator.virtual.training import HallSettings
 from tests.simulator.rounds.small import Watching, prepared, small
 
