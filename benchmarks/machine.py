@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 
@@ -17,5 +17,20 @@ def describe_machine(*packages: str) -> dict[str, str | int]:
         "system": f"{platform.system()} {platform.release()}",
         "libc": " ".join(platform.libc_ver()),
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: _version_of(name) for name in packages},
     }
+
+
+def _version_of(package: str) -> str:
+    """Return the version of a distribution, or of the one that fills a module of its name.
+
+    ONNX Runtime comes as `onnxruntime`, `onnxruntime-gpu` and others, all with one module.
+    Raises `PackageNotFoundError` where there is none.
+    """
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        found = packages_distributions().get(package, [])
+        if not found:
+            raise
+        return ", ".join(f"{version(name)} ({name})" for name in sorted(set(found)))

@@ -78,6 +78,18 @@ CONTRIBUTION = Projection(
 )
 
 
+def _left_out(db: Database, entry: Entry) -> None:
+    db.execute("DELETE FROM left_out")
+    rows = [{"device": device, "text": text} for device, text in entry.body["devices"].items()]
+    db.table("left_out").insert_all(rows)
+
+
+LEFT_OUT = Projection(
+    "left_out", {"device": str, "text": str}, ("device",), {"contributions.left_out": _left_out}
+)
+"""Who meets the bound on what one device may weigh, in words."""
+
+
 def _class_samples(db: Database, run: Sequence[Entry]) -> None:
     db.conn.executemany(
         "INSERT INTO contribution_class VALUES (?, ?, ?)",

@@ -2,7 +2,9 @@
 
 CoordinatorError
 ├── CommandError            the operator asked for something that makes no sense now
+│   └── QuestionError       ... or that has to be asked first
 ├── OperatorTimeoutError    no coordinator answered a command
+├── InboxError              the file of the operator's commands cannot be read or written
 ├── BackboneFileError       a file that should be a backbone cannot be read
 ├── NetworkSettingsError    the settings name no network that could be trained
 ├── UnknownClassError       a class name that the registry lacks
@@ -37,8 +39,16 @@ class CommandError(CoordinatorError):
     """The operator asked for something that makes no sense now; nothing was changed."""
 
 
+class QuestionError(CommandError):
+    """The operator is asked first; nothing was changed, and the same may be said again, surely."""
+
+
 class OperatorTimeoutError(CoordinatorError):
     """No coordinator answered a command in time."""
+
+
+class InboxError(CoordinatorError):
+    """The file of the operator's commands cannot be read or written now (full disk, busy)."""
 
 
 class BackboneFileError(CoordinatorError):

@@ -6,13 +6,16 @@ The rules, in the order in which they are asked:
   A rotation is signed by its own key, and its former key, the one that counts, signed for it.
 - Of a device whose key was revoked nothing is taken in.
 - Of a device with a key only what that key signed, for the topic on which it came, and of runs that
-  the device has not ended. Reports and letters (`msg`) must refer to a birth of this run of the
-  coordinator, so nothing that was said to an earlier run is taken in again; the device says it anew
-  by itself. A number of a run counts once; births and deaths, of which the broker keeps one and may
-  give it again, may be repeated.
+  the device has not ended; that a run spoke which was ended is told to the rules, and nothing else
+  of it. Reports and letters (`msg`) must refer to a birth of this run of the coordinator, so what
+  was said to an earlier run is not taken in again; the device says it anew by itself. A number of
+  a run counts once; births and deaths, of which the broker keeps one and may give it again, may be
+  repeated.
 - Of a device without a key a signature cannot be checked, so what is signed is refused; what is not
   is taken in unless the settings ask for keys.
 - The proxy is no device and has no key.
+
+What cannot be the device's, by the end of its header line, is refused before its body is read.
 
 What is not to be believed is counted and told, and stored nowhere. Repeats are left out in silence,
 since brokers make some.
@@ -30,9 +33,10 @@ from coordinator.core.key_records import DeviceKeys
 from coordinator.core.state import State
 from coordinator.replayed import Replayed
 from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_key_name, check_mac
-from schemas.envelope import PROXY, Envelope
+from schemas.envelope import PROXY, Envelope, decode, split
 from schemas.errors import EnvelopeError, SchemaError, SignatureError
 from schemas.keys import VerifyKey
+from schemas.seals import Seal, read_seal
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 
@@ -40,6 +44,10 @@ log = logging.getLogger("coordinator")
 
 _BIRTHS = 1024
 """Births of this run that devices may refer to; each is heard by all that are connected."""
+
+_LONGEST_ENROLMENT = 8 * 1024
+"""Bytes of a header line that asks for a key; it has a few fixed fields, and is read unproven."""
+_ASKING = (Enrolment.kind, KeyRotation.kind)
 
 Secret = Callable[[Digest], "bytes | None"]
 """Returns the secret of an invitation, or None where it is not here."""
@@ -77,13 +85,22 @@ class Gate:
         """Note a birth of the coordinator, to which devices refer from now on."""
         self._births.append(birth)
 
-    def take(self, topic: str, envelope: Envelope) -> inputs.Input | None:
+    def take(self, topic: str, payload: bytes) -> inputs.Input | None:
         """Return what a message means for the rules; None for a repeat.
 
-        The topic must be one on which a device of this fleet speaks.
+        The topic must be one on which a device of this fleet speaks. Raises `EnvelopeError` for
+        what could be the device's, and cannot be read.
         """
         spoken = self._topics.parse(topic)
-        message = _Message(topic, spoken.device, spoken.leaf, envelope)
+        seal = read_seal(split(payload)[0])
+        if seal.fleet != self._topics.fleet:
+            raise EnvelopeError(f"fleet: {str(seal.fleet)!r} is not this fleet")
+        try:
+            self._admit(topic, spoken.device, seal)
+        except SchemaError as error:
+            return self._refuse(spoken.device, str(error))
+        message = _Message(topic, spoken.device, spoken.leaf, decode(payload))
+        envelope = message.envelope
         try:
             match envelope.header.kind:
                 case Enrolment.kind:
@@ -95,27 +112,39 @@ class Gate:
         except SchemaError as error:
             return self._refuse(spoken.device, str(error))
 
-    def _ordinary(self, message: _Message) -> inputs.Input | None:
-        device, envelope = message.device, message.envelope
+    def _admit(self, topic: str, device: DeviceId, seal: Seal) -> None:
+        """Raise `SchemaError` for what cannot be the device's, whatever its body is."""
+        if seal.kind in _ASKING:
+            _check_asking(device, seal)
+            return
         known = self._state().devices.get(device)
         if device == PROXY or known is None:  # the rules say what is to be said to strangers
-            return inputs.DeviceMessage(device, envelope)
-        keys = known.keys
-        if keys.key is None:
-            self._check_keyless(device, keys, envelope)
-            return inputs.DeviceMessage(device, envelope)
-        envelope.check_signature(keys.key, message.topic)
-        _check_sender(message)
-        return inputs.DeviceMessage(device, envelope) if self._is_new(message, keys) else None
+            return
+        if known.keys.key is None:
+            self._check_keyless(device, known.keys, seal)
+            return
+        seal.check_signature(known.keys.key, topic)
+        _check_sender(device, seal)
 
-    def _check_keyless(self, device: DeviceId, keys: DeviceKeys, envelope: Envelope) -> None:
+    def _ordinary(self, message: _Message) -> inputs.Input | None:
+        """Return what an admitted message means for the rules; None for a repeat."""
+        device, envelope = message.device, message.envelope
+        known = self._state().devices.get(device)
+        if device != PROXY and known is not None and known.keys.key is not None:
+            if envelope.header.boot in known.keys.former_boots:
+                return inputs.FormerRunSpoke(device, envelope)
+            if not self._is_new(message, known.keys):
+                return None
+        return inputs.DeviceMessage(device, envelope)
+
+    def _check_keyless(self, device: DeviceId, keys: DeviceKeys, seal: Seal) -> None:
         """Raise `SignatureError` unless a device without a key may say this."""
         way_out = f"`fleetledger coordinator enrol {device}` gives a token for a new one"
         if keys.revoked:
             raise SignatureError(f"key: that of {str(device)!r} was revoked; {way_out}")
-        if envelope.header.key is not None:
+        if seal.key is not None:
             raise SignatureError(
-                f"key: {str(envelope.header.key)!r} is none that is enrolled here for "
+                f"key: {str(seal.key)!r} is none that is enrolled here for "
                 f"{str(device)!r}; {way_out}"
             )
         if self._require_keys:
@@ -125,8 +154,6 @@ class Gate:
 
     def _is_new(self, message: _Message, keys: DeviceKeys) -> bool:
         header = message.envelope.header
-        if header.boot in keys.former_boots:
-            return False
         if message.leaf == "msg" and header.refers_to not in self._births:
             return False
         return message.leaf == "state" or self._replayed.is_new(
@@ -160,7 +187,6 @@ class Gate:
 
     def _keys_for(self, message: _Message, key: VerifyKey) -> DeviceKeys:
         """Return what is known of a device's key, if a message is by the key that it brings."""
-        _check_sender(message)
         check_key_name(self._topics.fleet, message.device, key)
         message.envelope.check_signature(key, message.topic)
         known = self._state().devices.get(message.device)
@@ -179,9 +205,22 @@ class Gate:
         return inputs.MessageRefused(device, reason)
 
 
-def _check_sender(message: _Message) -> None:
-    sender = message.envelope.header.sender
-    if sender != message.device:
+def _check_sender(device: DeviceId, seal: Seal) -> None:
+    if seal.sender != device:
         raise EnvelopeError(
-            f"sender: {str(sender)!r} sent on the topic of {str(message.device)!r}; ignored"
+            f"sender: {str(seal.sender)!r} sent on the topic of {str(device)!r}; ignored"
+        )
+
+
+def _check_asking(device: DeviceId, seal: Seal) -> None:
+    """Refuse what asks for a key, and is not by a key or too long for it."""
+    _check_sender(device, seal)
+    if seal.key is None:
+        raise SignatureError(
+            f"signature: {seal.kind!r} of {str(device)!r} is not signed; the key that it brings "
+            "has to sign it"
+        )
+    if len(seal.line) > _LONGEST_ENROLMENT:
+        raise EnvelopeError(
+            f"header: {len(seal.line)} bytes of {seal.kind!r} exceed {_LONGEST_ENROLMENT}"
         )

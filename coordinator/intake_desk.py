@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
 from coordinator.core.requests import TakePayload
+from coordinator.errors import BlobError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
 from coordinator.workshop import Finished, Workplace
 from schemas.errors import FleetledgerError
 from schemas.offers import Offer
+from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
 
 log = logging.getLogger("coordinator.intake")
@@ -108,14 +110,21 @@ class IntakeDesk:
     def _judge(self, request: TakePayload, payload: bytes) -> Finished:
         contribution = request.contribution
         fault = self._fault(request, payload)
+        cost = reading_cost(payload)
         if fault:
             log.warning("%s: payload refused: %s", request.device, fault)
-            return Finished(PayloadUnusable(request.device, contribution, fault))
+            unusable = PayloadUnusable(request.device, contribution, fault)
+            return Finished(unusable, json_bytes=cost)
         stored = PayloadStored(request.device, contribution)
         if len(payload) <= SMALL_BLOB_BYTES:
-            return Finished(stored, {contribution.payload: payload})
-        self._store.put(payload)
-        return Finished(stored)
+            return Finished(stored, {contribution.payload: payload}, cost)
+        try:
+            self._store.put(payload)
+        except BlobError as error:  # a full disk is no fault of the payload
+            log.warning("%s: payload not stored: %s", request.device, error)
+            missing = PayloadMissing(request.device, contribution, str(error))
+            return Finished(missing, json_bytes=cost)
+        return Finished(stored, json_bytes=cost)
 
     def _fault(self, request: TakePayload, payload: bytes) -> str:
         contribution = request.contribution

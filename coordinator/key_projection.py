@@ -1,4 +1,4 @@
-"""A table of the keys of devices, for whoever asks with SQL."""
+"""Tables of who devices are, their keys and installations, for whoever asks with SQL."""
 
 from __future__ import annotations
 
@@ -25,6 +25,25 @@ def _put(db: Database, entry: Entry, row: dict[str, object]) -> None:
     known = {"device": entry.body["device"], "changed_index": entry.index}
     db.table("device_key").insert({**known, **row}, replace=True)
 
+
+def _device_doubled(db: Database, entry: Entry) -> None:
+    one, other = entry.body["runs"]
+    known = {"device": entry.body["device"], "changed_index": entry.index}
+    row = {"one": one, "other": other, "kept": None}
+    db.table("device_twins").insert({**known, **row}, replace=True)
+
+
+def _device_settled(db: Database, entry: Entry) -> None:
+    change = {"kept": entry.body["kept"], "changed_index": entry.index}
+    db.table("device_twins").update(entry.body["device"], change)
+
+
+DEVICE_TWINS = Projection(
+    "device_twins",
+    {"device": str, "one": str, "other": str, "kept": str, "changed_index": int},
+    ("device",),
+    {"device.doubled": _device_doubled, "device.settled": _device_settled},
+)
 
 DEVICE_KEY = Projection(
     "device_key",

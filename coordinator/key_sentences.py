@@ -31,6 +31,23 @@ def device_key_rotated(body: entries.DeviceKeyRotated, _: Entry) -> str:
     )
 
 
+def device_doubled(body: entries.DeviceDoubled, _: Entry) -> str:
+    """Say that two installations have one name."""
+    one, other = body.runs
+    return (
+        f"Two installations run as device {body.device}: {one} and {other}. What it gave stays as "
+        "it is, until the operator says which one goes on."
+    )
+
+
+def device_settled(body: entries.DeviceSettled, _: Entry) -> str:
+    """Say which of two installations goes on."""
+    return (
+        f"The operator let installation {body.kept} go on as device {body.device}; {body.shut_out} "
+        "is shut out."
+    )
+
+
 def device_key_revoked(body: entries.DeviceKeyRevoked, _: Entry) -> str:
     """Say who is shut out, and why."""
     what = "its token" if body.key is None else f"its key {body.key.key_hash.hex()}"

@@ -7,8 +7,10 @@ coordinator carries it out and writes the answer into the same row.
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,11 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
 
 from coordinator.core.commands import Command
-from coordinator.errors import CommandError, OperatorTimeoutError
+from coordinator.errors import CommandError, InboxError, OperatorTimeoutError, QuestionError
 from schemas.message import explain
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
+_ASKS = 2
+"""In the column `done`, beside 0 and 1."""
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
 
 
@@ -31,6 +35,8 @@ class Answer:
 
     done: bool
     text: str
+    asks: bool = False
+    """The text is a question, and nothing was done yet."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Waiting:
 class Answered(Protocol):
     """Where answers to commands go."""
 
-    def answer(self, ticket: str, *, done: bool, text: str) -> None:
+    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
         """Write what came of a command."""
 
 
@@ -52,34 +58,40 @@ class OperatorInbox:
     """Commands and their answers, in one SQLite file that several processes may open."""
 
     def __init__(self, home: Path) -> None:
+        """Open the file, making it where there is none; raise `InboxError`, as all methods do."""
         home.mkdir(parents=True, exist_ok=True)
-        self._database = Database(home / FILE_NAME)
-        self._database.conn.execute("PRAGMA busy_timeout = 5000")
-        self._database.enable_wal()
-        self._table = self._database.table("command")
-        self._table.create(
-            {
-                "number": int,
-                "ticket": str,
-                "body": str,
-                "done": int,
-                "answer": str,
-            },
-            pk="number",
-            if_not_exists=True,
-        )
+        self._path = home / FILE_NAME
+        with self._translated("opened"):
+            self._database = Database(self._path)
+            self._database.conn.execute("PRAGMA busy_timeout = 5000")
+            self._database.enable_wal()
+            self._table = self._database.table("command")
+            self._table.create(
+                {
+                    "number": int,
+                    "ticket": str,
+                    "body": str,
+                    "done": int,
+                    "answer": str,
+                },
+                pk="number",
+                if_not_exists=True,
+            )
 
     def submit(self, command: Command) -> str:
         """Put a command in and return its ticket."""
         ticket = secrets.token_hex(8)
         body = _COMMAND.dump_json(command).decode("utf-8")
-        self._table.insert({"ticket": ticket, "body": body, "done": None, "answer": None})
+        with self._translated("written"):
+            self._table.insert({"ticket": ticket, "body": body, "done": None, "answer": None})
         return ticket
 
     def waiting(self) -> list[Waiting]:
         """Return unanswered commands in their order; unreadable ones are answered at once."""
         found = []
-        for row in self._table.rows_where("answer is null", order_by="number"):
+        with self._translated("read"):
+            rows = list(self._table.rows_where("answer is null", order_by="number"))
+        for row in rows:
             try:
                 command = _COMMAND.validate_json(row["body"])
             except ValidationError as error:
@@ -88,23 +100,34 @@ class OperatorInbox:
             found.append(Waiting(row["ticket"], command))
         return found
 
-    def answer(self, ticket: str, *, done: bool, text: str) -> None:
+    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
         """Write what came of a command."""
-        with self._database.conn:
+        with self._translated("written"), self._database.conn:
             self._database.execute(
-                "update command set done = ?, answer = ? where ticket = ?", [done, text, ticket]
+                "update command set done = ?, answer = ? where ticket = ?",
+                [_ASKS if asks else done, text, ticket],
             )
 
     def answer_to(self, ticket: str) -> Answer | None:
         """Return the answer to a command, or None while there is none."""
         row: dict[str, Any]
-        for row in self._table.rows_where("ticket = ? and answer is not null", [ticket]):
-            return Answer(bool(row["done"]), row["answer"])
+        with self._translated("read"):
+            for row in self._table.rows_where("ticket = ? and answer is not null", [ticket]):
+                return Answer(row["done"] == 1, row["answer"], row["done"] == _ASKS)
         return None
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    @contextmanager
+    def _translated(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise InboxError(
+                f"{self._path}: cannot be {verb} now: {error}; look at the disk's space and health"
+            ) from error
 
 
 def send(
@@ -131,6 +154,8 @@ def send(
             f"the coordinator of {home} did not answer within {timeout_seconds:g} s; "
             "see its log, the command is still waiting in its inbox"
         )
+    if answer.asks:
+        raise QuestionError(answer.text)
     if not answer.done:
         raise CommandError(answer.text)
     return answer.text

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from sqlite_utils import Database
 
-from coordinator.contribution_projection import CONTRIBUTION, CONTRIBUTION_CLASS
+from coordinator.contribution_projection import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
 from coordinator.device_evaluation import device_evaluated
-from coordinator.key_projection import DEVICE_KEY
+from coordinator.fleet_model_projection import CANARY, FLEET_MODEL, MEASURED, MODEL_HOLD
+from coordinator.key_projection import DEVICE_KEY, DEVICE_TWINS
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.release_projection import PUSH, RELEASE, ROOT
-from coordinator.round_projection import DECLINED, OBSERVATION, OLD_MODEL, ROUND
+from coordinator.round_projection import DECLINED, OBSERVATION, OLD_MODEL, ROUND, STOPPED
 from schemas.canonical import canonical_json
 
 
@@ -43,6 +44,17 @@ def _device_model_status(db: Database, entry: Entry) -> None:
     db.table("device").update(str(entry.device), change)
 
 
+def _devices_silent(db: Database, entry: Entry) -> None:
+    since = entry.time_ns - entry.body["seconds"] * 1_000_000_000
+    for device in entry.body["devices"]:
+        db.table("device").update(device, {"silent_ns": since})
+
+
+def _devices_heard(db: Database, entry: Entry) -> None:
+    for device in entry.body["devices"]:
+        db.table("device").update(device, {"silent_ns": None})
+
+
 DEVICE = Projection(
     "device",
     {
@@ -52,6 +64,7 @@ DEVICE = Projection(
         "installation": str,
         "provider": str,
         "born_ns": int,
+        "silent_ns": int,
         "active_version": int,
         "model_state": str,
         "model_reason": str,
@@ -68,6 +81,8 @@ DEVICE = Projection(
         "device.born": _device_born,
         "device.model_status": _device_model_status,
         "device.evaluated": device_evaluated,
+        "devices.silent": _devices_silent,
+        "devices.heard": _devices_heard,
     },
 )
 
@@ -297,15 +312,22 @@ TABLES = Projections(
     (
         DEVICE,
         DEVICE_KEY,
+        DEVICE_TWINS,
         CLASS,
         STAGE,
         CONTRIBUTION,
         CONTRIBUTION_CLASS,
+        LEFT_OUT,
         ROUND,
+        STOPPED,
         DECLINED,
         OBSERVATION,
         OLD_MODEL,
         MODEL,
+        FLEET_MODEL,
+        CANARY,
+        MODEL_HOLD,
+        MEASURED,
         ROOT,
         PUSH,
         RELEASE,

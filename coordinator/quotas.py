@@ -4,7 +4,10 @@ The rules:
 
 - A device has an allowance of messages and one of bytes. Both grow evenly, up to that of two
   seconds, and to the sixteen messages at least that an agent has under way.
-- A message is taken in while both are above nothing; then it is taken off, so that a single large
+- It has one of JSON that is read for it: the header lines of its messages, the headers of its
+  payloads, and a 128th of all their other bytes, unpacked. Bytes of JSON cost a hundred times what
+  other bytes do, and some kilobytes of zstd can stand for megabytes of either.
+- A message is taken in while all are above nothing; then it is taken off, so that a single large
   one is never too large, and the next one waits for longer.
 - Births and deaths have an allowance of their own: who sends too much is still seen to come and go.
 - So have payloads that are fetched, and only a message that offers another one waits for it: what a
@@ -57,6 +60,7 @@ class Allowance:
 class _Account:
     messages: Allowance
     size: Allowance
+    json: Allowance
     fetched: Allowance
     answers: Allowance
 
@@ -73,12 +77,16 @@ class Quotas:
     def takes(self, spoken: DeviceTopic, size: int, now: float) -> bool:
         """Whether a message of so many bytes is to be taken in; takes it off if so."""
         account = self._account(spoken, now)
-        if account.messages.left < 1 or account.size.left <= 0:
+        if account.messages.left < 1 or account.size.left <= 0 or account.json.left <= 0:
             self.left_out[spoken.device] = self.left_out.get(spoken.device, 0) + 1
             return False
         account.messages.left -= 1
         account.size.left -= size
         return True
+
+    def charge_json(self, spoken: DeviceTopic, size: int, now: float) -> None:
+        """Take off so many bytes of JSON that were read for a device."""
+        self._account(spoken, now).json.left -= size
 
     def may_offer(self, spoken: DeviceTopic, now: float) -> bool:
         """Whether a payload that is offered may be fetched; counts it as left out if not."""
@@ -102,6 +110,7 @@ class Quotas:
         account.answers.left -= 1
         # Room for all that a device may have under way, or it would come back for a single one.
         room = max(account.messages.wait(_UNDER_WAY), account.size.wait(0.0))
+        room = max(room, account.json.wait(0.0))
         if offers:
             room = max(room, account.fetched.wait(0.0))
         return min(max(room, self.rules.retry_seconds), _LONGEST)
@@ -111,7 +120,7 @@ class Quotas:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = self._new_account(now)
-        for allowance in (account.messages, account.size, account.fetched, account.answers):
+        for allowance in vars(account).values():
             allowance.grow(now)
         return account
 
@@ -120,6 +129,7 @@ class Quotas:
         return _Account(
             _full(rules.messages_per_minute, now, least=_UNDER_WAY),
             _full(rules.mib_per_minute * _MIB, now),
+            _full(rules.json_mib_per_minute * _MIB, now),
             _full(rules.mib_per_minute * _MIB, now),
             _full(rules.refusals_per_minute, now),
         )

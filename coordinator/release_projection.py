@@ -35,6 +35,7 @@ def _model_desired(db: Database, entry: Entry) -> None:
             "idx": entry.index,
             "version": entry.body["version"],
             "devices": None if devices is None else canonical_json(devices).decode("utf-8"),
+            "spares": int(entry.body.get("spares", False)),
             "release_number": None,
         }
     )
@@ -47,7 +48,7 @@ def _release_signed(db: Database, entry: Entry) -> None:
 
 PUSH = Projection(
     "push",
-    {"idx": int, "version": int, "devices": str, "release_number": int},
+    {"idx": int, "version": int, "devices": str, "spares": int, "release_number": int},
     ("idx",),
     {"model.desired": _model_desired, "release.signed": _release_signed},
 )

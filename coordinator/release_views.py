@@ -20,11 +20,14 @@ from schemas.values import DeviceId, Digest
 _WAITING = """
 SELECT push.idx, push.version, push.devices, model.manifest FROM push
 JOIN model ON model.version = push.version
-WHERE release_number IS NULL
-AND push.idx >= (SELECT coalesce(max(idx), 0) FROM push WHERE devices IS NULL)
+WHERE release_number IS NULL AND push.idx >= (
+    SELECT coalesce(max(idx), 0) FROM push AS everybodys
+    WHERE everybodys.devices IS NULL AND (push.devices IS NULL OR NOT everybodys.spares)
+)
 ORDER BY push.idx
 """
-"""What is desired and was not released; what is desired of all takes the place of all before."""
+"""What is desired and was not released; what is desired of all takes the place of all before, or
+of what was desired of all where it spares devices with a version of their own."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The tables of rounds, who declined them, what devices saw, and old models, for SQL."""
+"""The tables of rounds, of who declined, what devices saw, what stopped, and old models."""
 
 from __future__ import annotations
 
@@ -93,6 +93,28 @@ ROUND = Projection(
         "round.failed": _round_failed,
     },
     version=2,
+)
+
+
+def _rounds_stopped(db: Database, entry: Entry) -> None:
+    row = {"idx": entry.index, "stage": entry.body["stage"], "reason": entry.body["reason"]}
+    db.table("stopped").insert(row)
+
+
+def _goes_on(db: Database, _entry: Entry) -> None:
+    db.execute("DELETE FROM stopped")
+
+
+STOPPED = Projection(
+    "stopped",
+    {"idx": int, "stage": int, "reason": str},
+    ("idx",),
+    {
+        "rounds.stopped": _rounds_stopped,
+        **dict.fromkeys(
+            ("rounds.resumed", "stage.opened", "stage.closed", "network.imported"), _goes_on
+        ),
+    },
 )
 
 

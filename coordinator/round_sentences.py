@@ -27,8 +27,16 @@ def round_closed(body: entries.RoundClosed, _: Entry) -> str:
     """Say why a round closed, and what counts."""
     missing = f" Missing: {names_of(body.missing)}." if body.missing else ""
     failed = f" Gave no answer and said why: {names_of(body.failed)}." if body.failed else ""
+    refused = "".join(
+        f" Refused: {names_of(devices)} ({reason})." for reason, devices in body.refused.items()
+    )
     what = f"{len(body.counted)} answers count" if body.counted else "it comes to nothing"
-    return f"Round {body.number} closed because of {body.reason}: {what}.{missing}{failed}"
+    less = "".join(
+        f" Entry {index} counts as {samples} samples, its share."
+        for index, samples in body.weights.items()
+    )
+    said = f"{less}{missing}{refused}{failed}"
+    return f"Round {body.number} closed because of {body.reason}: {what}.{said}"
 
 
 def weights_averaged(body: entries.WeightsAveraged, _: Entry) -> str:
@@ -59,6 +67,16 @@ def weights_pruned(body: entries.WeightsPruned, _: Entry) -> str:
 def round_failed(body: entries.RoundFailed, _: Entry) -> str:
     """Say why nothing came of a round."""
     return f"Round {body.number} came to nothing: {body.reason}."
+
+
+def rounds_stopped(body: entries.RoundsStopped, _: Entry) -> str:
+    """Say why a stage asks nothing more."""
+    return f"{body.reason[:1].upper()}{body.reason[1:]}."
+
+
+def rounds_resumed(body: entries.RoundsResumed, _: Entry) -> str:
+    """Say why a stage goes on."""
+    return f"Stage {body.stage} goes on with its rounds: {body.reason}."
 
 
 def old_model_chosen(body: entries.OldModelChosen, _: Entry) -> str:

@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from coordinator.core import entries
 from coordinator.key_sentences import (
+    device_doubled,
     device_enrolled,
     device_invited,
     device_key_revoked,
     device_key_rotated,
+    device_settled,
 )
 from coordinator.ledger.describe import Sentence, listed
 from coordinator.ledger.entries import Entry
@@ -25,9 +27,12 @@ from coordinator.round_sentences import (
     round_closed,
     round_failed,
     round_opened,
+    rounds_resumed,
+    rounds_stopped,
     weights_averaged,
     weights_pruned,
 )
+from coordinator.time_sentences import clock_corrected, devices_heard, devices_silent
 from schemas.rounds import Observation, RoundAnswer
 
 Body = TypeVar("Body", bound=entries.EntryBody)
@@ -147,6 +152,13 @@ def _contribution_retracted(body: entries.ContributionRetracted, _: Entry) -> st
         f"out of the sum, for good: {body.reason}. It was entry {body.replaces}; the part, and its "
         f"payload {body.payload.short} under any other number, are refused from here on."
     )
+
+
+def _contributions_left_out(body: entries.ContributionsLeftOut, _: Entry) -> str:
+    if not body.left_out:
+        return "All contributions that are held count again."
+    told = "; ".join(body.devices.values())
+    return f"{len(body.left_out)} contributions are left out of the sum for now: {told}."
 
 
 def _descent_marked(body: entries.DescentMarked, _: Entry) -> str:
@@ -305,6 +317,8 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.DeviceKeyRotated, device_key_rotated),
         _sentence(entries.DeviceKeyRevoked, device_key_revoked),
         _sentence(entries.DeviceBorn, _device_born),
+        _sentence(entries.DeviceDoubled, device_doubled),
+        _sentence(entries.DeviceSettled, device_settled),
         _sentence(entries.BackboneImported, _backbone_imported),
         _sentence(entries.NetworkImported, _network_imported),
         _sentence(entries.ClassNamed, _class_named),
@@ -315,6 +329,7 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.ContributionAccepted, _contribution_accepted),
         _sentence(entries.ContributionWithdrawn, _contribution_withdrawn),
         _sentence(entries.ContributionRetracted, _contribution_retracted),
+        _sentence(entries.ContributionsLeftOut, _contributions_left_out),
         _sentence(entries.DescentMarked, _descent_marked),
         _sentence(entries.NothingReported, _nothing_reported),
         _sentence(entries.RoundOpened, round_opened),
@@ -322,6 +337,11 @@ SENTENCES: dict[str, Sentence] = dict(
         _sentence(entries.WeightsAveraged, weights_averaged),
         _sentence(entries.WeightsPruned, weights_pruned),
         _sentence(entries.RoundFailed, round_failed),
+        _sentence(entries.ClockCorrected, clock_corrected),
+        _sentence(entries.DevicesSilent, devices_silent),
+        _sentence(entries.DevicesHeard, devices_heard),
+        _sentence(entries.RoundsStopped, rounds_stopped),
+        _sentence(entries.RoundsResumed, rounds_resumed),
         _sentence(entries.OldModelChosen, old_model_chosen),
         _sentence(entries.OldModelMissed, old_model_missed),
         _sentence(entries.TransitionReported, _transition_reported),

@@ -21,8 +21,9 @@ from coordinator.operator import OperatorInbox
 from coordinator.paths import blob_folder
 from coordinator.quotas import Quotas
 from coordinator.release_key import release_signer
-from coordinator.settings import CoordinatorSettings, load, read_password
+from coordinator.settings import CoordinatorSettings, load, read_password, rules_of_serving
 from coordinator.shell import Inbox, Parts, Shell
+from coordinator.time_sentences import CALENDAR_TOLERANCE_NS, entries_ahead
 from coordinator.workshop import Workplace, Workshop
 from schemas.envelope import Sender, encode
 from schemas.presence import CoordinatorDeath
@@ -83,12 +84,14 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
     signer = signer_of_notes(key, settings.fleet)
     engine = Engine.open(
         home,
-        settings.rules,
+        rules_of_serving(settings),
         clock=steady_time(),
+        calendar=SYSTEM_CLOCK.time_ns,
         sign_note=signer,
         sign_release=release_signer(home, settings),
     )
     stack.callback(engine.close)
+    _warn_of_calendar(engine)
     inbox = OperatorInbox(home)
     stack.callback(inbox.close)
     topics = FleetTopics(settings.fleet)
@@ -100,12 +103,19 @@ def assemble(home: Path, settings: CoordinatorSettings, stack: ExitStack) -> She
         topics,
         Sender(settings.fleet, settings.broker.username, BootId.fresh()),
     )
+    workshop = Workshop(control.wake)
+    exchange.on_failure = workshop.fail
     exchange.start()
     stack.callback(exchange.stop)
-    workshop = Workshop(control.wake)
     stack.callback(workshop.stop)
     around = Surroundings(sender, control, exchange, workshop, inbox)
     return Shell(parts_of(home, settings, engine, around))
+
+
+def _warn_of_calendar(engine: Engine) -> None:
+    """Say in the log that entries are ahead of the calendar, and what to do about it."""
+    if engine.ahead_ns > CALENDAR_TOLERANCE_NS:
+        log.warning("%s", entries_ahead(engine.ahead_ns))
 
 
 def parts_of(

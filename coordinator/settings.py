@@ -11,11 +11,13 @@ from typing import Any
 from pydantic import Field
 
 from coordinator.core.rules import (
+    BoundRules,
     IntakeRules,
     ModelRules,
     ReleaseRules,
     RoundRules,
     Rules,
+    SilenceRules,
     StageRules,
 )
 from schemas.message import Strict
@@ -58,6 +60,8 @@ class SecuritySettings(Strict):
 
     require_keys: bool = False
     """Refuse devices that have no key; by default only those with one must sign."""
+    silent_hours: float = Field(default=24.0, gt=0, le=87600)
+    """After so long without anything of a device that can be believed the operator is told."""
 
 
 class ReleaseSection(ReleaseRules):
@@ -88,6 +92,7 @@ class CoordinatorSettings(Strict):
     models: ModelRules = ModelRules()
     release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
+    bounds: BoundRules = BoundRules()
     security: SecuritySettings = SecuritySettings()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
@@ -103,7 +108,21 @@ class CoordinatorSettings(Strict):
             models=self.models,
             release=self.release,
             intake=self.intake,
+            bounds=self.bounds,
         )
+
+
+BEAT_SECONDS = 3600.0
+"""How often a coordinator that serves is heard; devices are told of silence after two hours at the
+earliest."""
+
+
+def rules_of_serving(settings: CoordinatorSettings) -> Rules:
+    """Return the rules of a coordinator that serves, whose silence and whose devices' counts."""
+    silence = SilenceRules(
+        beat_seconds=BEAT_SECONDS, silent_seconds=settings.security.silent_hours * 3600
+    )
+    return settings.rules.model_copy(update={"silence": silence})
 
 
 def load(home: Path) -> CoordinatorSettings:
@@ -128,10 +147,12 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
 
 
 def _further_sections(settings: CoordinatorSettings) -> str:
-    """Return what is set of intake, rounds and a first stage in them; empty where nothing is."""
+    """Return what is set of intake, bounds, rounds and a first stage; empty where nothing is."""
     text = ""
     if settings.intake != IntakeRules():
         text += f"\n[intake]\n{_lines(settings.intake.model_dump())}\n"
+    if settings.bounds != BoundRules():
+        text += f"\n[bounds]\n{_lines(settings.bounds.model_dump())}\n"
     if settings.rounds != RoundRules():
         text += f"\n[rounds]\n{_lines(settings.rounds.model_dump(exclude_none=True))}\n"
     if settings.first_stage is not None:
@@ -161,6 +182,7 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
         "stages": settings.stages,
         "models": settings.models,
         "require_keys": _toml_value(settings.security.require_keys),
+        "silent_hours": settings.security.silent_hours,
         "automatic": _toml_value(settings.models.automatic),
         "method": settings.method.name,
         "method_settings": _lines(settings.method.settings),
@@ -195,6 +217,7 @@ deadline_seconds = {stages.deadline_seconds}   # close with whatever came
 open = "{stages.open}"           # "reports": what devices report as new opens the next stage
 reports_quorum = {stages.reports_quorum}      # devices that must have: a number, or a share
 settle_seconds = {stages.settle_seconds}     # open after this long without a further report
+gather_seconds = {stages.gather_seconds}     # after a start, wait so long for devices
 
 [models]
 automatic = {automatic}        # each solved model goes to all devices
@@ -202,6 +225,7 @@ solve_every_seconds = {models.solve_every_seconds}   # at most this often while 
 
 [security]
 require_keys = {require_keys}      # refuse devices without a key of their own (docs/trust.md)
+silent_hours = {silent_hours}       # tell of a device of which nothing was believed for so long
 
 [release]                        # for a fleet with a root, see docs/trust.md
 # key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`

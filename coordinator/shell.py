@@ -17,6 +17,7 @@ from coordinator.core.requests import (
     AnnounceCoordinator,
     AnswerOperator,
     AverageRound,
+    BeatCoordinator,
     ExportHead,
     ForgetInvitation,
     FreezeNetwork,
@@ -26,9 +27,10 @@ from coordinator.core.requests import (
     SolveHead,
     TakeBack,
     TakePayload,
+    TellOperator,
 )
 from coordinator.engine import Engine, answer_operator
-from coordinator.errors import BlobError, LedgerError
+from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from coordinator.file_server import FileServer
 from coordinator.gate import Gate
 from coordinator.hearing import Hearing
@@ -39,11 +41,18 @@ from coordinator.model_maker import ModelMaker
 from coordinator.operator import Answered, Waiting
 from coordinator.quotas import Quotas
 from coordinator.receipting import told_otherwise, with_proof
+from coordinator.refusing_disk import RefusingDisk
 from coordinator.workshop import Workplace
 from schemas.envelope import Sender, encode
 from schemas.errors import SchemaError
 from schemas.message import Message
-from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, SeenCheckpoint
+from schemas.presence import (
+    Birth,
+    CoordinatorBirth,
+    CoordinatorDeath,
+    CoordinatorHeartbeat,
+    SeenCheckpoint,
+)
 from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
@@ -54,9 +63,9 @@ from transport.interface import Connected, Connection, Disconnected, Outgoing, P
 log = logging.getLogger("coordinator")
 
 GROUP_MESSAGES = 64
+_ABOUT_PAYLOADS = (inputs.PayloadStored, inputs.PayloadUnusable, inputs.PayloadMissing)
 TICK_SECONDS = 0.2
 OPERATOR_SECONDS = 0.1
-_RETRY_COMMIT_SECONDS = 1.0
 
 
 class Inbox(Answered, Protocol):
@@ -103,6 +112,10 @@ class Shell:
         self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
         self._stopping = False
         self._uncommitted: _Group | None = None
+        """What the disk refused: a broker does not bring again what was neither acknowledged nor
+        disconnected from, so it stays here until it is committed."""
+        self._ledger_disk = RefusingDisk(parts.clock)
+        self._inbox_disk = RefusingDisk(parts.clock)
         self.next_tick = 0.0
         """When the rules are told at the earliest that time has passed, by the clock."""
         self._next_operator = 0.0
@@ -136,27 +149,53 @@ class Shell:
 
         Returns whether it led to anything: entries or requests.
         """
-        group = self._uncommitted or self._gather(seconds)
-        self._uncommitted = None
+        if self._uncommitted is None:
+            group = self._gather(seconds)
+        elif left := self._ledger_disk.seconds_left():
+            self._parts.clock.sleep(min(seconds, left))
+            return True
+        else:
+            group = self._uncommitted
         if not group.happenings:
             return False
         before = self._parts.engine.ledger.size
-        try:
-            requests = self._parts.engine.process(group.happenings, group.small_blobs)
-        except LedgerError:
-            # A broker does not bring again what was neither acknowledged nor disconnected from,
-            # so the group stays here until the disk takes it.
-            log.exception("a group of %d inputs was not committed", len(group.happenings))
-            self._uncommitted = group
-            self._parts.clock.sleep(_RETRY_COMMIT_SECONDS)
+        requests = self._committed(group)
+        if requests is None:
             return True
         for message in group.messages:
             self._parts.connection.acknowledge(message)
         self._take_in([item for item in requests if isinstance(item, TakePayload)])
         for request in requests:
             self._carry_out(request)
-        answer_operator(self._parts.inbox, requests)
+        self._answer_operator(requests)
         return bool(requests) or self._parts.engine.ledger.size > before
+
+    def _committed(self, group: _Group) -> list[Request] | None:
+        """Return what a group asks for once it is on the disk; None while the disk refuses it."""
+        engine = self._parts.engine
+        try:
+            if engine.waits:
+                requests = engine.commit()
+            else:
+                requests = engine.process(group.happenings, group.small_blobs)
+        except LedgerWriteError as error:
+            consequence = f"{len(group.happenings)} inputs wait for it, and all that comes after"
+            self._ledger_disk.refused(error, consequence)
+            self._uncommitted = group
+            return None
+        self._ledger_disk.took()
+        self._uncommitted = None
+        return requests
+
+    def _answer_operator(self, requests: Sequence[Request]) -> None:
+        try:
+            answer_operator(self._parts.inbox, requests)
+        except InboxError as error:
+            # The command stays in the inbox, and its answer is made again.
+            self._inbox_disk.refused(error, "The operator waits for an answer")
+        else:
+            if any(isinstance(request, AnswerOperator) for request in requests):
+                self._inbox_disk.took()
 
     def _take_in(self, wanted: Sequence[TakePayload]) -> None:
         for item in wanted:
@@ -177,6 +216,8 @@ class Shell:
         for finished in self._parts.workshop.results():
             group.happenings.append(finished.happening)
             group.small_blobs.update(finished.small_blobs)
+            if isinstance(finished.happening, _ABOUT_PAYLOADS):
+                self._hearing.charge_json(finished.happening.device, finished.json_bytes)
         group.happenings.extend(self._commands())
         group.happenings.extend(self._tick())
         return group
@@ -219,13 +260,15 @@ class Shell:
 
     def _commands(self) -> Iterable[inputs.Input]:
         now = self._parts.clock.seconds()
-        if now < self._next_operator:
+        if now < self._next_operator or self._inbox_disk.seconds_left():
             return []
         self._next_operator = now + OPERATOR_SECONDS
-        return [
-            inputs.OperatorCommand(waiting.ticket, waiting.command)
-            for waiting in self._parts.inbox.waiting()
-        ]
+        try:
+            commands = self._parts.inbox.waiting()
+        except InboxError as error:
+            self._inbox_disk.refused(error, "The operator's commands wait")
+            return []
+        return [inputs.OperatorCommand(waiting.ticket, waiting.command) for waiting in commands]
 
     def _tick(self) -> Iterable[inputs.Input]:
         now = self._parts.clock.seconds()
@@ -244,6 +287,12 @@ class Shell:
                 self._publish(Outgoing(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
                 self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
+            case BeatCoordinator(ledger_size, corrections):
+                time_ns = parts.clock.time_ns()
+                beat = CoordinatorHeartbeat(
+                    ledger_size=ledger_size, time_ns=time_ns, corrections=corrections
+                )
+                self._publish_state(beat, retain=False)
             case SolveHead():
                 parts.workshop.model_job(lambda: [parts.maker.solve(request)])
             case ExportHead():
@@ -256,6 +305,8 @@ class Shell:
                 self._prune(digests)
             case ForgetInvitation(invitation):
                 parts.invitations.forget(invitation)
+            case TellOperator(text):
+                log.error("%s", text)
             case AnswerOperator(_, done, text):
                 log.info("operator: %s%s", "" if done else "refused: ", text)
 
@@ -280,13 +331,14 @@ class Shell:
         )
         self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
 
-    def _publish_state(self, body: Message) -> None:
+    def _publish_state(self, body: Message, *, retain: bool = True) -> None:
         topic = self._parts.topics.coordinator_state
         sent_ms = self._parts.clock.time_ms()
         envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
         if isinstance(body, CoordinatorBirth):
             self._parts.gate.born(envelope.message_id)
-        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=True))
+            self._parts.engine.core.live.announce(envelope.message_id)
+        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=retain))
 
     def _publish(self, message: Outgoing) -> None:
         try:

@@ -122,6 +122,17 @@ class DeviceRow:
     """Whether `accuracy` is the latter."""
     key: str = ""
     """Hash of its key, or `invited` or `revoked`; empty where it has none."""
+    silent_ns: int | None = None
+    """Since when nothing came of it that could be believed, in nanoseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class TwinsRow:
+    """A device whose name two installations have, each named by a run of it."""
+
+    device: str
+    one: str
+    other: str
 
 
 @dataclass(frozen=True)
@@ -229,6 +240,13 @@ def rounds(home: Path) -> list[RoundRow]:
     ]
 
 
+def stopped(home: Path) -> str | None:
+    """Return why the open stage asks for no more rounds; None where nothing has stopped it."""
+    with _ledger(home) as ledger:
+        found = ledger.db.execute("SELECT reason FROM stopped").fetchone()
+    return None if found is None else str(found[0])
+
+
 def declined(home: Path) -> list[DeclinedRow]:
     """Return who gave no answer to rounds and said why, oldest first."""
     with _ledger(home) as ledger:
@@ -277,9 +295,32 @@ def devices(home: Path) -> list[DeviceRow]:
             _accuracy(row),
             row["mean_iou"] is not None,
             _key(row),
+            None if row["key_state"] == "revoked" else row["silent_ns"],
         )
         for row in rows
     ]
+
+
+def left_out(home: Path) -> list[str]:
+    """Return what is left out of the sum because a device gave more than its share, in words."""
+    with _ledger(home) as ledger:
+        rows = ledger.db.execute("SELECT text FROM left_out ORDER BY device").fetchall()
+    return [text for (text,) in rows]
+
+
+def twins(home: Path) -> list[TwinsRow]:
+    """Return the devices whose name two installations have, and that wait for the operator."""
+    with _ledger(home) as ledger:
+        rows = list(
+            ledger.db.query("SELECT * FROM device_twins WHERE kept IS NULL ORDER BY device")
+        )
+    return [TwinsRow(row["device"], row["one"], row["other"]) for row in rows]
+
+
+def last_entry_ns(home: Path) -> int | None:
+    """Return the time of the newest entry; None where there is none."""
+    with _ledger(home) as ledger:
+        return ledger.entry(ledger.size - 1).time_ns if ledger.size else None
 
 
 def _key(row: dict[str, Any]) -> str:

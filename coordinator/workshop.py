@@ -15,6 +15,7 @@ from typing import Protocol
 
 from coordinator.core.inputs import Input
 from schemas.values import Digest
+from transport.errors import ThreadEndedError
 
 log = logging.getLogger("coordinator.workshop")
 
@@ -25,6 +26,8 @@ class Finished:
 
     happening: Input
     small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+    json_bytes: int = 0
+    """What it took to read the payload that it is about, as bytes of JSON."""
 
 
 Job = Callable[[], Sequence[Finished]]
@@ -69,6 +72,11 @@ class Workshop:
         self._results.put(finished)
         self._on_finished()
 
+    def fail(self, error: BaseException) -> None:
+        """Have `results` raise an error from elsewhere, such as a thread's; from any thread."""
+        self._broken.put(error)
+        self._on_finished()
+
     def results(self) -> list[Finished]:
         """Take what is finished; raise what a job raised, since no job may fail in silence."""
         taken: list[Finished] = []
@@ -97,8 +105,8 @@ class Workshop:
         if error is None:
             self.put(*job.result())
         else:
-            self._broken.put(error)
-            self._on_finished()
+            log.error("a job failed", exc_info=error)
+            self.fail(ThreadEndedError("workshop", error))
 
 
 _MOST_AT_ONCE = 64

@@ -20,10 +20,10 @@ HOME = Path("agent-home")
 Home = Annotated[
     Path, typer.Option("--home", envvar="FLEETLEDGER_AGENT", help="The agent's folder.")
 ]
-STALE_SECONDS = 30.0
-"""A status older than this is of an agent that does not answer any more."""
 NOT_RUNNING = 3
-"""Exit code of `status` when no agent runs."""
+"""Exit code of `status` when no agent runs, or none that answers."""
+HINDERED = 4
+"""Exit code of `status` when the agent that runs cannot do its work."""
 
 
 @app.command()
@@ -112,25 +112,34 @@ def status(
     home: Home = HOME,
     json: Annotated[bool, typer.Option("--json", help="Print the status file as it is.")] = False,
 ) -> None:
-    """Show what was counted, what waits, which model runs, and how much memory is used."""
-    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
-    from device_agent.report import status_lines  # noqa: PLC0415
-    from device_agent.status import is_running, read_status  # noqa: PLC0415
+    """Show what was counted, what waits, which model runs, and what keeps the agent from its work.
 
-    path = AgentHome.open(home).status_file
+    Exits with 3 where no agent answers, and with 4 where one cannot do its work.
+    """
+    from device_agent.fitness import hindrances, is_answering  # noqa: PLC0415 - with what needs it
+    from device_agent.home import AgentHome  # noqa: PLC0415
+    from device_agent.report import status_lines  # noqa: PLC0415
+    from device_agent.status import read_status  # noqa: PLC0415
+
+    opened = AgentHome.open(home)
+    path = opened.status_file
     found = read_status(path)
+    age = 0.0 if found is None else (time.time_ns() - found.written_ns) / 1e9
+    answers = found is not None and is_answering(found, age)
+    hindered = list(hindrances(opened, found, age))
     if found is None:
         typer.echo(f"{path}: no agent has run here yet; `fleetledger agent run --home {home}`")
-        raise typer.Exit(NOT_RUNNING)
-    if json:
+    elif json:
         typer.echo(found.model_dump_json(indent=1))
     else:
-        age = (time.time_ns() - found.written_ns) / 1e9
-        running = is_running(found) and age < STALE_SECONDS
-        for line in status_lines(found, age, running=running):
+        for line in status_lines(found, age, running=answers):
             typer.echo(line)
-        if not running:
-            raise typer.Exit(NOT_RUNNING)
+    for text in hindered:
+        typer.echo(f"hindered     {text}", err=json)
+    if not answers:
+        raise typer.Exit(NOT_RUNNING)
+    if hindered:
+        raise typer.Exit(HINDERED)
 
 
 @app.command()
@@ -138,7 +147,8 @@ def forget(
     home: Home = HOME,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     checkpoint: Annotated[
-        bool, typer.Option("--checkpoint", help="Believe another ledger from the next receipt on.")
+        bool,
+        typer.Option("--checkpoint", help="Believe another ledger, such as a backup."),
     ] = False,
     root: Annotated[
         bool, typer.Option("--root", help="Begin anew with the root in the agent's folder.")
@@ -170,6 +180,15 @@ def forget(
             typer.confirm("Delete it?", abort=True)
         memory.delete()
         typer.echo("deleted")
+
+
+@app.command("give-again")
+def give_again(home: Home = HOME) -> None:
+    """Count the images of refused parts again, in new parts; the agent must be stopped."""
+    from device_agent.giving_again import give_again as give  # noqa: PLC0415 - with what needs it
+    from device_agent.home import AgentHome  # noqa: PLC0415
+
+    typer.echo(give(AgentHome.open(home)))
 
 
 @app.command()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from device_agent.core.changes import CheckpointForgotten, MemoryForgotten, TrustForgotten
+from device_agent.core.heard import proven_size
 from device_agent.core.models import files_to_keep
 from device_agent.core.state import Records
 from device_agent.errors import HomeError
@@ -53,7 +54,7 @@ class TrainingMemory:
 
     def delete(self) -> None:
         """Delete it; raise `HomeError` or `StoreError` when the disk refuses."""
-        self._store.commit((MemoryForgotten(),))
+        self._store.commit(self._store.load(), (MemoryForgotten(),))
         try:
             self._blobs.clean(self._needed(self._store.load()))
             delete_cache(self._home.feature_cache)
@@ -74,21 +75,23 @@ def training_memory(home: AgentHome) -> Iterator[TrainingMemory | None]:
 
     Raises `HomeError` while an agent runs, `StoreError` where its database cannot be read.
     """
-    with _store_of(home) as store:
+    with store_of(home) as store:
         yield None if store is None else TrainingMemory(home, store)
 
 
 def forget_checkpoint(home: AgentHome) -> str:
-    """Let the next receipt name a ledger that does not follow from the known one; say what was.
+    """Let the ledger begin anew, shorter or another one, with its actions; say what was known.
 
     Raises as `training_memory` does.
     """
-    with _store_of(home) as store:
-        seen = None if store is None else store.load().seen
-        if store is None or seen is None:
+    with store_of(home) as store:
+        records = None if store is None else store.load()
+        if store is None or records is None or not (size := proven_size(records)):
             return "no state of a ledger is known here"
-        store.commit((CheckpointForgotten(),))
-        return f"forgotten: a ledger of {seen.size} entries with the root {seen.root}"
+        seen = records.seen
+        root = "" if seen is None else f" with the root {seen.root} over {seen.size}"
+        store.commit(records, (CheckpointForgotten(),))
+        return f"forgotten: a ledger of {size} entries{root}, and what it asked of this device"
 
 
 def forget_trust(home: AgentHome) -> str:
@@ -96,19 +99,22 @@ def forget_trust(home: AgentHome) -> str:
 
     Numbers of releases that were taken are forgotten too. Raises as `training_memory` does.
     """
-    with _store_of(home) as store:
+    with store_of(home) as store:
         records = None if store is None else store.load()
         if store is None or records is None or (records.root is None and not records.heights):
             return "no newer root and no release is known here"
-        store.commit((TrustForgotten(),))
         highest = max((height.number for height in records.heights.values()), default=0)
         root = "none" if records.root is None else f"version {records.root.document.version}"
+        store.commit(records, (TrustForgotten(),))
         return f"forgotten: root {root}, and that release {highest} was taken"
 
 
 @contextmanager
-def _store_of(home: AgentHome) -> Iterator[Store | None]:
-    """Keep agents out and give the store; None where no agent has run yet."""
+def store_of(home: AgentHome) -> Iterator[Store | None]:
+    """Keep agents out and give the store; None where no agent has run yet.
+
+    Raises `HomeError` while an agent runs, `StoreError` where its database cannot be read.
+    """
     lock = lock_home(home.folder)
     try:
         database = home.state_folder / "agent.db"

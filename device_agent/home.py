@@ -13,7 +13,7 @@ from device_agent.errors import HomeError
 from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
 from schemas.roots import SignedRoot
-from schemas.settings_file import SettingsError, load_settings
+from schemas.settings_file import load_settings, read_secret
 from schemas.values import DeviceId, FleetId
 from transport.tls import TLS_LINES
 
@@ -66,28 +66,7 @@ class AgentHome:
 
     def password(self) -> str | None:
         """Read the password; raise `SettingsError` if others may read it, or nobody can."""
-        name = self.settings.broker.password_file
-        if name is None:
-            return None
-        path = self.folder / name
-        try:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(
-                f"broker.password_file: {path}: cannot be read: {error}; put the password there, "
-                "on one line"
-            ) from error
-        if mode & 0o077:
-            raise SettingsError(
-                f"broker.password_file: {path}: others may read it (mode {mode:04o}); "
-                f"run `chmod 600 {path}`"
-            )
-        if len(lines) != 1 or not lines[0]:
-            raise SettingsError(
-                f"broker.password_file: {path}: {len(lines)} lines; put the password on one line"
-            )
-        return lines[0]
+        return read_secret(self.folder, self.settings.broker.password_file)
 
 
 TEMPLATE = """\
@@ -162,6 +141,10 @@ feature_cache_megabytes = 256
 device = "auto"
 # Less memory, and less time on most GPUs: compute in bfloat16 where that is safe.
 bfloat16 = false
+
+[trust]
+# With the coordinator's key: tell when nothing new that it signed came for so many hours.
+silent_hours = 24
 
 [policy]
 # Whether features of single images, or moments of a class's features, may leave this device. A

@@ -22,7 +22,13 @@ from schemas.errors import EnvelopeError, SchemaError
 from schemas.keys import SigningKey, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel
-from schemas.presence import CoordinatorBirth, CoordinatorDeath, Death, Welcome
+from schemas.presence import (
+    CoordinatorBirth,
+    CoordinatorDeath,
+    CoordinatorHeartbeat,
+    Death,
+    Welcome,
+)
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
@@ -73,8 +79,8 @@ class Mail:
         self._clock = clock
         self._signing = signing
         self._coordinator: Digest | None = None
-        """The coordinator's newest birth: who recorded what is said now cannot say it to the next
-        one."""
+        """The coordinator's birth that was believed last: who recorded what is said now cannot say
+        it to the next one."""
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -111,11 +117,13 @@ class Mail:
         if reader is None:
             raise SchemaError(f"kind: {header.kind!r} arrived on {message.topic}; ignored")
         event = reader(envelope)
-        if isinstance(event, inputs.CoordinatorBorn):
-            self._coordinator = envelope.message_id
         if isinstance(event, inputs.ReceiptArrived):
             _check_receipt(event.receipt, speaker)
         return event
+
+    def refer_to(self, birth: Digest) -> None:
+        """Let what is said from here on refer to this birth of the coordinator."""
+        self._coordinator = birth
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
         """Publish a message; raises `TransportError` as `Connection.publish` does."""
@@ -152,12 +160,12 @@ class Mail:
             self._connection.publish(Outgoing(topic, encode(offered)))
 
     def _seal(self, topic: Topic, body: Message, attachment: bytes = b"") -> Envelope:
-        self._sender.signer = signer = self._signing.signer_for(body)
+        self._sender.signer = self._signing.signer_for(body)
         return self._sender.seal(
             body,
             sent_ms=self._clock.time_ms(),
             attachment=attachment,
-            refers_to=None if signer is None else self._coordinator,
+            refers_to=self._coordinator,
             topic=topic,
         )
 
@@ -185,7 +193,10 @@ def _complaint(envelope: Envelope) -> inputs.Input:
 
 _READ: dict[tuple[str, str], Callable[[Envelope], inputs.Input]] = {
     ("state", CoordinatorBirth.kind): lambda envelope: inputs.CoordinatorBorn(
-        envelope.header.boot, envelope.read(CoordinatorBirth)
+        envelope.header.boot, envelope.read(CoordinatorBirth), envelope.message_id
+    ),
+    ("state", CoordinatorHeartbeat.kind): lambda envelope: inputs.CoordinatorBeat(
+        envelope.header.boot, envelope.read(CoordinatorHeartbeat)
     ),
     ("state", CoordinatorDeath.kind): lambda envelope: inputs.CoordinatorDied(envelope.header.boot),
     ("assignment", Assignment.kind): lambda envelope: inputs.Assigned(

@@ -30,6 +30,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         yield f"ledger       proven to this device up to {status.ledger_seen} entries"
     if status.trust:
         yield f"trust        {status.trust}"
+    if status.silence:
+        yield f"SILENCE      {status.silence}"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"

@@ -72,7 +72,9 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     # Features and exemplars tell of images.
     home.state_folder.chmod(0o700)
     store = Store(home.state_folder / "agent.db")
-    identity = Identity(store.installation, BootId.fresh(), find_capabilities())
+    boot = BootId.fresh()
+    formers = store.begin_run(boot)
+    identity = Identity(store.installation, boot, find_capabilities(), formers)
     state = State(rules or rules_of(home), identity, store.load())
     check_taken(state.rules.pinned, state.records)
     topics = FleetTopics(settings.fleet)
@@ -88,13 +90,17 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
         Sender(settings.fleet, settings.device, identity.boot),
         device=settings.device,
     )
-    proxy = ProxyBlocks(lambda: _begun_exchange(connect("proxy", None), settings, identity.boot))
+    proxy = ProxyBlocks(
+        lambda: _begun_exchange(connect("proxy", None), settings, identity.boot, worker.fail)
+    )
     blobs, slots = BlobFolder(home.state_folder / "blobs"), Slots(home.state_folder / "slots")
 
     def traffic() -> Counts:
         return control.meter.total() + exchange.traffic() + proxy.traffic()
 
     bench = Bench(home, blobs, slots, traffic)
+    worker = WorkerThread(bench.answer, control.wake)
+    exchange.on_failure = worker.fail
     return Agent(
         Parts(
             home=home,
@@ -112,7 +118,7 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
                 signing=Signing(keys.signer_for, settings.coordinator_key),
             ),
             bench=bench,
-            worker=WorkerThread(bench.answer, control.wake),
+            worker=worker,
             status_file=home.status_file,
             proxy=proxy,
             keys=keys,
@@ -120,7 +126,12 @@ def build_agent(home: AgentHome, connect: Connect, rules: Rules | None = None) -
     )
 
 
-def _begun_exchange(connection: Connection, settings: AgentSettings, boot: BootId) -> BlockExchange:
+def _begun_exchange(
+    connection: Connection,
+    settings: AgentSettings,
+    boot: BootId,
+    on_failure: Callable[[Exception], None],
+) -> BlockExchange:
     """Return the exchange with the proxy, at work."""
     exchange = BlockExchange(
         connection,
@@ -128,6 +139,7 @@ def _begun_exchange(connection: Connection, settings: AgentSettings, boot: BootI
         Sender(settings.fleet, settings.device, boot),
         device=settings.device,
     )
+    exchange.on_failure = on_failure
     exchange.start()
     return exchange
 
@@ -145,6 +157,7 @@ def rules_of(home: AgentHome) -> Rules:
         samples=home.settings.data.samples,
         trust=trust_of(home.settings),
         pinned=pinned_of(home),
+        silent_seconds=home.settings.trust.silent_hours * 3600,
     )
 
 

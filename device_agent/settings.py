@@ -116,6 +116,14 @@ class PolicySettings(Strict):
     """Images themselves, unlabelled, to the coordinator and from there to every device."""
 
 
+class TrustSettings(Strict):
+    """What the owner is told of the fleet's keys."""
+
+    silent_hours: float = Field(default=24.0, ge=2, le=87600)
+    """After so long without anything new that the coordinator has signed the owner is told; it says
+    something every hour."""
+
+
 class AgentSettings(Strict):
     """Everything in `agent.toml`."""
 
@@ -135,3 +143,4 @@ class AgentSettings(Strict):
     detection: DetectionSettings = DetectionSettings()
     training: TrainingSettings = TrainingSettings()
     policy: PolicySettings = PolicySettings()
+    trust: TrustSettings = TrustSettings()

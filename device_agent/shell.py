@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from device_agent.bench import WORK, Workbench
-from device_agent.core import inputs
+from device_agent.core import heard, inputs
 from device_agent.core.records import ActiveModel, LetterKey
 from device_agent.core.requests import (
     AdoptKey,
+    CancelFetch,
     CleanFiles,
     FetchFile,
+    ReferTo,
     Request,
     Say,
     Send,
@@ -31,7 +33,7 @@ from device_agent.core.requests import (
 )
 from device_agent.core.session import turn
 from device_agent.core.state import State
-from device_agent.errors import DamagedError
+from device_agent.errors import DamagedError, StoreError
 from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
@@ -54,6 +56,7 @@ from device_agent.status import (
     is_settled,
     kept_as,
     part_states,
+    troubles,
     waiting_gradients,
     write_status,
 )
@@ -67,7 +70,13 @@ from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import BlockError, NotConnectedError, QueueFullError, TransportError
+from transport.errors import (
+    BlockError,
+    FullDiskError,
+    NotConnectedError,
+    QueueFullError,
+    TransportError,
+)
 from transport.interface import Connected, Connection, Disconnected, Problem, Received
 from transport.meter import Counts
 from transport.transfer import Exchange
@@ -119,6 +128,9 @@ class Agent:
         self._rounds = RoundTraffic()
         self._hears_proxy = False
         self._farewell = "ended by an error"
+        self._ended = ""
+        """Why the agent ended, once it has."""
+        self._status_written = True
 
     def run(self) -> None:
         """Connect, serve until `stop`, say goodbye."""
@@ -128,7 +140,10 @@ class Agent:
             self.begin()
             while not self._stopping:
                 self.step(LONGEST_WAIT_SECONDS)
-            self._farewell = "stopped"
+            self._farewell = self._ended = "stopped"
+        except Exception as error:
+            self._ended = str(error) or repr(error)
+            raise
         finally:
             self.end()
 
@@ -211,8 +226,12 @@ class Agent:
                 self.wake_at = moment
             case FetchFile():
                 self._fetch(request)
+            case CancelFetch(digest):
+                self._parts.exchange.cancel(digest)
             case CleanFiles(keep):
                 self._clean(keep)
+            case ReferTo(birth):
+                self._parts.mail.refer_to(birth)
             case AdoptKey():
                 assert self._parts.keys is not None, "only who has a key asks for one"
                 self._parts.keys.adopt()
@@ -298,7 +317,8 @@ class Agent:
             if error is None:
                 worker.put(inputs.FetchFinished(digest))
             else:
-                worker.put(inputs.FetchFailed(digest, str(error)))
+                full = isinstance(error, FullDiskError)
+                worker.put(inputs.FetchFailed(digest, str(error), full_disk=full))
 
         try:
             future = self._parts.exchange.fetch(request.offer, path, device, seconds=FETCH_SECONDS)
@@ -316,7 +336,8 @@ class Agent:
 
     def _note_problem(self, text: str) -> None:
         log.warning("%s", text)
-        self._problems = [*self._problems, text][-REMEMBERED:]
+        others = [known for known in self._problems if known != text]
+        self._problems = [*others, text][-REMEMBERED:]
 
     def _news(self) -> tuple[bool, ActiveModel | None]:
         """Return what is told at once: whether everything is done, and which model runs."""
@@ -330,8 +351,12 @@ class Agent:
             return
         try:
             write_status(self._parts.status_file, self._status())
-        except OSError as error:
-            log.warning("no status: %s", error)
+        except (OSError, StoreError) as error:
+            if self._status_written:
+                log.warning("no status from now on: %s", error)
+            self._status_written = False
+        else:
+            self._status_written = True
 
     def _status(self) -> Status:
         state, settings = self._parts.state, self._parts.home.settings
@@ -359,6 +384,7 @@ class Agent:
             outbox=len(records.outbox),
             dead_letters=records.dead_letters,
             trust=describe_trust(state),
+            silence=heard.describe(state),
             key="" if self._parts.keys is None else self._parts.keys.describe(),
             ledger_seen=None if records.seen is None else records.seen.size,
             refusals=tuple(item.reason for item in refusals),
@@ -373,6 +399,8 @@ class Agent:
             policy=describe_policy(state),
             detection=describe_detection(state),
             problems=tuple(told[-REMEMBERED:]),
+            trouble=troubles(state),
+            ended=self._ended,
             resident_mib=round(resident_bytes() / MIB, 1),
             bytes_up=traffic.bytes_up,
             bytes_down=traffic.bytes_down,

@@ -60,6 +60,8 @@ class Status(Strict):
     dead_letters: int
     trust: str = ""
     """By which root models are installed, and which release runs; empty without a root."""
+    silence: str = ""
+    """That nothing new which the coordinator has signed came for long; empty while it is heard."""
     ledger_seen: int | None = None
     """Entries up to which the ledger's history was proven to this device."""
     key: str = ""
@@ -88,6 +90,10 @@ class Status(Strict):
     detection: str = "off"
     """The last batch of new images that was measured, and what it was compared with."""
     problems: tuple[str, ...] = Field(max_length=REMEMBERED)
+    trouble: tuple[str, ...] = ()
+    """What keeps the agent from its work now."""
+    ended: str = ""
+    """Why the agent has ended; empty while it runs."""
     resident_mib: float
     bytes_up: int
     bytes_down: int
@@ -193,6 +199,12 @@ def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, .
 def waiting_gradients(state: State) -> int:
     """Count the letters to the proxy that have no receipt."""
     return sum(key.about == "gradients" for key in state.records.outbox)
+
+
+def troubles(state: State) -> tuple[str, ...]:
+    """Return what keeps the agent from its work: what it tries again and again in vain."""
+    found = (state.files.trouble, state.scanning.trouble, state.work.trouble)
+    return tuple(text for text in found if text)
 
 
 def describe_policy(state: State) -> str:

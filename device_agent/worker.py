@@ -5,6 +5,7 @@ The agent does it on a thread of its own, so that the control loop stays respons
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -12,6 +13,9 @@ from typing import Protocol
 
 from device_agent.core.inputs import Input
 from device_agent.core.requests import Request
+from transport.errors import ThreadEndedError
+
+log = logging.getLogger("device_agent")
 
 Answer = Callable[[Request], tuple[Input, ...]]
 
@@ -68,6 +72,11 @@ class WorkerThread:
         self._inputs.put(event)
         self._on_answer()
 
+    def fail(self, error: Exception) -> None:
+        """Have `collect` raise an error from elsewhere, such as a thread's; from any thread."""
+        self._inputs.put(error)
+        self._on_answer()
+
     def collect(self) -> list[Input]:
         """Take the inputs so far; raise what the work raised, since no bug may stay silent."""
         taken: list[Input] = []
@@ -87,8 +96,9 @@ class WorkerThread:
                 return
             try:
                 answers: tuple[Input | Exception, ...] = self._answer(request)
-            except Exception as error:  # noqa: BLE001 - raised again by `collect`
-                answers = (error,)
+            except Exception as error:
+                log.exception("failure in %s", type(request).__name__)
+                answers = (ThreadEndedError("worker", error),)
             for item in answers:
                 self._inputs.put(item)
             self._on_answer()

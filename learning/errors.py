@@ -8,6 +8,7 @@ LearningError          everything this package raises on purpose
 ├── FeatureError       features have another shape or kind than the calculation needs
 ├── SingularError      a system of equations has no stable solution
 ├── NetworkError       a network is unknown, or its tensors have other names or shapes
+├── GraphGrowthError   a graph of tensors makes more than fits, or its size is bounded by nothing
 └── TrainingError      local work cannot be trained as it is described
 """
 
@@ -44,6 +45,10 @@ class SingularError(LearningError):
 
 class NetworkError(LearningError):
     """A network is unknown, or tensors given for it have other names or shapes."""
+
+
+class GraphGrowthError(LearningError):
+    """A graph of tensors makes more numbers than fit, or as many as its input likes."""
 
 
 class TrainingError(LearningError):

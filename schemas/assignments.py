@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from schemas.contributions import MAX_CLASSES
-from schemas.message import Message
+from schemas.message import Items, Message
 from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
 from schemas.rounds import PhaseName, RoundOrder
@@ -37,14 +37,14 @@ class Assignment(Message):
     base: Offer | None = None
     """Tensors of a network that nobody trains; None where all are trained."""
     preprocessing: AnyPreprocessing
-    class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
+    class_names: Items[ClassName] = Field(max_length=MAX_CLASSES)
     """Names that the registry knows; images of other classes wait on the device."""
-    stage_class_names: tuple[ClassName, ...] = Field(max_length=MAX_CLASSES)
+    stage_class_names: Items[ClassName] = Field(max_length=MAX_CLASSES)
     """Names that this stage added."""
     max_samples_per_part: int = Field(ge=1, le=1_000_000)
     min_samples_per_class: int = Field(default=1, ge=1, le=1000)
     """Images of a class wait on the device while a new part would have fewer of it."""
-    phases: tuple[PhaseName, ...] = Field(default=(), max_length=16)
+    phases: Items[PhaseName] = Field(default=(), max_length=16)
     """What orders may ask for, of a network that is trained: those before a stage's rounds, those
     of a round, those after. A device tells its owner by them what would leave it."""
     round: RoundOrder | None = None

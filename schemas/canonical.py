@@ -12,7 +12,8 @@ canonical.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from schemas.errors import SchemaError, shorten
@@ -20,7 +21,14 @@ from schemas.errors import SchemaError, shorten
 MAX_DEPTH = 32
 """Lists and objects inside each other; messages of this project need less than ten."""
 
+MAX_DIGITS = 4300
+"""Digits of one whole number: to read n of them takes time that grows with n squared. Newer Pythons
+refuse more by themselves, unless somebody tells them not to."""
+
 _INFINITY = float("inf")
+_PLAIN = frozenset((int, bool, type(None)))
+"""Types of which every value is JSON."""
+_CONTAINERS = frozenset((dict, list, tuple))
 
 
 def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -29,27 +37,51 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     Tuples are written as lists. Raises `SchemaError` where `value` is not JSON: NaN, infinity,
     keys that are not text, lone surrogates, more than `MAX_DEPTH` levels, other types.
     """
-    _check(value, MAX_DEPTH)
+    _check(value)
+    return write_checked(value)
+
+
+def write_checked(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    """Return the one byte string of a value that `parse_json` gave: it need not be checked again.
+
+    Raises `SchemaError` for types that JSON does not know.
+    """
     try:
-        text = json.dumps(
+        return json.dumps(
             value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
+        ).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise SchemaError(f"not representable as canonical JSON: {error}") from error
-    return text.encode("utf-8")
+    except RecursionError as error:
+        raise _too_deep() from error
 
 
-def parse_json(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON bytes; raise `SchemaError` for anything else, NaN and infinity included."""
+def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON bytes; raise `SchemaError` for anything else, NaN and infinity included.
+
+    The time grows with the length and with nothing else, whatever the bytes are. What may be long
+    gets a limit of its values too, since a megabyte of `[]` costs as much as forty of text: at most
+    `most_values` commas and brackets, those within text included.
+    """
+    if most_values is not None:
+        values = data.count(b",") + data.count(b"[") + data.count(b"{")
+        if values > most_values:
+            raise SchemaError(
+                f"not accepted: JSON of {values} values; at most {most_values} are read here, so "
+                "send fewer"
+            )
     try:
         value = json.loads(
-            data.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object
+            data.decode("utf-8"),
+            parse_int=_whole_numbers(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object,
         )
     except (UnicodeDecodeError, ValueError) as error:
         raise SchemaError(f"not valid JSON: {error}; send UTF-8 JSON") from error
     except RecursionError as error:
         raise _too_deep() from error
-    _check(value, MAX_DEPTH)
+    _check(value)
     return value
 
 
@@ -57,37 +89,58 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def _whole_numbers() -> Callable[[str], int] | None:
+    """Return what reads whole numbers; None, by which Python does, where it bounds their length."""
+    bound: Callable[[], int] = getattr(sys, "get_int_max_str_digits", lambda: 0)
+    return None if 0 < bound() <= MAX_DIGITS else _whole_number
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {shorten(twice)} is given twice")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the key {shorten(name)} is given twice")
+            seen.add(name)
     return members
 
 
-def _check(value: object, levels: int) -> None:
-    """Raise `SchemaError` for what `json` lets pass; `levels` of nesting are still allowed."""
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, float):
-        if not -_INFINITY < value < _INFINITY:
-            raise SchemaError(f"not JSON: {value} is no number; send finite numbers")
-    elif isinstance(value, dict):
-        _check_keys(value)
-        _check_members(value.values(), levels)
-    elif isinstance(value, list | tuple):
-        _check_members(value, levels)
+def _check(value: object) -> None:
+    """Raise `SchemaError` for what `json` lets pass, one level of nesting after the other."""
+    level: list[Any] = [(value,)]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for container in level:
+            if isinstance(container, dict):
+                _check_keys(container)
+            for member in container.values() if isinstance(container, dict) else container:
+                kind = type(member)
+                if kind in _CONTAINERS:
+                    below.append(member)
+                elif kind not in _PLAIN and not (kind is str and member.isascii()):
+                    _check_member(member, below)
+        if not below:
+            return
+        level = below
+    raise _too_deep()
 
 
-def _check_members(members: Iterable[object], levels: int) -> None:
-    if levels == 0:
-        raise _too_deep()
-    for member in members:
-        # Nearly all values of a message are one of these, and need no call.
-        if member is None or type(member) is int or (type(member) is str and member.isascii()):
-            continue
-        _check(member, levels - 1)
+def _check_member(member: object, below: list[Any]) -> None:
+    """Check what is not one of the plain types; what holds others goes to the level below."""
+    if isinstance(member, str):
+        _check_text(member)
+    elif isinstance(member, float):
+        if not -_INFINITY < member < _INFINITY:
+            raise SchemaError(f"not JSON: {member} is no number; send finite numbers")
+    elif isinstance(member, dict | list | tuple):
+        below.append(member)
 
 
 def _check_keys(members: dict[Any, Any]) -> None:

@@ -14,11 +14,12 @@ from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
-from schemas.offers import BlockData, BlockRequest
+from schemas.offers import BlockData, BlockRefusal, BlockRequest
 from schemas.presence import (
     Birth,
     CoordinatorBirth,
     CoordinatorDeath,
+    CoordinatorHeartbeat,
     Death,
     Heartbeat,
     Welcome,
@@ -66,6 +67,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(Problem, "device", _UP),
     Entry(ModelStatus, "device", _UP),
     Entry(CoordinatorBirth, "coordinator", ("all/state",), retained=True),
+    Entry(CoordinatorHeartbeat, "coordinator", ("all/state",)),
     Entry(CoordinatorDeath, "coordinator", ("all/state",), retained=True),
     Entry(Welcome, "coordinator", ("down/<device>/ctl",)),
     Entry(Enrolled, "coordinator", ("down/<device>/ctl",)),
@@ -82,4 +84,5 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(Scored, "proxy", ("up/proxy/msg",)),
     Entry(BlockRequest, "both", _REQUESTS),
     Entry(BlockData, "both", _BLOCKS, attachment="the block"),
+    Entry(BlockRefusal, "both", _BLOCKS),
 )

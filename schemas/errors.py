@@ -19,6 +19,8 @@ FleetledgerError            everything this project raises on purpose
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _SHOWN_CHARACTERS = 80
 
 
@@ -64,6 +66,36 @@ class ReleaseError(SchemaError):
 
 
 def shorten(value: object) -> str:
-    """Return `repr(value)`, cut to a length that fits a message."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    """Return `repr(value)`, cut to a length that fits a message.
+
+    What is cut off is not written first: a value may be megabytes of somebody else's.
+    """
+    return cut(_written(value, _SHOWN_CHARACTERS + 1), _SHOWN_CHARACTERS)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters; where it was longer, it ends in an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _written(value: object, enough: int) -> str:
+    """Return the first `enough` characters of `repr(value)` at least, or all there are."""
+    if isinstance(value, str | bytes):
+        return repr(value[:enough])
+    if type(value) is dict:
+        pairs = (
+            f"{_written(key, enough)}: {_written(item, enough)}" for key, item in value.items()
+        )
+        return _row("{", pairs, "}", enough)
+    if type(value) is list:
+        return _row("[", (_written(item, enough) for item in value), "]", enough)
+    return repr(value)
+
+
+def _row(first: str, pieces: Iterable[str], last: str, enough: int) -> str:
+    text = first
+    for number, piece in enumerate(pieces):
+        text += f", {piece}" if number else piece
+        if len(text) >= enough:
+            return text
+    return text + last

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 from typing_extensions import Self
 
 from schemas.canonical import canonical_json
-from schemas.errors import SchemaError, shorten
+from schemas.errors import SchemaError, cut, shorten
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_FAULTS = 3
 """Faults told at once; the rest are counted."""
+_TOO_MANY_FAULTS = 500
+"""Faults of which none is told: pydantic gives all or none, and a hundred thousand take seconds."""
+_LONGEST_REASON = 400
+"""Characters of what pydantic says of one fault; it may repeat all that was given."""
+_LONGEST_FIELD = 160
+"""Characters of a field's path, of which the sender may have made names."""
+
+Item = TypeVar("Item")
+Items = Annotated[tuple[Item, ...], FailFast()]
+"""Any number of items, up to the first that is wrong: thousands of faults would cost a second."""
 
 
 class Strict(BaseModel):
@@ -40,26 +50,46 @@ class Message(Strict):
         try:
             return cls.model_validate_json(canonical_json(body), strict=True)
         except ValidationError as error:
-            raise SchemaError(f"{cls.kind}: {explain(error)}") from error
+            raise SchemaError(f"{cls.kind}: {explain(error, body)}") from error
 
 
-def explain(error: ValidationError) -> str:
-    """Return the first faults of a validation error as `field: value: what is wrong`."""
-    faults = error.errors(include_url=False)
-    told = [_tell(fault) for fault in faults[:MAX_FAULTS]]
+def explain(error: ValidationError, given: object = None) -> str:
+    """Return the first faults of a validation error as `field: value: what is wrong`.
+
+    With what was `given` the values are taken from there: pydantic makes a copy for every fault.
+    """
+    count = error.error_count()
+    if count > _TOO_MANY_FAULTS:
+        return f"{count} fields are wrong or unknown; the schema says which there are"
+    faults = error.errors(include_url=False, include_input=given is None)
+    told = [_tell(fault, given) for fault in faults[:MAX_FAULTS]]
     if len(faults) > MAX_FAULTS:
         told.append(f"and {len(faults) - MAX_FAULTS} more")
     return "; ".join(told)
 
 
-def _tell(fault: ErrorDetails) -> str:
+def _tell(fault: ErrorDetails, given: object) -> str:
     # Where there are kinds of a field, pydantic puts the kind's tag behind the field's name.
     path = [str(part) for part in fault["loc"] if not str(part).startswith("<")]
-    field = ".".join(path) or "body"
+    field = cut(".".join(path) or "body", _LONGEST_FIELD)
     if fault["type"] == "missing":
         return f"{field}: is missing; give it"
-    value = shorten(fault["input"])
+    value = shorten(fault["input"] if "input" in fault else _found(given, fault["loc"]))
     if fault["type"] == "extra_forbidden":
         return f"{field}: {value}: unknown here; leave it out, or update the older side"
-    reason = fault.get("ctx", {}).get("error", fault["msg"])
+    reason = cut(str(fault.get("ctx", {}).get("error", fault["msg"])), _LONGEST_REASON)
     return f"{field}: {value}: {reason}"
+
+
+def _found(given: object, place: tuple[int | str, ...]) -> object:
+    """Return what stands at a fault's place; of kinds of a field, the tag is no step on the way."""
+    before: int | str = ""
+    for step in place:
+        if step == "[key]":
+            return before
+        if (isinstance(given, dict) and step in given) or (
+            isinstance(given, list | tuple) and isinstance(step, int) and step < len(given)
+        ):
+            given = given[step]  # type: ignore[index]
+        before = step
+    return given

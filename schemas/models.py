@@ -15,7 +15,7 @@ from typing_extensions import Self
 from schemas.canonical import canonical_json, parse_json
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
-from schemas.message import Message, Strict, explain
+from schemas.message import Items, Message, Strict, explain
 from schemas.offers import MAX_OFFER_SIZE, Offer
 from schemas.releases import SignedRelease
 from schemas.roots import MAX_ROOTS, SignedRoot
@@ -36,6 +36,8 @@ GOLDEN_INPUTS = "inputs"
 """Tensor of the golden batch: preprocessed images or texts, ready for `frozen.onnx`."""
 
 MAX_MANIFEST_BYTES = 4 * 1024**2
+_MAX_VALUES = 1 << 17
+"""Commas and brackets of a manifest, most of which stand between the names of classes."""
 MAX_SIDE = 8192
 """Pixels along one side of a preprocessed image."""
 MAX_FEATURES = 1 << 17
@@ -59,9 +61,9 @@ class Preprocessing(Strict):
     """Stretch to `size`, or bring the shorter side to `shorter_side` and crop `size` centrally."""
     shorter_side: Side | None = None
     divide_by: Literal[1, 255] = 255
-    mean: tuple[float, ...] = Field(min_length=1, max_length=3)
+    mean: Items[float] = Field(min_length=1, max_length=3)
     """One number per channel, in units of the divided values."""
-    deviation: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, max_length=3)
+    deviation: Items[Annotated[float, Field(gt=0)]] = Field(min_length=1, max_length=3)
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     input_name: TensorName
     """Name of the model's one input."""
@@ -162,7 +164,7 @@ class Manifest(Strict):
     head: FileReference
     golden: FileReference
     golden_scores: FileReference
-    class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_CLASSES)
+    class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_CLASSES)
     """Names in the order of the head's rows."""
     feature_width: int = Field(ge=1, le=MAX_FEATURES)
     logit_scale: float = Field(gt=0)
@@ -221,7 +223,7 @@ class Manifest(Strict):
         if len(data) > MAX_MANIFEST_BYTES:
             raise SchemaError(f"manifest: {len(data)} bytes exceed {MAX_MANIFEST_BYTES}; refuse it")
         try:
-            manifest = cls.model_validate(parse_json(data))
+            manifest = cls.model_validate(parse_json(data, _MAX_VALUES))
         except ValidationError as error:
             raise SchemaError(f"manifest: {explain(error)}") from error
         if manifest.canonical_bytes() != data:
@@ -237,12 +239,12 @@ class DesiredModel(Message):
     """Index of the ledger entry that decided it."""
     version: Version
     manifest: Offer
-    files: tuple[Offer, ...] = Field(min_length=1, max_length=16)
+    files: Items[Offer] = Field(min_length=1, max_length=16)
     """Offers of the files that the manifest pins; a device fetches those it lacks."""
     reason: str = Field(default="", max_length=500)
     release: SignedRelease | None = None
     """The word of a release key for it; None in a fleet without a root."""
-    roots: tuple[SignedRoot, ...] = Field(default=(), max_length=MAX_ROOTS)
+    roots: Items[SignedRoot] = Field(default=(), max_length=MAX_ROOTS)
     """The fleet's newest root documents, oldest first: a device follows them from its own."""
 
 

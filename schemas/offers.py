@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.message import Message, Strict
+from schemas.message import Items, Message, Strict
 from schemas.values import Digest
 
 HASH_BYTES = 32
@@ -69,7 +69,7 @@ class BlockRequest(Message):
     digest: Digest
     block_size: BlockSize
     section: Section
-    indices: tuple[BlockIndex, ...] = Field(min_length=1, max_length=MAX_INDICES)
+    indices: Items[BlockIndex] = Field(min_length=1, max_length=MAX_INDICES)
 
 
 class BlockData(Message):
@@ -79,3 +79,11 @@ class BlockData(Message):
     digest: Digest
     section: Section
     index: BlockIndex
+
+
+class BlockRefusal(Message):
+    """Answers a request for data that is not served, so that nobody asks for it for ever."""
+
+    kind: ClassVar[str] = "block.refused"
+    digest: Digest
+    reason: str = Field(max_length=300)

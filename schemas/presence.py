@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, PlainSerializer
+from pydantic import FailFast, Field, PlainSerializer
 
 from schemas.contributions import HeldPart
-from schemas.message import Message, Strict
+from schemas.message import Items, Message, Strict
 from schemas.values import BootId, Digest
 
+MAX_FORMER_RUNS = 20
+"""Earlier runs of an installation that a birth names, newest first."""
 MAX_HELD_PARTS = 500
 """Parts named in one welcome; a device with more gets several, numbered."""
 
@@ -26,7 +28,9 @@ class Capabilities(Strict):
     agent_version: str = Field(max_length=40)
     python: str = Field(max_length=20)
     machine: str = Field(max_length=80)
-    features: Annotated[frozenset[FeatureName], PlainSerializer(sorted)] = Field(max_length=20)
+    features: Annotated[frozenset[FeatureName], FailFast(), PlainSerializer(sorted)] = Field(
+        max_length=20
+    )
     """Names such as `numpy` or `onnxruntime`; a method's card lists what each phase needs."""
     provider: str | None = Field(default=None, max_length=60)
     """The ONNX Runtime execution provider in use."""
@@ -51,6 +55,9 @@ class Birth(Message):
     active_manifest: Digest | None = None
     outbox_length: int = Field(default=0, ge=0)
     seen_checkpoint: SeenCheckpoint | None = None
+    formers: Items[BootId] = Field(default=(), max_length=MAX_FORMER_RUNS)
+    """Runs of this installation before this one, newest first: a copy of an installation has the
+    same name, and goes on from another run than the original does."""
 
 
 class Death(Message):
@@ -90,7 +97,7 @@ class Welcome(Message):
     kind: ClassVar[str] = "welcome"
     boot: BootId
     """The boot that this answers."""
-    held: tuple[HeldPart, ...] = Field(default=(), max_length=MAX_HELD_PARTS)
+    held: Items[HeldPart] = Field(default=(), max_length=MAX_HELD_PARTS)
     more: bool = False
     """Another welcome with further parts follows."""
     next_part: int = Field(ge=0)
@@ -102,6 +109,20 @@ class CoordinatorBirth(Message):
 
     kind: ClassVar[str] = "coordinator.birth"
     ledger_size: int = Field(ge=0)
+
+
+class CoordinatorHeartbeat(Message):
+    """The coordinator is there, told every hour: its ledger's size and its clock, as signed.
+
+    A device with its key knows by it that nothing is kept back, and that it is not earlier.
+    """
+
+    kind: ClassVar[str] = "coordinator.heartbeat"
+    ledger_size: int = Field(ge=0, lt=2**63)
+    time_ns: int = Field(ge=0, lt=2**63)
+    """Nanoseconds since 1970 by the coordinator's calendar."""
+    corrections: int = Field(default=0, ge=0, lt=2**31)
+    """How often its operator has set the calendar right; after that an earlier time counts."""
 
 
 class CoordinatorDeath(Message):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from schemas import envelope
+from schemas import envelope, seals
 from schemas.canonical import MAX_DEPTH
 from schemas.catalogue import CATALOGUE, Entry
 from schemas.envelope import Envelope, Header, Sender, encode
@@ -100,7 +100,7 @@ def envelope_page() -> str:
     data = encode(sample)
     return _ENVELOPE.format(
         depth=MAX_DEPTH,
-        domain=envelope.DOMAIN,
+        domain=seals.DOMAIN,
         header=envelope.MAX_HEADER_BYTES,
         attachment=envelope.MAX_ATTACHMENT_BYTES,
         inline=envelope.INLINE_LIMIT,

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from schemas.contributions import MAX_PAYLOAD_BYTES, PartKey
 from schemas.envelope import INLINE_LIMIT
-from schemas.message import Message, Strict
+from schemas.message import Items, Message, Strict
 from schemas.models import Preprocessing
 from schemas.offers import Offer
 from schemas.rounds import MAX_HEAD_CLASSES, RoundNumber
@@ -67,7 +67,7 @@ class ScoringOrder(Message):
     """The method's own assignment."""
     lineage: Digest
     weights: Offer
-    class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
+    class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head in those weights."""
     aliases: PerClass[ClassName] = Field(default_factory=dict, max_length=MAX_HEAD_CLASSES)
     """Other names of these classes, under which the proxy may know them."""
@@ -93,7 +93,7 @@ class Scored(Message):
     """Of the order that this answers."""
     newest: ScoredModel | None = None
     """The order's model; None where there is nothing yet to score by."""
-    scored: tuple[ScoredModel, ...] = Field(default=(), max_length=MAX_SCORED)
+    scored: Items[ScoredModel] = Field(default=(), max_length=MAX_SCORED)
     """All that were compared for the present task, the newest among them."""
     previous: Digest | None = None
     """Weights of the best model of the task before: the old model of devices that are in the
@@ -108,4 +108,4 @@ class Scored(Message):
     shifted: bool = False
     """Whether new gradients began a task with this round."""
     seconds: float = Field(ge=0)
-    remarks: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20)
+    remarks: Items[Annotated[str, Field(max_length=500)]] = Field(default=(), max_length=20)

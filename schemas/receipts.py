@@ -16,6 +16,9 @@ from schemas.proofs.consistency import ConsistencyProof
 from schemas.proofs.entry import EntryProof
 from schemas.values import Digest
 
+RETRACTED = "retracted: "
+"""How the reason of a refusal begins that is due to a retraction."""
+
 
 class Accepted(Strict):
     """In the ledger; final."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from schemas.contributions import MAX_CLASSES
-from schemas.message import Message, Strict
+from schemas.message import Items, Message, Strict
 from schemas.values import Digest, PerClass
 
 MAX_WAITING_CLASSES = 1000
@@ -41,7 +41,7 @@ class Evaluation(Message):
     bytes_up: int = Field(ge=0)
     """Payload bytes that the agent's transport has sent since it started."""
     bytes_down: int = Field(ge=0)
-    losses: tuple[Annotated[int, Field(ge=0, lt=2**53)], ...] = Field(default=(), max_length=64)
+    losses: Items[Annotated[int, Field(ge=0, lt=2**53)]] = Field(default=(), max_length=64)
     """Summed negative log-likelihood of the same images, in 2^-16 nats, at each logit scale of
     `learning.numerics.calibration`; empty where it was not measured."""
 

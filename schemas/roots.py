@@ -20,7 +20,7 @@ from typing_extensions import Self
 from schemas.canonical import canonical_json, parse_json
 from schemas.errors import ReleaseError, SchemaError, SignatureError
 from schemas.keys import SigningKey, VerifyKey
-from schemas.message import Strict, explain
+from schemas.message import Items, Strict, explain
 from schemas.signatures import KeySignature, name_of, signers
 from schemas.values import Digest, FleetId
 
@@ -37,13 +37,13 @@ class RootDocument(Strict):
 
     fleet: FleetId
     version: int = Field(ge=1, lt=2**31)
-    root_keys: tuple[VerifyKey, ...] = Field(min_length=1, max_length=MAX_KEYS)
+    root_keys: Items[VerifyKey] = Field(min_length=1, max_length=MAX_KEYS)
     """Who may say which keys follow; kept offline."""
     threshold: int = Field(ge=1, le=MAX_KEYS)
     """Root keys that must agree."""
-    release_keys: tuple[VerifyKey, ...] = Field(min_length=1, max_length=MAX_KEYS)
+    release_keys: Items[VerifyKey] = Field(min_length=1, max_length=MAX_KEYS)
     """Who may say which models devices install; any one of them."""
-    coordinator_keys: tuple[VerifyKey, ...] = Field(default=(), max_length=MAX_KEYS)
+    coordinator_keys: Items[VerifyKey] = Field(default=(), max_length=MAX_KEYS)
     """Who may sign receipts and checkpoints of the ledger."""
     expires_ns: int | None = Field(default=None, ge=0, lt=2**63)
     """Nanoseconds since 1970 from which nothing new is installed by it; None for never."""
@@ -88,7 +88,7 @@ class SignedRoot(Strict):
     """A root document with signatures, perhaps not enough of them yet."""
 
     document: RootDocument
-    signatures: tuple[KeySignature, ...] = Field(default=(), max_length=2 * MAX_KEYS)
+    signatures: Items[KeySignature] = Field(default=(), max_length=2 * MAX_KEYS)
 
     def signed_by(self, key: SigningKey) -> Self:
         """Return it with a signature of `key`, in place of an earlier one of the same key."""

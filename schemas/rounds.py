@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from schemas.message import Strict
+from schemas.message import Items, Strict
 from schemas.offers import Offer
 from schemas.values import ClassName, PerClass
 
@@ -48,11 +48,11 @@ class RoundOrder(Strict):
     rounds_of_stage: int = Field(ge=1, lt=2**31)
     weights: Offer
     """The fleet's model: parameters and buffers by name, as safetensors."""
-    weights_class_names: tuple[ClassName, ...] = Field(default=(), max_length=MAX_HEAD_CLASSES)
+    weights_class_names: Items[ClassName] = Field(default=(), max_length=MAX_HEAD_CLASSES)
     """Rows of the head in those weights."""
-    class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
+    class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head that is trained; new ones begin as the method says, alike everywhere."""
-    class_stages: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = Field(
+    class_stages: Items[Annotated[int, Field(ge=1, lt=2**31)]] = Field(
         default=(), max_length=MAX_HEAD_CLASSES
     )
     """The stage that brought each of these classes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from pathlib import Path
 from typing import TypeVar
@@ -26,15 +27,31 @@ class SettingsError(FleetledgerError):
 def read_secret(home: Path, file: Path | None) -> str | None:
     """Return the one line of a broker's password file in `home`, or None where none is set.
 
-    Raises `SettingsError` naming the file.
+    Raises `SettingsError` naming the file if others may read it, or nobody can; what it holds is
+    in no error.
     """
     if file is None:
         return None
     path = home / file
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"broker.password_file: {path}: {error.strerror}; write it") from error
+        mode = stat.S_IMODE(path.stat().st_mode)
+        lines = path.read_text(encoding="utf-8").strip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(
+            f"broker.password_file: {path}: cannot be read: {why}; put the password there, on one "
+            "line"
+        ) from error
+    if mode & 0o077:
+        raise SettingsError(
+            f"broker.password_file: {path}: others may read it (mode {mode:04o}); "
+            f"run `chmod 600 {path}`"
+        )
+    if len(lines) != 1:
+        raise SettingsError(
+            f"broker.password_file: {path}: {len(lines)} lines; put the password on one line"
+        )
+    return lines[0]
 
 
 def load_settings(path: Path, model: type[Settings]) -> Settings:

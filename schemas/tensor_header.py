@@ -19,6 +19,9 @@ from schemas.errors import SchemaError, TensorError, shorten
 MAX_HEADER_BYTES = 4 << 20
 """Room for 10,000 class names of the longest kind in the metadata."""
 MAX_TENSORS = 1_000
+MAX_VALUES = 1 << 18
+"""Numbers, texts, lists and objects of a header. Without a limit four megabytes of `[]` would be a
+million of them, which travel as some hundred bytes of zstd."""
 DTYPES = {
     "float64": ("F64", 8),
     "float32": ("F32", 4),
@@ -32,7 +35,7 @@ DTYPES = {
 _NAMES = {code: name for name, (code, _) in DTYPES.items()}
 _METADATA = "__metadata__"
 _OURS = "fleetledger"
-_LENGTH_BYTES = 8
+LENGTH_BYTES = 8
 _ALIGNMENT = 8
 
 
@@ -85,7 +88,7 @@ class Header:
                 f"header: {len(text)} bytes; at most {MAX_HEADER_BYTES} are allowed, "
                 "so send fewer tensors or less metadata"
             )
-        return len(text).to_bytes(_LENGTH_BYTES, "little") + text
+        return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
     def _members(self) -> dict[str, Any]:
         ends = accumulate(self.entries[name].size for name in self.order)
@@ -114,14 +117,14 @@ def read_header(body: bytes) -> Header:
     Raises `TensorError` for a header that is too long or not in the one form, for unknown dtypes,
     and for missing or trailing bytes.
     """
-    length = int.from_bytes(body[:_LENGTH_BYTES], "little")
-    end = _LENGTH_BYTES + length
-    if len(body) < _LENGTH_BYTES or length > MAX_HEADER_BYTES or end > len(body):
+    length = int.from_bytes(body[:LENGTH_BYTES], "little")
+    end = LENGTH_BYTES + length
+    if len(body) < LENGTH_BYTES or length > MAX_HEADER_BYTES or end > len(body):
         raise TensorError(
             f"header: {length} bytes in a body of {len(body)}; give a whole tensor file "
             f"whose header has at most {MAX_HEADER_BYTES} bytes"
         )
-    header = _parse(body[_LENGTH_BYTES:end])
+    header = _parse(body[LENGTH_BYTES:end])
     if header.encode() != body[:end]:
         raise TensorError("header: not in the one form that is accepted; use `encode_tensors`")
     if len(body) != end + header.data_size:
@@ -140,7 +143,7 @@ def check_name(name: str) -> None:
 
 def _parse(text: bytes) -> Header:
     try:
-        members = _members_of(parse_json(text), "header")
+        members = _members_of(parse_json(text, MAX_VALUES), "header")
         ours = _members_of(members.pop(_METADATA, None), _METADATA)
         extra = _members_of(parse_json(str(ours.get(_OURS)).encode("utf-8")), _OURS)
     except SchemaError as error:

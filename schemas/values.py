@@ -156,7 +156,14 @@ class ClassName(ValidatedText):
         return super().obeys_rule(text) and len(text.encode("utf-8")) <= cls.max_bytes
 
 
+_MANY_NAMES = 100
+"""Of more names the first that is wrong is enough: pydantic goes on, and thousands take long."""
+
+
 def _one_entry_per_class(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - pydantic's protocol
+    if isinstance(value, dict) and len(value) > _MANY_NAMES:
+        for name in value:
+            ClassName(name)
     entries = validate(value)
     if len(entries) != len(value):
         raise ValueError("two names are one class after Unicode NFC; send one entry per class")

@@ -33,7 +33,7 @@ METHOD_FILES = {
     "messages.py",
     "settings.py",
 }
-MOST_LINES = 400
+MOST_LINES = 600
 MOST_LINES_OF_A_FUNCTION = 60
 
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -9,7 +9,8 @@ The rules:
   not come;
 - it checks every block on arrival; repeats, strangers and corrupt blocks are counted and ignored;
 - when all are there it checks the whole, makes it durable and moves it to its destination;
-- it ends in success or with a reason, at the latest at its deadline, and never in silence.
+- it ends in success or with a reason, at the latest at its deadline, or when no block came for as
+  long as its patience lasts while there was a connection, and never in silence.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from schemas.offers import (
     Section,
 )
 from schemas.values import Digest
-from transport.errors import BlockError
+from transport.errors import BlockError, FullDiskError, StalledError
 from transport.pacing import Pacer
 from transport.part_file import PartFile, file_digest
 from transport.wanted import Wanted
@@ -62,6 +63,8 @@ class Failed:
     """The transfer ended without the data."""
 
     reason: str
+    error: type[BlockError] = BlockError
+    """What the reason is raised as."""
 
 
 class BlockReceiver:
@@ -71,13 +74,24 @@ class BlockReceiver:
     Times are seconds on one clock.
     """
 
-    def __init__(self, offer: Offer, destination: Path, *, now: float, deadline: float) -> None:
+    def __init__(
+        self,
+        offer: Offer,
+        destination: Path,
+        *,
+        now: float,
+        deadline: float,
+        patience: float = float("inf"),
+    ) -> None:
         self.offer = offer
         self.outcome: Fetched | Failed | None = None
         self.counts = BlockCounts()
         self._destination = destination
         self._began = now
         self._deadline = deadline
+        self._patience = patience
+        self._heard = now
+        """When a block came that was wanted; later than now while there is no connection."""
         self._pacer = Pacer(offer.block_size)
         self._section: Section = "list"
         self._list = bytearray(offer.list_size)
@@ -93,6 +107,13 @@ class BlockReceiver:
             self._fail(
                 f"deadline: {len(self._wanted)} of {self._parts_of_section} {self._section} blocks "
                 f"missing after {now - self._began:.1f} s; offer again to resume"
+            )
+        if self.outcome is None and now >= self._heard + self._patience:
+            self._fail(
+                f"no block came for {self._patience:.0f} s, {len(self._wanted)} of "
+                f"{self._parts_of_section} {self._section} blocks are missing; offer again to "
+                "resume",
+                StalledError,
             )
         if self.outcome is not None:
             return []
@@ -111,10 +132,16 @@ class BlockReceiver:
 
     def next_time(self, now: float) -> float:
         """Return when `requests` should be called, if nothing arrives before."""
-        return min(self._deadline, self._wanted.next_time(self._pacer, now))
+        ends = min(self._deadline, self._heard + self._patience)
+        return min(ends, self._wanted.next_time(self._pacer, now))
+
+    def disconnected(self) -> None:
+        """Be patient for as long as there is no connection: the peer cannot answer."""
+        self._heard = float("inf")
 
     def reconnected(self, now: float) -> None:
         """Ask again at once for everything under way: the answers went with the connection."""
+        self._heard = now
         self._wanted.lapse(self._pacer, now)
 
     def receive(self, label: BlockData, block: bytes, now: float) -> None:
@@ -134,12 +161,13 @@ class BlockReceiver:
             return
         self._pacer.arrived(len(block), asked, now)
         self.counts.accepted += 1
+        self._heard = now
         self._keep(label.index, block)
 
-    def abandon(self, reason: str) -> None:
+    def abandon(self, reason: str, error: type[BlockError] = BlockError) -> None:
         """End the transfer now; the part file stays for the next attempt."""
         if self.outcome is None:
-            self._fail(reason)
+            self._fail(reason, error)
 
     @property
     def _parts_of_section(self) -> int:
@@ -169,7 +197,7 @@ class BlockReceiver:
             if self._part is not None and not self._wanted:
                 self.outcome = Fetched(self._part.finish())
         except OSError as error:
-            self._fail(f"cannot write beside {self._destination}: {error}")
+            self._fail(f"cannot write beside {self._destination}: {error}", FullDiskError)
         except BlockError as error:
             self._fail(str(error))
 
@@ -192,10 +220,10 @@ class BlockReceiver:
         self.counts.resumed = self.offer.block_count - len(missing)
         self._wanted = Wanted(missing)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, error: type[BlockError] = BlockError) -> None:
+        self.outcome = Failed(reason, error)
         if self._part is not None:
             self._part.close()
-        self.outcome = Failed(reason)
 
 
 def _parts(size: int, block_size: int) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
 from schemas.errors import EnvelopeError
 from schemas.message import Message
-from schemas.offers import BlockData, BlockRequest
+from schemas.offers import BlockData, BlockRefusal, BlockRequest
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Outgoing, Received
+
+_LONGEST_HEADER = 4 * 1024
+"""Bytes of a header line; of a request for 64 blocks they are some 1,300."""
 
 
 class BlockWire:
@@ -44,7 +47,14 @@ class BlockWire:
         topic = self._topics.down if self._device is None else self._topics.up
         return self._message(topic(peer, "blk"), label, block)
 
-    def read(self, message: Received) -> tuple[DeviceId, BlockRequest | BlockData, bytes]:
+    def refusal(self, peer: DeviceId, refusal: BlockRefusal) -> Outgoing:
+        """Tell `peer` that it gets none of what it asked for."""
+        topic = self._topics.down if self._device is None else self._topics.up
+        return self._message(topic(peer, "blk"), refusal, b"")
+
+    def read(
+        self, message: Received
+    ) -> tuple[DeviceId, BlockRequest | BlockData | BlockRefusal, bytes]:
         """Return who speaks, what it says and the bytes of a block.
 
         The peer is the device whose topic it is. Raises `SchemaError` for anything that does not
@@ -53,7 +63,7 @@ class BlockWire:
         where = self._topics.parse(message.topic)
         if where.direction != ("up" if self._device is None else "down"):
             raise EnvelopeError("topic: one that this side only publishes on")
-        envelope = decode(message.payload)
+        envelope = decode(message.payload, _LONGEST_HEADER)
         served_by = PROXY if self._topics.branch == "proxy" else COORDINATOR
         speaker = where.device if where.direction == "up" else served_by
         header = envelope.header
@@ -63,6 +73,8 @@ class BlockWire:
             )
         if where.leaf == "req":
             return where.device, envelope.read(BlockRequest), b""
+        if header.kind == BlockRefusal.kind:
+            return where.device, envelope.read(BlockRefusal), b""
         return where.device, envelope.read(BlockData), envelope.attachment
 
     def _message(self, topic: str, body: Message, attachment: bytes) -> Outgoing:

@@ -8,11 +8,16 @@ TransportError                      (a schemas.errors.FleetledgerError)
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
 ├── BrokerUnreachableError          no broker answered at all
 ├── TakenOverError                  another program has connected under our name
+├── PushedOutError                  lost again and again: another program may have our name
 ├── TlsError                        certificates are missing, wrong, or not believed
 ├── CallbackError                   our own code failed inside the network thread
+├── ThreadEndedError                a thread that the program needs has ended; the program ends too
 ├── BrokerStartError                a child broker could not be found or started
 ├── BrokerFilesError                a broker's configuration could not be written
 └── BlockError                      a block transfer cannot go on; says why
+    ├── FullDiskError               the disk here refuses what came; later it may take it
+    ├── StalledError                who offered it has sent no block for too long
+    └── NotWantedError              nobody here needs it any more
 """
 
 from __future__ import annotations
@@ -85,12 +90,33 @@ class TakenOverError(TransportError):
         )
 
 
+class PushedOutError(TransportError):
+    """The broker takes us back and loses us again, as it does with two programs of one name."""
+
+    def __init__(self, client_id: str, losses: int) -> None:
+        super().__init__(
+            f"{client_id}: the connection was lost {losses} times one after the other, and the "
+            "broker took us back each time: another program may connect under this name; stop one "
+            "of the two, or give it a name of its own"
+        )
+
+
 class TlsError(TransportError):
     """A certificate or key cannot be used, or the broker's certificate is not to be believed."""
 
 
 class CallbackError(TransportError):
     """Code that ran inside the network thread failed; the connection lives on."""
+
+
+class ThreadEndedError(TransportError):
+    """A thread that the program needs has ended by an error, so the program has to end."""
+
+    def __init__(self, thread: str, error: BaseException) -> None:
+        super().__init__(
+            f"the thread {thread!r} ended by {error!r}, and nothing goes on without it: this "
+            "program ends, and its service manager starts it again"
+        )
 
 
 class BrokerStartError(TransportError):
@@ -103,3 +129,15 @@ class BrokerFilesError(TransportError):
 
 class BlockError(TransportError):
     """A block transfer ended without the data, or a source cannot answer; the message says why."""
+
+
+class FullDiskError(BlockError):
+    """The disk refuses what came; what lies on it already is kept for the next attempt."""
+
+
+class StalledError(BlockError):
+    """Who offered the data sends none of it; what came is kept for the next attempt."""
+
+
+class NotWantedError(BlockError):
+    """The transfer was called off; what came is kept."""

@@ -110,7 +110,10 @@ class Connection(Protocol):
         """
 
     def next_event(self, seconds: float) -> Event | None:
-        """Return the next event, or None after `seconds` or when `wake` was called."""
+        """Return the next event, or None after `seconds` or when `wake` was called.
+
+        Raises `ThreadEndedError` where nothing keeps the connection open any more.
+        """
 
     def wake(self) -> None:
         """Make a waiting `next_event` return None now, from any thread."""

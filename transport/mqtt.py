@@ -18,20 +18,27 @@ from transport.errors import (
     NotAuthorisedError,
     NotConnectedError,
     PayloadTooLargeError,
+    PushedOutError,
     TakenOverError,
+    ThreadEndedError,
     TransportError,
 )
 from transport.inbox import Inbox
 from transport.interface import Connected, Disconnected, Event, Outgoing, Problem, Received
 from transport.meter import Meter
 from transport.mqtt_settings import MqttSettings
-from transport.paho_link import OtherVersionError, PahoLink, Token
+from transport.paho_link import NoAnswerError, OtherVersionError, PahoLink, Token
 
 log = logging.getLogger("transport.mqtt")
 
 _PACKET_OVERHEAD = 1024
 """Room for fixed header, topic, packet number and properties around a payload."""
 _WATCH_SECONDS = 1.0
+_SILENCES = 3
+"""So often a version that has worked must get no answer before another one is tried: a broker that
+hangs for a moment is no older one."""
+_LOSSES_OF_TWINS = 4
+"""Losses in a row after which another program may have our name, where no broker says so."""
 
 
 class MqttConnection:
@@ -47,9 +54,12 @@ class MqttConnection:
         self._was_connected = False
         self._overflowing = False
         self._versions = list(settings.versions)
+        self._worked: int | None = None
+        self._silences = 0
         self._refusal: TransportError | None = None
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._failure: ThreadEndedError | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -91,8 +101,12 @@ class MqttConnection:
                 lambda: self.connected or isinstance(self._refusal, NotAuthorisedError), seconds
             )
             if not self.connected:
-                raise self._refusal or BrokerUnreachableError(
-                    f"{self.settings.host}:{self.settings.port}: no answer in {seconds} s"
+                raise (
+                    self._failure
+                    or self._refusal
+                    or BrokerUnreachableError(
+                        f"{self.settings.host}:{self.settings.port}: no answer in {seconds} s"
+                    )
                 )
 
     def stop(self) -> None:
@@ -125,8 +139,14 @@ class MqttConnection:
         self.meter.sent(message.topic, len(message.payload))
 
     def next_event(self, seconds: float) -> Event | None:
-        """Return the next event, or None after `seconds` or when woken."""
-        return self._inbox.next(seconds)
+        """Return the next event, or None after `seconds` or when woken.
+
+        Raises `ThreadEndedError` once nothing keeps the connection open any more.
+        """
+        event = self._inbox.next(seconds)
+        if self._failure is not None:
+            raise self._failure
+        return event
 
     def wake(self) -> None:
         """Make a waiting `next_event` return None now."""
@@ -164,6 +184,14 @@ class MqttConnection:
         self._inbox.put(Problem(error))
 
     def _run(self) -> None:
+        try:
+            self._keep_open()
+        except Exception as error:
+            log.exception("%s: the connection failed", self.settings.client_id)
+            self._failure = ThreadEndedError(f"mqtt-{self.settings.client_id}", error)
+            self._inbox.wake()
+
+    def _keep_open(self) -> None:
         settings = self.settings
         returns = Returns(settings.reconnect_shortest_seconds, settings.reconnect_longest_seconds)
         while not self._stopping.is_set():
@@ -171,12 +199,15 @@ class MqttConnection:
                 link = self._open()
             except TransportError as error:
                 self._report_refusal(error)
-                pause = returns.after_refusal()
+                away = isinstance(error, BrokerUnreachableError | NoAnswerError)
+                pause = returns.after_silence() if away else returns.after_refusal()
             else:
                 began = time.monotonic()
                 self._watch(link)
                 pause = returns.after_loss(time.monotonic() - began)
                 pause = max(pause, self._pause_after_takeover(link))
+                if returns.losses == _LOSSES_OF_TWINS and not link.taken_over:
+                    self.problem(PushedOutError(settings.client_id, returns.losses))
             self._stopping.wait(pause)
 
     def _pause_after_takeover(self, link: PahoLink) -> float:
@@ -193,12 +224,18 @@ class MqttConnection:
             link = PahoLink(self.settings, version, self._will, self)
             try:
                 link.open()
+            except NoAnswerError as error:
+                failure = error
+                self._silences += 1
+                if version == self._worked and self._silences < _SILENCES:
+                    break
             except OtherVersionError as error:
                 failure = error
-                continue
-            self._versions.remove(version)
-            self._versions.insert(0, version)
-            return link
+            else:
+                self._worked, self._silences = version, 0
+                self._versions.remove(version)
+                self._versions.insert(0, version)
+                return link
         assert failure is not None, "at least one version is configured"
         raise failure
 

@@ -56,6 +56,10 @@ class OtherVersionError(ConnectionRefusedByBrokerError):
     """The broker gave no usable answer in this MQTT version; another one may work."""
 
 
+class NoAnswerError(OtherVersionError):
+    """The broker took the connection and did not answer: an older one, or one in trouble."""
+
+
 class LinkOwner(Protocol):
     """Who hears of what happens on a link; called in the network thread, so it must not wait."""
 
@@ -98,9 +102,9 @@ class PahoLink:
         self.version = version
         self.closed = threading.Event()
         self.reason = ""
+        """Why the link closed."""
         self.taken_over = False
         """Whether the broker gave our session to another client of the same name (version 5)."""
-        """Why the link closed."""
         self.broker_limit: int | None = None
         """Largest packet that the broker announced, in bytes."""
         self._settings = settings
@@ -219,9 +223,7 @@ class PahoLink:
             closed = self.reason != "closed"
             how = "closed the connection" if closed else "gave no answer"
             hint = hint_for_closing(self._settings.tls) if closed else ""
-            return OtherVersionError(
-                f"{address}: the broker {how} (MQTT version {self.version}){hint}"
-            )
+            return NoAnswerError(f"{address}: the broker {how} (MQTT version {self.version}){hint}")
         if code.value in _NOT_AUTHORISED:
             return NotAuthorisedError(
                 f"user {self._settings.user!r}: the broker at {address} refuses this user name and "

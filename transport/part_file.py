@@ -1,11 +1,15 @@
 """The file in which blocks are collected until the data is whole.
 
+It is written without a buffer: what the disk refuses is refused where it is written, and closing
+the file, also after that, has nothing left to write.
+
 It lies beside its destination, has its full size from the beginning, and is the only state of a
 transfer that outlives the program: after a restart its blocks are hashed again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -18,7 +22,10 @@ from transport.errors import BlockError
 
 
 class PartFile:
-    """Blocks of one offer on disk; `OSError` passes through to the caller."""
+    """Blocks of one offer on disk; `OSError` passes through to the caller, but never from `close`.
+
+    Whoever is refused by a full disk finds the blocks of before with the next attempt.
+    """
 
     def __init__(self, offer: Offer, destination: Path) -> None:
         self._offer = offer
@@ -27,16 +34,23 @@ class PartFile:
         drop_foreign(self.path)
         self._existed = self.path.exists()
         destination.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("r+b" if self._existed else "w+b")
-        self._file.truncate(offer.size)
-        if not self._existed:
+        self._file = self.path.open("r+b" if self._existed else "w+b", buffering=0)
+        try:
+            self._file.truncate(offer.size)
             # Reserves the space, so that a full disk shows now and not in the middle.
             os.posix_fallocate(self._file.fileno(), 0, offer.size)
+        except OSError:
+            self.close()
+            if not self._existed:
+                self.path.unlink()  # nothing is in it, and it may have taken the rest of the disk
+            raise
 
     def write(self, index: int, block: bytes) -> None:
         """Put a block into its place."""
         self._file.seek(index * self._offer.block_size)
-        self._file.write(block)
+        rest = memoryview(block)
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def old_blocks(self) -> Iterator[tuple[int, bytes]]:
         """Return index and bytes of every block; of a fresh file, empty ones without reading."""
@@ -69,10 +83,10 @@ class PartFile:
 
     def close(self) -> None:
         """Close the file and leave it where it is, to be resumed."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # it is closed all the same, and holds nothing back
+            self._file.close()
 
     def _blocks(self) -> Iterator[bytes]:
-        self._file.flush()
         self._file.seek(0)
         for _ in range(self._offer.block_count):
             yield self._file.read(self._offer.block_size)

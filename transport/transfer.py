@@ -17,22 +17,24 @@ from typing import Protocol
 
 from schemas.envelope import Sender
 from schemas.errors import SchemaError
-from schemas.offers import BlockRequest, Offer
+from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 from transport.answers import Answers
 from transport.block_source import BlockSource
 from transport.block_wire import BlockWire
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import BlockError, TransportError
+from transport.errors import BlockError, ThreadEndedError, TransportError
 from transport.fetches import Fetch, Fetches
-from transport.interface import Connected, Connection, Event, Problem, Received
+from transport.interface import Connected, Connection, Disconnected, Event, Problem, Received
 from transport.meter import Counts
 
 log = logging.getLogger("transport.blocks")
 
 _LONGEST_WAIT_SECONDS = 1.0
 _FULL_QUEUE_SECONDS = 0.005
+_PATIENCE_SECONDS = 15.0
+"""For one of many peers that sends no block, because it keeps a place from the others."""
 
 
 class Exchange(Protocol):
@@ -58,6 +60,9 @@ class Exchange(Protocol):
     ) -> Future[Path]:
         """Fetch what was offered into `destination`."""
 
+    def cancel(self, digest: Digest) -> None:
+        """End the fetch of data that is not needed any more."""
+
     def traffic(self) -> Counts:
         """Return what has crossed."""
 
@@ -81,6 +86,8 @@ class BlockExchange:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.connection = connection
+        self.on_failure: Callable[[Exception], None] | None = None
+        """Told, in the exchange's thread, of an error that ended it: no program goes on without."""
         self.refused_messages = 0
         """Messages that made no sense here, and requests for what is not served."""
         self._wire = BlockWire(topics, sender, device, clock)
@@ -88,8 +95,9 @@ class BlockExchange:
         self._may_serve = may_serve
         self._sources: dict[Digest, BlockSource] = {}
         self._answers = Answers()
-        self._fetches = Fetches()
-        self._new: list[Fetch] = []
+        self._fetches = Fetches() if device is not None else Fetches(_PATIENCE_SECONDS)
+        self._asked: list[Fetch | Digest] = []
+        """What to fetch and what to call off, in the order in which it was said."""
         self._ended = False
         self._lock = threading.Lock()
         self._stopping = False
@@ -146,17 +154,23 @@ class BlockExchange:
 
         `peer` is the device whose topics are used: on a device its own id. The future gives the
         destination, or raises `BlockError`, at the latest after `seconds`; its callbacks run in
-        the exchange's thread and must be short. At most four transfers are under way at once,
-        others wait, and those that would write the same file wait for each other. Raises
+        the exchange's thread and must be short. How many are under way at once, and who comes
+        next, `fetches` says; those that would write the same file wait for each other. Raises
         `BlockError` if the exchange has stopped.
         """
         fetch = Fetch(offer, destination, peer, self._clock.seconds() + seconds)
         with self._lock:
             if self._ended:
                 raise BlockError(f"{offer.digest.short}…: the exchange has stopped")
-            self._new.append(fetch)
+            self._asked.append(fetch)
         self.connection.wake()
         return fetch.future
+
+    def cancel(self, digest: Digest) -> None:
+        """End every fetch of this data with `NotWantedError`; its part file stays."""
+        with self._lock:
+            self._asked.append(digest)
+        self.connection.wake()
 
     def _run(self) -> None:
         try:
@@ -164,7 +178,11 @@ class BlockExchange:
                 self.turn(self._patience())
         except Exception as error:
             self._end(f"the exchange failed: {error!r}")
-            raise
+            if self.on_failure is None:
+                raise
+            log.exception("the exchange failed")
+            ended = error if isinstance(error, ThreadEndedError) else None
+            self.on_failure(ended or ThreadEndedError("blocks", error))
 
     def turn(self, seconds: float) -> None:
         """Take one event, waiting for it at most `seconds`, and do what is due."""
@@ -172,9 +190,12 @@ class BlockExchange:
         if event is not None:
             self._handle(event)
         with self._lock:
-            new, self._new = self._new, []
-        for fetch in new:
-            self._fetches.add(fetch)
+            asked, self._asked = self._asked, []
+        for item in asked:
+            if isinstance(item, Fetch):
+                self._fetches.add(item)
+            else:
+                self._fetches.cancel(item, self._clock.seconds())
         for peer, request in self._fetches.requests(self._clock.seconds()):
             try:
                 self.connection.publish(self._wire.request(peer, request))
@@ -185,7 +206,7 @@ class BlockExchange:
     def due(self) -> float:
         """Return when the next turn is due if nothing comes before; infinity if none is."""
         now = self._clock.seconds()
-        if self._new:
+        if self._asked:
             return now
         if self._answers:
             return now + _FULL_QUEUE_SECONDS if self._answers.blocked else now
@@ -203,28 +224,38 @@ class BlockExchange:
                 log.info("%s: %s", event.topic, error)
         elif isinstance(event, Connected):
             self._fetches.reconnected(self._clock.seconds())
+        elif isinstance(event, Disconnected):
+            self._fetches.disconnected()
         elif isinstance(event, Problem):
             log.warning("connection for blocks: %s", event.error)
 
     def _receive(self, message: Received) -> None:
         peer, body, attachment = self._wire.read(message)
-        if isinstance(body, BlockRequest):
-            self._answer(peer, body)
-        else:
-            self._fetches.deliver(peer, body, attachment, self._clock.seconds())
+        match body:
+            case BlockRequest():
+                self._answer(peer, body)
+            case BlockData():
+                self._fetches.deliver(peer, body, attachment, self._clock.seconds())
+            case BlockRefusal():
+                self._fetches.refuse(peer, body, self._clock.seconds())
 
     def _answer(self, peer: DeviceId, request: BlockRequest) -> None:
         source = self._sources.get(request.digest)
         if source is None or not self._may_serve(peer, request.digest):
-            raise BlockError(f"{request.digest.short}… is not served to {peer}")
-        answer = source.answer(request)
-        if not self._answers.add(self._wire.data(peer, label, block) for label, block in answer):
+            reason = f"{request.digest.short}… is not served to {peer}; ask for what is offered now"
+            refusal = BlockRefusal(digest=request.digest, reason=reason)
+            self._answers.add(peer, iter([self._wire.refusal(peer, refusal)]))
+            raise BlockError(reason)
+        blocks = source.answer(request)
+        answer = (self._wire.data(peer, label, block) for label, block in blocks)
+        if not self._answers.add(peer, answer):
             raise BlockError(f"too many requests at once; {peer} has to ask again")
 
     def _end(self, reason: str) -> None:
         with self._lock:
             self._ended = True
-            new, self._new = self._new, []
-        for fetch in new:
-            fetch.fail(reason)
+            asked, self._asked = self._asked, []
+        for item in asked:
+            if isinstance(item, Fetch):
+                item.fail(reason)
         self._fetches.fail_all(reason)

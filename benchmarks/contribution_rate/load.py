@@ -31,6 +31,7 @@ from schemas.enrolment import device_key_name
 from schemas.envelope import Envelope, Sender, decode, encode
 from schemas.keys import SigningKey
 from schemas.models import Preprocessing
+from schemas.private_file import write_private
 from schemas.receipts import Accepted, Receipt
 from schemas.topics import FleetTopics, Topic
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
@@ -72,7 +73,7 @@ class Plan:
 def make_home(home: Path, plan: Plan, broker: MosquittoBroker) -> BackboneImported:
     """Set up a coordinator with all devices admitted and a stage open; return its frozen model."""
     write_new(home, _settings(plan, broker))
-    (home / "broker.password").write_text(broker.credentials("coordinator")[1], encoding="utf-8")
+    write_private(home / "broker.password", broker.credentials("coordinator")[1].encode())
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
     backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")

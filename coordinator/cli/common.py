@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from coordinator import fleet_model_views
 from coordinator.core.commands import Command
 from coordinator.engine import carry_out_waiting
+from coordinator.errors import CommandError
 from coordinator.operator import send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
 from schemas.values import ClassName, DeviceId
@@ -28,6 +31,28 @@ HOME = Path(DEFAULT_HOME)
 def command(home: Path, body: Command) -> None:
     """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
     Console().print(send(home, body, carry_out_here=lambda: carry_out_waiting(home)), markup=False)
+
+
+def say(text: str) -> None:
+    """Print a line as it is."""
+    Console().print(text, markup=False, soft_wrap=True)
+
+
+def confirm(question: str, *, yes: bool, way_out: str) -> None:
+    """Ask before something is done; raise `CommandError` where nobody is there to answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(f"nobody can be asked here, and nothing was done: {way_out}")
+    typer.confirm(question, abort=True)
+
+
+def print_what_goes_out(home: Path) -> None:
+    """Say which devices try a version of their own, and whether new models are held."""
+    for line in fleet_model_views.told_canaries(fleet_model_views.canaries(home)):
+        say(line)
+    if fleet_model_views.held(home):
+        say(fleet_model_views.HELD)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,23 @@ from rich.console import Console
 from coordinator import settings as settings_module
 from coordinator import views
 from coordinator.cli.broker_config import broker_config
-from coordinator.cli.common import HOME, Home, class_names, command, print_table
-from coordinator.cli.keys import enrol, revoke
-from coordinator.core.commands import AdmitDevice, CloseStage, OpenStage
+from coordinator.cli.common import (
+    HOME,
+    Home,
+    class_names,
+    command,
+    confirm,
+    print_table,
+    print_what_goes_out,
+    say,
+)
+from coordinator.cli.keys import enrol, revoke, settle
+from coordinator.core.commands import AdmitDevice, CloseStage, CorrectClock, OpenStage, ResumeRounds
+from coordinator.errors import QuestionError
+from coordinator.ledger.describe import time_text
 from coordinator.proxy import settings as proxy_settings
 from coordinator.settings import BrokerSettings, CoordinatorSettings
+from coordinator.time_sentences import CALENDAR_TOLERANCE_NS, entries_ahead
 from schemas.values import DeviceId, FleetId
 
 ProxyHome = Annotated[
@@ -33,6 +46,7 @@ app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices
 app.command("broker-config")(broker_config)
 app.command("enrol")(enrol)
 app.command("revoke")(revoke)
+app.command("settle")(settle)
 
 
 @app.command()
@@ -101,19 +115,41 @@ def admit(
     command(home, AdmitDevice(device=DeviceId(device)))
 
 
+@app.command("correct-clock")
+def correct_clock(home: Home = HOME) -> None:
+    """Let entries have the times of this machine's calendar again, once that is right."""
+    command(home, CorrectClock())
+
+
 @app.command("open-stage")
 def open_stage(
     classes: Annotated[list[str], typer.Argument(help="Names of the classes to learn.")],
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Do not ask about strange names, or devices still missing."),
+    ] = False,
     home: Home = HOME,
 ) -> None:
     """Open a stage: ask the fleet to learn these classes."""
-    command(home, OpenStage(class_names=class_names(classes)))
+    names = class_names(classes)
+    try:
+        command(home, OpenStage(class_names=names, asks=not yes))
+    except QuestionError as question:
+        say(str(question))
+        confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
+        command(home, OpenStage(class_names=names))
 
 
 @app.command("close-stage")
 def close_stage(home: Home = HOME) -> None:
     """Close the open stage now; late contributions still count."""
     command(home, CloseStage())
+
+
+@app.command("resume-rounds")
+def resume_rounds(home: Home = HOME) -> None:
+    """Try the rounds of the open stage again, which had stopped."""
+    command(home, ResumeRounds())
 
 
 @app.command()
@@ -158,7 +194,15 @@ def rounds(home: Home = HOME) -> None:
     declined = [(row.round, row.device, row.reason) for row in views.declined(home)]
     if declined:
         print_table("Gave no answer", ("round", "device", "why"), declined)
+    _stopped(home)
     _old_models(home)
+
+
+def _stopped(home: Path) -> None:
+    """Say that the open stage asks for no more rounds, and why."""
+    reason = views.stopped(home)
+    if reason is not None:
+        Console().print(f"stopped: {reason}", markup=False, soft_wrap=True)
 
 
 def _old_models(home: Path) -> None:
@@ -192,9 +236,21 @@ def _accuracy(row: views.DeviceRow) -> str | None:
     return f"{100 * row.accuracy:.1f} %" + (" mIoU" if row.of_pixels else "")
 
 
+def _troubles(home: Path, devices: list[views.DeviceRow]) -> None:
+    """Say which devices are silent, and that entries are ahead of the calendar."""
+    for row in devices:
+        if row.silent_ns is not None:
+            since = time_text(row.silent_ns)
+            say(f"silent: {row.device}: nothing that can be believed came since {since}")
+    ahead = (views.last_entry_ns(home) or 0) - time.time_ns()
+    if ahead > CALENDAR_TOLERANCE_NS:
+        say(entries_ahead(ahead))
+
+
 @app.command()
 def status(home: Home = HOME) -> None:
     """Show the devices: what they gave, which model they run, how well it does there."""
+    devices = views.devices(home)
     rows = [
         (
             row.device,
@@ -205,10 +261,24 @@ def status(home: Home = HOME) -> None:
             row.model_state,
             _accuracy(row),
         )
-        for row in views.devices(home)
+        for row in devices
     ]
     columns = ("device", "key", "contributions", "samples", "runs model", "last report")
     print_table("Devices", (*columns, "accuracy there"), rows)
+    for text in views.left_out(home):
+        Console().print(text, markup=False, soft_wrap=True)
+    for twins in views.twins(home):
+        Console().print(
+            f"{twins.device}: two installations run under this name, {twins.one} and "
+            f"{twins.other}; nothing more is taken in until you say which one goes on: "
+            f"fleetledger coordinator settle {twins.device} --installation ID "
+            "(`agent status` says on each device which one it is)",
+            markup=False,
+            soft_wrap=True,
+        )
+    _troubles(home, devices)
     newest = views.models(home)[-1:]
     for model in newest:
         Console().print(f"newest model: version {model.version}, {model.state}", markup=False)
+    print_what_goes_out(home)
+    _stopped(home)

@@ -1,4 +1,4 @@
-"""`fleetledger coordinator enrol | revoke`: who may have a key, and who no longer."""
+"""`fleetledger coordinator enrol | revoke | settle`: who may speak as a device, and who not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.common import HOME, Home, command
-from coordinator.core.commands import RevokeKey
+from coordinator.core.commands import RevokeKey, SettleTwins
 from coordinator.inviting import invite
-from schemas.values import DeviceId
+from schemas.values import BootId, DeviceId
 
 Device = Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")]
 
@@ -39,3 +39,14 @@ def revoke(
 ) -> None:
     """Shut a device out whose key is lost or stolen, until it is enrolled anew."""
     command(home, RevokeKey(device=DeviceId(device), reason=reason))
+
+
+def settle(
+    device: Device,
+    installation: Annotated[
+        str, typer.Option(help="The one that goes on, as `coordinator status` names it.")
+    ],
+    home: Home = HOME,
+) -> None:
+    """Say which of two installations under one name goes on; the other one is shut out."""
+    command(home, SettleTwins(device=DeviceId(device), installation=BootId(installation)))

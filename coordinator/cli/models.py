@@ -10,8 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator import release_views, views
-from coordinator.cli.common import HOME, Home, command, device_ids, print_table
+from coordinator import fleet_model_views, release_views, views
+from coordinator.cli.common import (
+    HOME,
+    Home,
+    command,
+    confirm,
+    device_ids,
+    print_table,
+    print_what_goes_out,
+    say,
+)
 from coordinator.core.commands import (
     GoBack,
     HoldModels,
@@ -39,6 +48,7 @@ def list_models(home: Home = HOME) -> None:
         for row in views.models(home)
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
+    print_what_goes_out(home)
 
 
 def _state(row: views.ModelRow, waiting: Collection[int]) -> str:
@@ -90,9 +100,26 @@ def hold(
 
 
 @app.command()
-def back(home: Home = HOME) -> None:
-    """Go back to the version that was desired before, and hold new ones."""
-    command(home, GoBack())
+def back(
+    to: Annotated[
+        int | None,
+        typer.Option(help="Go back to this version, and do not ask; the one before if absent."),
+    ] = None,
+    canaries: Annotated[
+        bool, typer.Option("--canaries", help="Take devices with a version of their own along.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Go back to what all devices were to run before, and hold new models."""
+    step = fleet_model_views.going_back(home, to)
+    say(f"all devices are to run {step.leaving.text}")
+    for line in fleet_model_views.told_canaries(step.canaries):
+        say(f"{line}, which {'goes back too' if canaries else 'stays so'}")
+    say(f"to go back to: {step.to.text}; new models are held then")
+    if to is None:
+        confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
+    command(home, GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries))
 
 
 @app.command("export")

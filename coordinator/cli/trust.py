@@ -94,6 +94,12 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     version = 1 if former is None else former.document.version + 1
     root = sign_with(first_root(settings.fleet, changes, version), files)
     _finish(home, root, None, anew=anew)
+    if settings.release.expire_days is None:
+        text = (
+            "releases do not expire: a device that is kept from newer ones is told apart by its "
+            "silence alone. To have them expire, set `[release] expire_days` in coordinator.toml"
+        )
+        Console().print(text, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -31,12 +31,37 @@ class Cohorts:
         """
         if due.follows is not None:
             return tuple(sorted(due.follows.answers)), ()
-        able = self._able()
+        able = self.able()
         cohort = self._drawn(able, number)
         network = self._state.network
         assert network is not None
         looks = network.observes and due.begins_round
         return cohort, tuple(sorted(set(able).difference(cohort))) if looks else ()
+
+    def able(self) -> list[DeviceId]:
+        """Return the devices that are there and can train."""
+        network, answers = self._state.network, dict[int, bool]()
+        assert network is not None
+        able = []
+        for device, known in self._state.devices.items():
+            capabilities = known.capabilities
+            if capabilities is None or self._live.device(device).boot is None:
+                continue
+            if known.doubled is not None:
+                continue  # what it answers would wait for the operator
+            # Devices of a kind share one object, and a method is asked once for each kind.
+            kind = id(capabilities)
+            if kind not in answers:
+                answers[kind] = self._can_learn(capabilities, network.method)
+            if answers[kind]:
+                able.append(device)
+        return able
+
+    def has_come(self, since: int, *, but: frozenset[DeviceId] = frozenset()) -> Devices:
+        """Return who can train and has come since the ledger had so many entries."""
+        live = self._live.devices
+        come = {n for n, d in live.items() if d.boot is not None and d.since_size > since}
+        return tuple(n for n in self.able() if n in come and n not in but) if come else ()
 
     def gathers(self, now_ns: int) -> bool:
         """Whether devices that can train may still come back after a start of the coordinator."""
@@ -57,23 +82,6 @@ class Cohorts:
             return tuple(sorted(able))
         order = sorted(able, key=lambda device: _draw(self._rules.seed, number, device))
         return tuple(sorted(order[:wanted]))
-
-    def _able(self) -> list[DeviceId]:
-        """Return the devices that are there and can train."""
-        network, answers = self._state.network, dict[int, bool]()
-        assert network is not None
-        able = []
-        for device, known in self._state.devices.items():
-            capabilities = known.capabilities
-            if capabilities is None or self._live.device(device).boot is None:
-                continue
-            # Devices of a kind share one object, and a method is asked once for each kind.
-            kind = id(capabilities)
-            if kind not in answers:
-                answers[kind] = self._can_learn(capabilities, network.method)
-            if answers[kind]:
-                able.append(device)
-        return able
 
     def _can_train(self, device: DeviceId) -> bool:
         capabilities, network = self._state.devices[device].capabilities, self._state.network

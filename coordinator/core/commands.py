@@ -13,7 +13,7 @@ from schemas.contributions import PartKey
 from schemas.message import Strict
 from schemas.releases import SignedRelease
 from schemas.roots import SignedRoot
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 
 
 class AdmitDevice(Strict):
@@ -41,6 +41,15 @@ class RevokeKey(Strict):
     reason: str = Field(min_length=1, max_length=MAX_KEY_REASON)
 
 
+class SettleTwins(Strict):
+    """Say which of two installations under one name goes on."""
+
+    verb: Literal["settle-twins"] = "settle-twins"
+    device: DeviceId
+    installation: BootId
+    """Any name that it has: of a run, or its own where the other has another."""
+
+
 class ImportBackbone(Strict):
     """Begin a new lineage; the files are in the blob store already."""
 
@@ -60,12 +69,20 @@ class OpenStage(Strict):
 
     verb: Literal["open-stage"] = "open-stage"
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=1000)
+    asks: bool = False
+    """Whether somebody can be asked about strange names, and about devices that are missing."""
 
 
 class CloseStage(Strict):
     """Close the open stage without waiting any longer."""
 
     verb: Literal["close-stage"] = "close-stage"
+
+
+class ResumeRounds(Strict):
+    """Try the rounds of the open stage again, which had stopped."""
+
+    verb: Literal["resume-rounds"] = "resume-rounds"
 
 
 class RenameClass(Strict):
@@ -99,10 +116,22 @@ class HoldModels(Strict):
     held: bool = True
 
 
+class CorrectClock(Strict):
+    """Let entries have the times of this machine's calendar again, which is right."""
+
+    verb: Literal["correct-clock"] = "correct-clock"
+
+
 class GoBack(Strict):
-    """Make the version desired that was desired before this one, and hold."""
+    """Go back to a version that all devices were to run before, and hold."""
 
     verb: Literal["go-back"] = "go-back"
+    to: int | None = Field(default=None, ge=1)
+    """That version; None for the one before."""
+    leaving: int | None = Field(default=None, ge=1)
+    """What the operator takes for what all devices are to run, if somebody looked."""
+    canaries: bool = False
+    """Devices that were told to run a version of their own go back too."""
 
 
 class PublishRoot(Strict):
@@ -137,10 +166,12 @@ Command = Annotated[
     AdmitDevice
     | InviteDevice
     | RevokeKey
+    | SettleTwins
     | ImportBackbone
     | ImportNetwork
     | OpenStage
     | CloseStage
+    | ResumeRounds
     | RenameClass
     | MergeClasses
     | PushModel
@@ -148,6 +179,7 @@ Command = Annotated[
     | GoBack
     | PublishRoot
     | SignModel
-    | RetractContributions,
+    | RetractContributions
+    | CorrectClock,
     Field(discriminator="verb"),
 ]

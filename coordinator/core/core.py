@@ -4,19 +4,22 @@ The shell's part of the bargain:
 
 - call `handle`, then `apply` the decision's entries at once, so that the next input of the same
   group is judged by them; commit the group; only then carry out the requests;
-- if the commit fails, throw the core away and make a new one by replaying the ledger.
+- if the commit fails, commit the same group again until it succeeds, and hand in nothing before; or
+  end the program, and make a new core by replaying the ledger.
 """
 
 from __future__ import annotations
 
 from coordinator.core import inputs
 from coordinator.core.commands import AdmitDevice, Command
+from coordinator.core.correcting import Correcting
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.devices import Devices
 from coordinator.core.enrolling import Enrolling
 from coordinator.core.entries import (
     OPERATOR,
     BackboneImported,
+    ClockCorrected,
     CommandDone,
     EntryBody,
     ModelFailed,
@@ -28,16 +31,22 @@ from coordinator.core.intake import Intake
 from coordinator.core.live import Live
 from coordinator.core.models import Models
 from coordinator.core.opening import Opening
-from coordinator.core.operator import Operator
+from coordinator.core.operator import Operator, Rooms
 from coordinator.core.releases import Releases, SignRelease, SignsNothing
-from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
+from coordinator.core.requests import (
+    AnnounceCoordinator,
+    AnswerOperator,
+    Request,
+)
 from coordinator.core.rounds import Rounds
 from coordinator.core.rules import Rules
+from coordinator.core.silence import Silence
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
 from coordinator.core.temperature import Temperature
 from coordinator.core.transitions import apply
-from coordinator.errors import CommandError
+from coordinator.core.twins import Twins
+from coordinator.errors import CommandError, QuestionError
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
 from schemas.values import DeviceId
@@ -54,52 +63,73 @@ class Core:
         rules: Rules,
         can_learn: CanLearn,
         *,
-        live: Live | None = None,
         sign_release: SignRelease | None = None,
     ) -> None:
         self.state = State()
-        self.live = live or Live()
-        self.intake = Intake(rules.intake, self.state, self.live)
-        self.stages = Stages(rules.stages, self.state, can_learn)
+        self.live = Live()
+        self.intake = Intake(rules, self.state, self.live)
+        self.stages = Stages(rules.stages, self.state, self.live, can_learn)
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
-        self.rounds = Rounds(rules.rounds, self.state, self.live, self.stages, can_learn)
-        self.models = Models(rules.models, self.state, self.live)
-        self.devices = Devices(rules.intake, self.state, self.live, self.models, self.intake)
+        self.rounds = Rounds(rules, self.state, self.live, self.stages, can_learn)
+        self.models = Models(rules, self.state, self.live)
+        self.twins = Twins(rules.intake, self.state, self.live)
+        self.devices = Devices(
+            rules.intake, self.state, self.live, self.models, self.intake, self.twins
+        )
         self.enrolling = Enrolling(self.state)
         self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
+        self.silence = Silence(rules.silence, self.state, self.live)
         self.operator = Operator(
-            self.state, self.stages, self.models, self.enrolling, self.releases
+            self.state,
+            Rooms(
+                stages=self.stages,
+                models=self.models,
+                enrolling=self.enrolling,
+                releases=self.releases,
+                twins=self.twins,
+                correcting=Correcting(self.state, self.live),
+            ),
         )
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
+        self.live.started_ns = self.live.started_ns or now_ns
         match happening:
             case inputs.PayloadStored():  # most are this one
                 return self._stored(happening, now_ns)
             case inputs.Connected():
                 reminded = self.devices.remind_all() + self.rounds.proxy.order()
-                return ask(AnnounceCoordinator(self.state.size)) + reminded
-            case inputs.DeviceMessage(device, envelope):
-                if device == PROXY:
-                    return self._from_proxy(envelope, now_ns)
-                return self.devices.message(device, envelope, now_ns)
+                announced = ask(AnnounceCoordinator(self.state.size)) + self.silence.beat(now_ns)
+                return announced + reminded
+            case inputs.DeviceMessage() | inputs.FormerRunSpoke():
+                return self._heard(happening, now_ns)
             case inputs.UnreadableMessage(device, text) | inputs.MessageRefused(device, text):
                 return self.devices.refuse(device, text, now_ns)
             case inputs.MessagePutOff(device, envelope, seconds):
                 return self.devices.put_off(device, envelope, seconds)
             case inputs.EnrolmentProven() | inputs.RotationProven():
-                return self.enrolling.proven(happening, now_ns)
+                return self.enrolling.proven(happening, self.live.calendar(now_ns))
             case inputs.HistoryDoubted(device, text):
                 return self.devices.doubts(device, text)
             case inputs.PayloadUnusable() | inputs.PayloadMissing():
                 return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command):
-                return self._command(ticket, command)
+                return self._command(ticket, command, now_ns)
             case inputs.Tick():
-                return self._look_around(now_ns)
+                return self.silence.look(now_ns) + self._look_around(now_ns)
             case _:
                 return self._worked(happening)
+
+    def _heard(
+        self, message: inputs.DeviceMessage | inputs.FormerRunSpoke, now_ns: int
+    ) -> Decision:
+        if isinstance(message, inputs.FormerRunSpoke):
+            return self.devices.former_run(message.device, message.envelope, now_ns)
+        if message.device == PROXY:
+            return self._from_proxy(message.envelope, now_ns)
+        self.silence.heard(message.device, message.envelope, now_ns)
+        return self.devices.message(message.device, message.envelope, now_ns)
 
     def _from_proxy(self, envelope: Envelope, now_ns: int) -> Decision:
         try:
@@ -145,6 +175,8 @@ class Core:
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""
         apply(self.state, entry.body, entry.device, now_ns)
+        if isinstance(entry.body, ClockCorrected):
+            self.live.set_back(entry.body.by_ns)
         told = self.devices.tell_about(entry.body).requests
         if type(entry.body) in _CHANGES_SCORING:
             told += self.rounds.proxy.order().requests
@@ -155,7 +187,7 @@ class Core:
         apply(self.state, body, device, time_ns)
 
     def _look_around(self, now_ns: int) -> Decision:
-        released = self.releases.look(now_ns)
+        released = self.releases.look(self.live.calendar(now_ns))
         if released.entries:
             return released
         closing = self.stages.look(now_ns)
@@ -170,17 +202,18 @@ class Core:
             return rounds
         # The model of a closed stage is asked for before the next stage opens.
         making = self.models.look(now_ns)
-        return making if making.requests else self.opening.look(now_ns)
+        return making if making.requests or making.entries else self.opening.look(now_ns)
 
-    def _command(self, ticket: str, command: Command) -> Decision:
+    def _command(self, ticket: str, command: Command, now_ns: int) -> Decision:
         """Carry a command out, or repeat the answer that a crash kept from the inbox."""
         answer = self.state.commands.get(ticket)
         if answer is not None:
             return ask(AnswerOperator(ticket, True, answer))
         try:
-            decision, text = self.operator.carry_out(command, actor=OPERATOR)
+            decision, text = self.operator.carry_out(command, actor=OPERATOR, now_ns=now_ns)
         except CommandError as error:
-            return ask(AnswerOperator(ticket, False, str(error)))
+            asks = isinstance(error, QuestionError)
+            return ask(AnswerOperator(ticket, False, str(error), asks))
         if decision.entries and not isinstance(command, AdmitDevice):
             # Admitting twice changes nothing, and large fleets are admitted one by one.
             decision += record(CommandDone(ticket=ticket, text=text), actor=OPERATOR)

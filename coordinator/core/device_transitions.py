@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from coordinator.core import entries
 from coordinator.core.key_records import DeviceKeys, Invitation
-from coordinator.core.records import Device
+from coordinator.core.records import Device, Doubled
 from coordinator.core.state import State
 from schemas.presence import Capabilities
 from schemas.values import DeviceId
@@ -58,6 +58,32 @@ def device_key_revoked(
 ) -> None:
     """Let nobody speak for the device."""
     state.devices[body.device].keys = DeviceKeys(revoked=True)
+
+
+def device_doubled(
+    state: State, body: entries.DeviceDoubled, _device: DeviceId | None, _time_ns: int
+) -> None:
+    """Freeze what a device gave; both installations are heard until the operator has chosen."""
+    record = state.devices[body.device]
+    record.doubled = Doubled(body.runs, body.installations)
+    record.keys.former_boots.difference_update(body.runs)
+
+
+def device_settled(
+    state: State, body: entries.DeviceSettled, _device: DeviceId | None, _time_ns: int
+) -> None:
+    """Let one installation go on, and shut the other one out."""
+    record = state.devices[body.device]
+    doubled = record.doubled
+    assert doubled is not None
+    names = dict(zip(doubled.runs, doubled.installations, strict=True))
+    record.doubled = None
+    record.boot, record.installation = body.kept, names[body.kept]
+    record.settled.update({body.kept: True, body.shut_out: False})
+    record.shut_out.add(names[body.shut_out])
+    record.shut_out.discard(names[body.kept])
+    if record.keys.key is not None:
+        record.keys.former_boots.add(body.shut_out)
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,9 @@ from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.retraction_refusals import told_of_retraction, told_of_retractions
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import State
+from coordinator.core.twins import Twins
 from schemas.assignments import Assignment
+from schemas.class_names import fault_of
 from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
@@ -46,6 +48,8 @@ _TOLD = frozenset(
         entries.DeviceAdmitted,
         entries.DeviceKeyRevoked,
         entries.ContributionRetracted,
+        entries.DeviceDoubled,
+        entries.DeviceSettled,
     )
 )
 """Entries of which devices are told; most are none."""
@@ -61,13 +65,20 @@ class Devices:
     """Decides about messages of devices."""
 
     def __init__(
-        self, rules: IntakeRules, state: State, live: Live, models: Models, intake: Intake
+        self,
+        rules: IntakeRules,
+        state: State,
+        live: Live,
+        models: Models,
+        intake: Intake,
+        twins: Twins,
     ) -> None:
         self._rules = rules
         self._state = state
         self._live = live
         self._models = models
         self._intake = intake
+        self._twins = twins
 
     def message(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         """Decide about a message that arrived on one of the device's topics."""
@@ -77,9 +88,40 @@ class Devices:
             )
             return self.complain(device, text, now_ns)
         try:
-            return self._by_kind(device, envelope, now_ns)
+            if device not in self._state.devices:
+                return self._by_kind(device, envelope, now_ns)
+            found = self._twins.heard(device, envelope, now_ns)
+            if found.entries:
+                # What it said is judged when it says it again: from here on the device is frozen.
+                return found
+            return found + self._unless_shut_out(device, envelope, now_ns)
         except SchemaError as error:
             return self.complain(device, str(error), now_ns)
+
+    def former_run(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        """Judge whether a run that was ended lives on; what it says counts for nothing else."""
+        try:
+            found = self._twins.heard(device, envelope, now_ns)
+        except SchemaError:
+            return _SILENCE
+        text = self._twins.shut_out(device, envelope.header.boot)
+        if text and self._live.device(device).may_tell_forgery(now_ns):
+            return found + self._twins.complain(device, text)
+        return found
+
+    def _unless_shut_out(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        """Decide about a message, unless its installation was shut out, or has to wait."""
+        header = envelope.header
+        shut_out = self._twins.shut_out(device, header.boot)
+        waits = "" if shut_out else self._twins.waits(device, header.boot, now_ns)
+        if header.kind in _ANSWERED and (shut_out or waits):
+            letter = envelope.read(_LETTERS[header.kind])
+            return self._intake.not_now(device, letter, shut_out or waits)
+        if not shut_out:
+            return self._by_kind(device, envelope, now_ns)
+        if header.kind == Death.kind or not self._live.device(device).may_tell_forgery(now_ns):
+            return _SILENCE
+        return self._twins.complain(device, shut_out)
 
     def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         if envelope.header.kind in _ANSWERED:
@@ -116,10 +158,15 @@ class Devices:
             name: images
             for name, images in waiting.classes.items()
             if not is_taken(self._state, name)
+            and (self._state.classes.knows(name) or not fault_of(name))
         }
         self._live.device(device).waiting_classes = known
         if len(known) == len(waiting.classes):
             return Decision()
+        for name in sorted(waiting.classes.keys() - known.keys()):
+            if not is_taken(self._state, name):
+                text = f"class: {str(name)!a} {fault_of(name)}"
+                return self.complain(device, text, now_ns)
         text = (
             f"class: {BACKGROUND!r} is what the fleet's network calls pixels of no class, the "
             "value 0 of masks; give the class another name"
@@ -195,42 +242,52 @@ class Devices:
         if isinstance(body, entries.RoundClosed):
             unheard = self._state.rounds[body.number].unheard
             return together(self._assignment(device) for device in unheard)
-        if isinstance(body, entries.ModelDesired):
-            if self._state.trust.root is not None:
-                return _SILENCE  # its release comes first
-            devices = body.devices or tuple(self._state.devices)
-            return together(self._models.tell(device) for device in devices)
-        if isinstance(body, entries.ReleaseSigned):
-            devices = body.signed.release.devices or tuple(self._state.devices)
-            return together(self._models.tell(device) for device in devices)
-        if isinstance(body, entries.RootPublished):
-            return together(self._models.tell(device) for device in self._state.devices)
-        if isinstance(body, entries.DeviceAdmitted):
-            return self._greet(body.device)
-        if isinstance(body, entries.DeviceKeyRevoked):
-            self._live.device(body.device).boot = None  # it is away, whatever it says
-            return _SILENCE
-        if isinstance(body, entries.ContributionRetracted):
-            return ask(told_of_retraction(self._state, body.device, body.key))
+        return self._tell_of_model(body) + self._tell_one(body)
+
+    def _tell_of_model(self, body: entries.EntryBody) -> Decision:
+        """Return what devices must be told of a model that is to run."""
+        devices: tuple[DeviceId, ...] | None
+        match body:
+            case entries.ModelDesired(devices=devices):
+                if self._state.trust.root is not None:
+                    return _SILENCE  # its release comes first
+            case entries.ReleaseSigned(signed=signed):
+                devices = signed.release.devices
+            case entries.RootPublished():
+                devices = None
+            case _:
+                return _SILENCE
+        return together(self._models.tell(name) for name in devices or tuple(self._state.devices))
+
+    def _tell_one(self, body: entries.EntryBody) -> Decision:
+        """Return what one device must be told of what was decided of it."""
+        match body:
+            case entries.DeviceAdmitted(device=device):
+                return self._greet(device)
+            case entries.DeviceKeyRevoked(device=device):
+                self._live.device(device).boot = None  # it is away, whatever it says
+            case entries.ContributionRetracted(device=device, key=key):
+                return ask(told_of_retraction(self._state, device, key))
+            case entries.DeviceDoubled(device=device):
+                return self._tell_of_twins(device)
+            case entries.DeviceSettled():
+                self._twins.settled(body)
         return _SILENCE
 
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
         live = self._live.device(device)
-        live.boot = boot
+        live.here(boot, self._state.size)
         live.born.add(boot)
         seen = birth.seen_checkpoint
         live.seen_size = None if seen is None else seen.size
         live.pending.clear()
-        former = self._state.devices[device].installation
-        twins = live.takes_turns(former, birth.installation)
-        if self._state.devices[device].boot == boot:
+        if self._state.devices[device].boot == boot or self._is_doubled(device):
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)
         body = entries.DeviceBorn(
             boot=boot, installation=birth.installation, capabilities=birth.capabilities
         )
-        born = record_for(device, body) + self._running(device, birth) + self._greet(device)
-        return born + _twins(device, former, birth.installation) if twins else born
+        return record_for(device, body) + self._running(device, birth) + self._greet(device)
 
     def _running(self, device: DeviceId, birth: Birth) -> Decision:
         """Record the model that a device says it runs, if its own report of it was lost."""
@@ -258,7 +315,7 @@ class Devices:
         if heartbeat.welcomed and boot in live.born:
             # Whatever came in between was late: the death that the broker told of a connection
             # before this one, or the birth of an earlier run.
-            live.boot = boot
+            live.here(boot, self._state.size)
         if live.boot != boot or not heartbeat.welcomed:
             # Its birth or our answer was lost; our own birth makes it begin again.
             return ask(AnnounceCoordinator(self._state.size))
@@ -288,7 +345,17 @@ class Devices:
             ask(*self._welcomes(device, boot))
             + self._assignment(device)
             + self._models.tell(device)
+            + self._tell_of_twins(device)
         )
+
+    def _is_doubled(self, device: DeviceId) -> bool:
+        return self._state.devices[device].doubled is not None
+
+    def _tell_of_twins(self, device: DeviceId) -> Decision:
+        """Tell whoever is there under a name that two installations have."""
+        boot = self._live.device(device).boot
+        text = "" if boot is None else self._twins.told(device, boot)
+        return self._twins.complain(device, text) if text else _SILENCE
 
     def _welcomes(self, device: DeviceId, boot: BootId) -> list[Request]:
         record = self._state.devices[device]
@@ -353,12 +420,3 @@ def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:
 def _older(known: int | None, current: int) -> bool:
     """Whether the action that a device knows is not the current one."""
     return known is None or known < current
-
-
-def _twins(device: DeviceId, one: BootId | None, other: BootId) -> Decision:
-    """Record that two machines run under one name."""
-    text = (
-        f"two installations take turns as {str(device)!r}: {one} and {other}; what one gives is "
-        "withdrawn by the other, so stop one of the two machines, or give it a name of its own"
-    )
-    return record_for(device, entries.DeviceProblem(about="identity", text=text))

@@ -12,6 +12,7 @@ from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.proxy import Proxy
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
+from coordinator.core.void_rounds import pause_seconds
 
 _LATER_NS = 1000
 """A little after the moment, so that no rounding makes it too early."""
@@ -29,6 +30,8 @@ def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
         yield stage.opened_ns + _ns(rules.stages.deadline_seconds)
         if stage.last_answer_ns is not None:
             yield stage.last_answer_ns + _ns(rules.stages.quiet_seconds)
+        if live.started_ns is not None and stage.opened_ns < live.started_ns:
+            yield live.started_ns + _ns(rules.stages.gather_seconds)
     yield from _of_rounds(rules, state, live)
     if live.last_model_ns is not None:
         yield live.last_model_ns + _ns(rules.models.solve_every_seconds)
@@ -42,6 +45,7 @@ def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:
         yield current.opened_ns + _ns(current.opened.deadline_seconds)
     elif current is not None and current.ended_ns is not None:
         yield current.ended_ns + _ns(rules.rounds.pause_seconds)
+        yield current.ended_ns + _ns(pause_seconds(rules.rounds, state.void))
     until = Proxy(rules.rounds, state, live).waits_until()
     if until is not None:
         yield until

@@ -5,7 +5,8 @@ The rules, in the order of the methods:
 - An invitation admits the device where needed, and replaces an earlier one that is still open. A
   device with a key gets none: its key is rotated by its owner, or revoked first.
 - A key is revoked for good, and with it an invitation; a new invitation is the only way back.
-- A key is enrolled for the open invitation alone, before it expires by the coordinator's clock. A
+- A key is enrolled for the open invitation alone, before it expires by the calendar of the
+  coordinator's machine, by which it was made too: whatever time entries have, a new token works. A
   key that is enrolled already gets its answer again, so whoever was killed meanwhile ends with it.
 - A key follows another one only while that one counts; it too gets its answer again.
 

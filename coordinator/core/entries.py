@@ -27,9 +27,13 @@ from coordinator.core.round_entries import (
     RoundClosed,
     RoundFailed,
     RoundOpened,
+    RoundsResumed,
+    RoundsStopped,
     WeightsAveraged,
     WeightsPruned,
 )
+from coordinator.core.time_entries import ClockCorrected, DevicesHeard, DevicesSilent
+from coordinator.core.twin_entries import DeviceDoubled, DeviceSettled
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
 from schemas.models import Parity
@@ -39,17 +43,24 @@ from schemas.reports import ClassResult, Uncertainty
 from schemas.rounds import Observation, RoundAnswer, RoundNumber
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
+TAKEN_BACK = "taken back by the operator"
+
 # Other rooms find every kind here, wherever it is written down.
 __all__ = [
     "COORDINATOR",
     "OPERATOR",
     "BackboneImported",
+    "ClockCorrected",
     "ContributionRetracted",
     "DescentMarked",
+    "DeviceDoubled",
     "DeviceEnrolled",
     "DeviceInvited",
     "DeviceKeyRevoked",
     "DeviceKeyRotated",
+    "DeviceSettled",
+    "DevicesHeard",
+    "DevicesSilent",
     "EntryBody",
     "FrozenBackbone",
     "Lineage",
@@ -63,6 +74,8 @@ __all__ = [
     "RoundClosed",
     "RoundFailed",
     "RoundOpened",
+    "RoundsResumed",
+    "RoundsStopped",
     "Successor",
     "WeightsAveraged",
     "WeightsPruned",
@@ -163,6 +176,16 @@ class ContributionWithdrawn(EntryBody):
     revision: int
     reason: str
     replaces: int | None = None
+
+
+class ContributionsLeftOut(EntryBody):
+    """Which contributions are left out of the sum from here on, because a device gave too much."""
+
+    kind: ClassVar[str] = "contributions.left_out"
+    left_out: tuple[int, ...]
+    """Ledger indices; none where everything counts again."""
+    devices: dict[DeviceId, str]
+    """Who met the bound, and a sentence on how."""
 
 
 class NothingReported(EntryBody):
@@ -268,6 +291,15 @@ class ModelDesired(EntryBody):
     version: int
     devices: tuple[DeviceId, ...] | None = None
     reason: str
+    returns: bool = False
+    """It goes back to what all devices were to run before."""
+    spares: bool = False
+    """Devices that were told to run a version of their own go on with it."""
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it goes back; entries of before said so in their reason alone."""
+        return self.returns or (self.devices is None and self.reason == TAKEN_BACK)
 
 
 class ModelsHeld(EntryBody):
@@ -331,6 +363,8 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         DeviceKeyRotated,
         DeviceKeyRevoked,
         DeviceBorn,
+        DeviceDoubled,
+        DeviceSettled,
         BackboneImported,
         NetworkImported,
         ClassNamed,
@@ -341,6 +375,7 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         ContributionAccepted,
         ContributionWithdrawn,
         ContributionRetracted,
+        ContributionsLeftOut,
         DescentMarked,
         NothingReported,
         RoundOpened,
@@ -348,6 +383,11 @@ ENTRY_KINDS: dict[str, type[EntryBody]] = {
         WeightsAveraged,
         WeightsPruned,
         RoundFailed,
+        ClockCorrected,
+        DevicesSilent,
+        DevicesHeard,
+        RoundsStopped,
+        RoundsResumed,
         OldModelChosen,
         OldModelMissed,
         TransitionReported,

@@ -31,6 +31,14 @@ class DeviceMessage:
 
 
 @dataclass(frozen=True)
+class FormerRunSpoke:
+    """A run that a device with a key has ended speaks: said before, or by another installation."""
+
+    device: DeviceId
+    envelope: Envelope
+
+
+@dataclass(frozen=True)
 class UnreadableMessage:
     """Bytes on a device's topic that are no envelope of ours."""
 
@@ -178,6 +186,7 @@ WorkResult = (
 Input = (
     Connected
     | DeviceMessage
+    | FormerRunSpoke
     | UnreadableMessage
     | MessageRefused
     | MessagePutOff

@@ -18,12 +18,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from coordinator.core import entries
+from coordinator.core.bounds import Bounds
 from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import Live
 from coordinator.core.records import Part
 from coordinator.core.requests import SendToDevice, TakePayload
 from coordinator.core.retraction_refusals import retraction_of
-from coordinator.core.rules import IntakeRules
+from coordinator.core.round_entries import MAX_REFUSAL
+from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from methods.registry import card
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
@@ -39,8 +41,9 @@ Letter: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
 class Intake:
     """Decides about everything that a device gives."""
 
-    def __init__(self, rules: IntakeRules, state: State, live: Live) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, state: State, live: Live) -> None:
+        self._rules = rules.intake
+        self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
 
@@ -169,12 +172,17 @@ class Intake:
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
+    def not_now(self, device: DeviceId, body: Letter, reason: str) -> Decision:
+        """Ask a device to keep a letter, and to send it again later."""
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, self._later(reason))))
+
     def put_off(self, device: DeviceId, body: Letter, seconds: float) -> Decision:
         """Ask a device that has sent more than its quota to send a letter again."""
         rules = self._rules
         reason = (
             f"quota: more than {rules.messages_per_minute} messages or {rules.mib_per_minute} MiB "
-            "of this device in a minute; the operator sets both under [intake]"
+            f"of this device in a minute, or {rules.json_mib_per_minute} MiB of JSON to read; the "
+            "operator sets all of them under [intake]"
         )
         later = Later(after_seconds=seconds, reason=reason)
         return ask(SendToDevice(device, "rcpt", receipt_for(body, later)))
@@ -183,6 +191,8 @@ class Intake:
         """Return the answer that can be given without the payload, or None to take it in."""
         if device not in self._state.devices:
             return self._not_admitted(device)
+        if self._state.devices[device].doubled is not None:
+            return self._later("two installations run under this name; the operator has to choose")
         if body.round is not None:
             return self._judge_answer(device, body, body.round)
         retracted = retraction_of(self._state.devices[device], body)
@@ -193,7 +203,7 @@ class Intake:
             if part.revision == body.revision and part.payload == body.payload:
                 return Accepted(ledger_index=part.index)
             return _superseded(part)
-        reason = self._fault(body)
+        reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
 
     def _judge_answer(
@@ -223,7 +233,7 @@ class Intake:
             )
         if round_answer.samples != sum(body.samples.values()):
             return Refused(reason="round.samples: differs from the sum over the classes")
-        reason = self._fault(body)
+        reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
 
     def _asked(self, device: DeviceId, number: int) -> bool:
@@ -293,11 +303,22 @@ class Intake:
         answer: Answer,
         now_ns: int,
     ) -> Decision:
+        if isinstance(answer, Refused) and isinstance(body, Contribution):
+            self._note_refusal(device, body, answer.reason)
         if isinstance(answer, Refused) and not self._live.device(device).may_refuse(
             now_ns, self._rules.refusals_per_minute
         ):
             return Decision()
         return ask(SendToDevice(device, "rcpt", receipt_for(body, answer)))
+
+    def _note_refusal(self, device: DeviceId, body: Contribution, reason: str) -> None:
+        """Keep why an answer to the open round was refused, until that round closes."""
+        current = self._state.current_round
+        if body.round is None or current is None or current.closed is not None:
+            return
+        if current.opened.number == body.round.number and device in current.cohort:
+            told = self._live.refused.setdefault(body.round.number, {})
+            told[device] = reason[:MAX_REFUSAL]
 
 
 def receipt_for(body: Letter, answer: Answer) -> Receipt:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator.core.runs import RunWatch
 from schemas.contributions import PartKey
 from schemas.presence import Heartbeat
-from schemas.values import BootId, ClassName, DeviceId
+from schemas.values import BootId, ClassName, DeviceId, Digest
 
 NANOSECONDS = 1_000_000_000
 Pending = tuple[PartKey, int]
-_RETURNS_OF_TWINS = 3
-"""A birth that was late looks like a return or two; machines that take turns go on."""
+_BIRTHS = 1024
+"""Births of this coordinator that are remembered."""
 _FORGERIES_PER_MINUTE = 6
 """How often a device is told of messages in its name that were not believed."""
 
@@ -22,13 +23,15 @@ class LiveDevice:
 
     boot: BootId | None = None
     """The boot that is connected; None when the device is away."""
+    since_size: int = 0
+    """Entries of the ledger when it came, for a device that is here."""
     born: set[BootId] = field(default_factory=set)
     """Boots whose births were answered since the coordinator started."""
-    installations: set[BootId] = field(default_factory=set)
-    """Installations that were born under this name since the coordinator started."""
-    returns: int = 0
-    """How often one of them was born again after another one."""
+    runs: RunWatch = field(default_factory=RunWatch)
+    """Which runs have spoken under this name, and which of them were proven to be alive when."""
     heartbeat: Heartbeat | None = None
+    heard_ns: int | None = None
+    """When it last said something that was believed, and that nobody can have said again."""
     seen_size: int | None = None
     """Entries of the ledger up to which its history was proven to this device."""
     waiting_classes: dict[ClassName, int] = field(default_factory=dict)
@@ -39,15 +42,18 @@ class LiveDevice:
     forgeries_ns: list[int] = field(default_factory=list)
     """When it was told during the last minute that a message in its name was not believed."""
 
-    def takes_turns(self, former: BootId | None, now: BootId) -> bool:
-        """Note a birth; say, once, that two installations have taken turns under one name."""
-        if former is None or former == now:
-            self.installations.add(now)
-            return False
-        returned = now in self.installations
-        self.installations |= {former, now}
-        self.returns += returned
-        return returned and self.returns == _RETURNS_OF_TWINS
+    def here(self, boot: BootId, size: int) -> None:
+        """Note that a boot is connected, while the ledger has so many entries."""
+        if self.boot != boot:
+            self.boot, self.since_size = boot, size
+
+    def set_back(self, by_ns: int) -> None:
+        """Move what was noted with the times of entries, as they are set back."""
+        if self.heard_ns is not None:
+            self.heard_ns -= by_ns
+        self.runs.set_back(by_ns)
+        self.refusals_ns = [time_ns - by_ns for time_ns in self.refusals_ns]
+        self.forgeries_ns = [time_ns - by_ns for time_ns in self.forgeries_ns]
 
     def may_refuse(self, now_ns: int, per_minute: int) -> bool:
         """Whether one more refusal may be sent; notes it if so."""
@@ -74,18 +80,51 @@ class Live:
 
     devices: dict[DeviceId, LiveDevice] = field(default_factory=dict)
     making_model: bool = False
+    started_ns: int | None = None
+    """When the first input came since the coordinator started."""
     since_ns: int | None = None
     """When the rules of rounds first looked."""
     last_model_ns: int | None = None
     """When the last making of a model began."""
+    calendar_ns: int | None = None
+    """What this machine's calendar says, where that may be another time than entries have."""
+    listening_ns: int | None = None
+    """Since when devices are listened to."""
+    looked_ns: int | None = None
+    """When it was last seen who is silent."""
+    beat_ns: int | None = None
+    """When devices were last told that the coordinator is there."""
+    refused: dict[int, dict[DeviceId, str]] = field(default_factory=dict)
+    """By open round: devices of its cohort whose answers were refused, and why."""
+    announced: dict[Digest, int] = field(default_factory=dict)
+    """Births of this coordinator, numbered: who refers to one was alive after it."""
+    announcements: int = 0
+
+    def announce(self, birth: Digest) -> None:
+        """Note a birth that is being published; of the oldest nobody speaks any more."""
+        self.announced[birth] = self.announcements
+        self.announcements += 1
+        if len(self.announced) > _BIRTHS:
+            del self.announced[next(iter(self.announced))]
 
     def device(self, device: DeviceId) -> LiveDevice:
         """Return what is known of a device now, beginning with nothing."""
         known = self.devices.get(device)
         return self.devices.setdefault(device, LiveDevice()) if known is None else known
 
-    def forget_requests(self) -> None:
-        """Forget what was asked of the shell, because a failed commit kept it from being done."""
-        self.making_model = False
+    def calendar(self, now_ns: int) -> int:
+        """Return what this machine's calendar says.
+
+        Expiries that others read, and tokens, are judged by it alone: a time that an entry had
+        once is no reason to believe it, and a calendar that is set right is right at once.
+        """
+        return now_ns if self.calendar_ns is None else self.calendar_ns
+
+    def set_back(self, by_ns: int) -> None:
+        """Move what was noted with the times of entries, as they are set back."""
+        for name in ("since_ns", "last_model_ns", "listening_ns", "looked_ns", "beat_ns"):
+            noted = getattr(self, name)
+            if noted is not None:
+                setattr(self, name, noted - by_ns)
         for device in self.devices.values():
-            device.pending.clear()
+            device.set_back(by_ns)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from coordinator.core import entries
+from coordinator.core.bounds import Bounds
+from coordinator.core.commands import GoBack
 from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.fleet_models import earlier
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.records import Desired, Model
 from coordinator.core.release_records import Released
 from coordinator.core.requests import ExportHead, SendToDevice, SolveHead, SolveInput
-from coordinator.core.rules import ModelRules
+from coordinator.core.rules import Rules
 from coordinator.core.state import State
+from coordinator.core.wording import some
 from coordinator.errors import CommandError
 from schemas.models import DesiredModel
 from schemas.values import DeviceId
@@ -18,8 +22,9 @@ from schemas.values import DeviceId
 class Models:
     """Decides what is solved and what is desired."""
 
-    def __init__(self, rules: ModelRules, state: State, live: Live) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, state: State, live: Live) -> None:
+        self._rules = rules.models
+        self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
         self._weighed_size: int | None = None
@@ -41,7 +46,12 @@ class Models:
                     self._state.logit_scale if newest.lineage == self._state.lineage else None,
                 )
             )
-        if self._resting(now_ns) or not self._waiting() or not self._due(now_ns):
+        if self._resting(now_ns):
+            return Decision()
+        weighed = self._bounds.look()
+        if weighed.entries:
+            return weighed  # what counts is decided before it is summed
+        if not self._waiting() or not self._due(now_ns):
             return Decision()
         self._live.making_model = True
         self._live.last_model_ns = now_ns
@@ -87,17 +97,34 @@ class Models:
         """Stop solved models from going out by themselves, or let them again."""
         return record(entries.ModelsHeld(held=held), actor=entries.OPERATOR)
 
-    def back(self) -> tuple[Decision, int]:
-        """Make the version before the current one desired, and hold so that it stays.
+    def back(self, command: GoBack) -> tuple[Decision, int, str]:
+        """Go back to what all devices were to run before, and hold so that it stays.
 
-        Returns that version too; raises `CommandError` where there is none.
+        Devices with a version of their own keep it, unless the command takes them back too.
+        Returns that version and a sentence too; raises `CommandError` where there is none.
         """
-        history = self._state.desired_history
-        earlier = [version for version in history if version != history[-1]] if history else []
-        if not earlier:
-            raise CommandError("model: there is no earlier version that was desired by all devices")
-        body = entries.ModelDesired(version=earlier[-1], reason="taken back by the operator")
-        return self.hold(held=True) + record(body, actor=entries.OPERATOR), body.version
+        state = self._state
+        version = _goes_to(state.fleet_models, command)
+        body = entries.ModelDesired(
+            version=version, reason=entries.TAKEN_BACK, returns=True, spares=not command.canaries
+        )
+        kept = "" if command.canaries else self._kept()
+        text = (
+            f"model {version} is desired of all devices, which were to run "
+            f"{state.fleet_models[-1]};{kept} new models are held until `fleetledger model hold "
+            "--release`"
+        )
+        return self.hold(held=True) + record(body, actor=entries.OPERATOR), version, text
+
+    def _kept(self) -> str:
+        """Return who keeps a version of its own, in words; empty where nobody does."""
+        own: dict[int, list[str]] = {}
+        for device, desired in self._state.desired_by_device.items():
+            own.setdefault(desired.version, []).append(device)
+        return "".join(
+            f" model {version} stays on {some(sorted(devices))};"
+            for version, devices in sorted(own.items())
+        )
 
     def told(self, device: DeviceId) -> Desired | Released | None:
         """Return what `device` is told to run: with a root, what was released last for it."""
@@ -201,3 +228,25 @@ class Models:
     def _lineage(self) -> str:
         assert self._state.lineage is not None
         return self._state.lineage.digest
+
+
+def _goes_to(stack: list[int], command: GoBack) -> int:
+    """Return the version to go back to; raise `CommandError` where there is none."""
+    below = earlier(stack)
+    if not below:
+        runs = f"{stack[-1]} is the only one" if stack else "there was none"
+        raise CommandError(
+            f"model: nothing to go back to: of versions for all devices {runs}; `fleetledger model "
+            "push VERSION` makes another one theirs, and ends what single devices try"
+        )
+    if command.leaving not in (None, stack[-1]):
+        raise CommandError(
+            f"model: all devices are to run {stack[-1]} by now, not {command.leaving}; look again"
+        )
+    if command.to in (None, *below):
+        return command.to or below[0]
+    raise CommandError(
+        f"version: {command.to} is none that all devices can go back to; those are "
+        f"{some(below)}; `fleetledger model push {command.to}` makes "
+        "any version theirs"
+    )

@@ -8,6 +8,7 @@ The rules, under `[stages] open = "reports"`:
   one device has to report some. The background's name is none where networks have it already.
 - `reports_quorum` devices have to count, and `settle_seconds` have to pass without another report,
   so that classes that come together are learned together.
+- Names that hide something, or look like a class or like each other, wait for the operator.
 - The stage is opened for all names reported, those of most devices first, as many as one
   assignment can carry; the rest wait for the stage after.
 """
@@ -20,6 +21,7 @@ from collections.abc import Iterable
 
 from coordinator.core.background import is_taken
 from coordinator.core.decision import Decision
+from coordinator.core.doubts import usable
 from coordinator.core.entries import COORDINATOR
 from coordinator.core.live import NANOSECONDS
 from coordinator.core.records import Device
@@ -27,11 +29,11 @@ from coordinator.core.room import fitting
 from coordinator.core.rules import StageRules
 from coordinator.core.stages import Stages
 from coordinator.core.state import State
+from coordinator.core.wording import some
+from schemas.class_names import fault_of
 from schemas.values import ClassName, DeviceId
 
 MAX_STAGE_CLASSES = 1000
-_NAMED = 10
-"""Devices and names that a reason lists; the rest are counted."""
 
 
 class Opening:
@@ -77,7 +79,7 @@ class Opening:
         return tuple(
             name
             for name in device.named
-            if not state.classes.knows(name) and not is_taken(state, name)
+            if not state.classes.knows(name) and not is_taken(state, name) and not fault_of(name)
         )
 
     def _needed(self) -> int:
@@ -90,19 +92,14 @@ class Opening:
         """Return the names to open, in the order in which they get their indices."""
         counts = Counter(name for names in reported for name in names)
         ordered = sorted(counts, key=lambda name: (-counts[name], name))
-        return tuple(sorted(fitting(self._state, ordered)[:MAX_STAGE_CLASSES]))
+        chosen = usable(self._state, ordered)
+        return tuple(sorted(fitting(self._state, chosen)[:MAX_STAGE_CLASSES]))
 
 
 def _reason(
     naming: dict[DeviceId, tuple[ClassName, ...]], doubting: list[DeviceId], needed: int
 ) -> str:
-    told = [f"{device} (class folders {_some(names)})" for device, names in naming.items()]
+    told = [f"{device} (class folders {some(names)})" for device, names in naming.items()]
     told += [f"{device} (unsure about new images)" for device in doubting]
     number = f"{len(told)} device{'s' if len(told) > 1 else ''}"
-    return f"reports of {number}, {needed} needed: {_some(told)}"
-
-
-def _some(items: Iterable[str]) -> str:
-    listed = list(items)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+    return f"reports of {number}, {needed} needed: {some(told)}"

@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coordinator.core import commands, entries
 from coordinator.core.background import check_classes, check_network
+from coordinator.core.correcting import Correcting
 from coordinator.core.decision import Decision, record
+from coordinator.core.doubts import doubts_about
 from coordinator.core.enrolling import Enrolling
 from coordinator.core.models import Models
 from coordinator.core.releases import Releases
 from coordinator.core.retracting import Retracting
 from coordinator.core.room import check_lineage, check_other_name
-from coordinator.core.stages import Stages
+from coordinator.core.stages import Stages, check_new_name
 from coordinator.core.state import State
-from coordinator.errors import CommandError, UnknownClassError
+from coordinator.core.twins import Twins
+from coordinator.core.void_rounds import resume
+from coordinator.errors import CommandError, QuestionError, UnknownClassError
 from schemas.envelope import COORDINATOR, PROXY
 from schemas.values import ClassName, DeviceId
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The rules that commands are of."""
+
+    stages: Stages
+    models: Models
+    enrolling: Enrolling
+    releases: Releases
+    twins: Twins
+    correcting: Correcting
 
 
 class Operator:
     """Carries out commands; each either decides entries or raises `CommandError`."""
 
-    def __init__(
-        self,
-        state: State,
-        stages: Stages,
-        models: Models,
-        enrolling: Enrolling,
-        releases: Releases,
-    ) -> None:
+    def __init__(self, state: State, rooms: Rooms) -> None:
         self._state = state
-        self._stages = stages
-        self._models = models
+        self._stages = rooms.stages
+        self._models = rooms.models
         self._retracting = Retracting(state)
-        self._releases = releases
-        self._enrolling = enrolling
+        self._releases = rooms.releases
+        self._enrolling = rooms.enrolling
+        self._twins = rooms.twins
+        self._correcting = rooms.correcting
 
-    def carry_out(self, command: commands.Command, *, actor: str) -> tuple[Decision, str]:
+    def carry_out(
+        self, command: commands.Command, *, actor: str, now_ns: int
+    ) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
         match command:
             case commands.AdmitDevice(device=device):
                 return self._admit(device), f"device {device} is admitted"
-            case commands.InviteDevice() | commands.RevokeKey():
-                return self._about_key(command)
-            case commands.ImportBackbone(backbone=backbone):
-                check_lineage(self._state, backbone)
-                text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
-                return record(backbone, actor=actor), text
-            case commands.ImportNetwork(network=network):
-                check_lineage(self._state, network)
-                check_network(self._state, network)
-                text = f"network {network.digest.short} leads; it begins with its first weights"
-                return record(network, actor=actor), text
-            case commands.OpenStage(class_names=names):
-                decision = self._stages.open(names, actor=actor)
-                stage = (self._state.current_stage or 0) + 1
-                return decision, f"stage {stage} is open for {', '.join(names)}"
-            case commands.CloseStage():
-                return self._stages.close(actor=actor), "the stage is closed"
+            case commands.InviteDevice() | commands.RevokeKey() | commands.SettleTwins():
+                return self._about_identity(command)
+            case commands.ImportBackbone() | commands.ImportNetwork():
+                return self._imported(command, actor=actor)
+            case commands.OpenStage() | commands.CloseStage():
+                return self._about_stages(command, actor=actor)
+            case commands.ResumeRounds():
+                return resume(self._state, actor=actor), "the next round opens"
             case commands.RenameClass(old=old, new=new):
                 return self._rename(old, new), f"class {old} is now {new}; {old} stays an alias"
             case commands.MergeClasses(source=source, target=target):
@@ -65,8 +71,42 @@ class Operator:
                 return self._about_releases(command)
             case commands.PushModel() | commands.HoldModels() | commands.GoBack():
                 return self._about_models(command)
+            case commands.CorrectClock():
+                return self._correcting.correct(now_ns)
             case commands.RetractContributions():
                 return self._retracting.retract(command)
+
+    def _imported(
+        self, command: commands.ImportBackbone | commands.ImportNetwork, *, actor: str
+    ) -> tuple[Decision, str]:
+        if isinstance(command, commands.ImportBackbone):
+            backbone = command.backbone
+            check_lineage(self._state, backbone)
+            text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
+            return record(backbone, actor=actor), text
+        network = command.network
+        check_lineage(self._state, network)
+        check_network(self._state, network)
+        text = f"network {network.digest.short} leads; it begins with its first weights"
+        return record(network, actor=actor), text
+
+    def _about_stages(
+        self, command: commands.OpenStage | commands.CloseStage, *, actor: str
+    ) -> tuple[Decision, str]:
+        if isinstance(command, commands.CloseStage):
+            return self._stages.close(actor=actor), "the stage is closed"
+        names = command.class_names
+        decision = self._stages.open(names, actor=actor)
+        if command.asks:
+            self._ask_about(names)
+        stage = (self._state.current_stage or 0) + 1
+        return decision, f"stage {stage} is open for {', '.join(names)}"
+
+    def _ask_about(self, names: tuple[ClassName, ...]) -> None:
+        """Raise `QuestionError` where names look mistyped, or devices are missing in a stage."""
+        doubts = doubts_about(self._state, names) + self._stages.unfinished()
+        if doubts:
+            raise QuestionError("\n".join(doubts))
 
     def _about_releases(
         self, command: commands.PublishRoot | commands.SignModel
@@ -86,15 +126,19 @@ class Operator:
         if isinstance(command, commands.HoldModels):
             text = "new models go out again"
             if command.held:
-                text = "new models wait for `model push`"
+                text = (
+                    "new models wait for `fleetledger model push VERSION`; `fleetledger model hold "
+                    "--release` lets them go out by themselves again"
+                )
             return self._models.hold(command.held), text
-        back, version = self._models.back()
-        waits = self._releases.told(version, None)
-        return back, f"the model before is desired; new models are held{waits}"
+        back, version, text = self._models.back(command)
+        return back, text + self._releases.told(version, None)
 
-    def _about_key(
-        self, command: commands.InviteDevice | commands.RevokeKey
+    def _about_identity(
+        self, command: commands.InviteDevice | commands.RevokeKey | commands.SettleTwins
     ) -> tuple[Decision, str]:
+        if isinstance(command, commands.SettleTwins):
+            return self._twins.settle(command)
         if isinstance(command, commands.RevokeKey):
             return self._enrolling.revoke(command)
         return self._enrolling.invite(command, self._admit(command.device))
@@ -111,6 +155,7 @@ class Operator:
     def _rename(self, old: ClassName, new: ClassName) -> Decision:
         old = self._resolve(old)
         check_classes(self._state, (new,))
+        check_new_name(new)
         if new in self._state.classes.indices:
             raise CommandError(
                 f"class: {str(new)!r} exists; to make both one use `fleetledger class merge`"

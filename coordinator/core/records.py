@@ -67,6 +67,14 @@ class Losses:
     losses: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Doubled:
+    """Two installations under one name, each by a run of it and by what it calls itself."""
+
+    runs: tuple[BootId, BootId]
+    installations: tuple[BootId, BootId]
+
+
 @dataclass
 class Device:
     """An admitted device and what it has done."""
@@ -74,6 +82,8 @@ class Device:
     admitted_index: int
     keys: DeviceKeys = field(default_factory=DeviceKeys)
     boot: BootId | None = None
+    silent: bool = False
+    """Whether nothing came of it for long that could be believed."""
     installation: BootId | None = None
     capabilities: Capabilities | None = None
     parts: dict[PartKey, Part] = field(default_factory=dict)
@@ -82,6 +92,8 @@ class Device:
     answers: dict[int, Answered] = field(default_factory=dict)
     """By number of the round."""
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
+    payloads: dict[Digest, PartKey] = field(default_factory=dict)
+    """What is held of this device, by payload."""
     averaged: dict[int, int] = field(default_factory=dict)
     """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
     order_action: int = 0
@@ -96,6 +108,12 @@ class Device:
     """By stage and number."""
     named: dict[ClassName, int] = field(default_factory=dict)
     """Class names that the device reported as new, with their number of images."""
+    doubled: Doubled | None = None
+    """The installations between which the operator has to choose."""
+    settled: dict[BootId, bool] = field(default_factory=dict)
+    """Runs between which the operator chose, and whether their installation goes on."""
+    shut_out: set[BootId] = field(default_factory=set)
+    """Names of installations that do not, where the one that does has another."""
     doubts: int | None = None
     """Index of the last report of unsure images since the newest stage was opened."""
 
@@ -104,6 +122,15 @@ class Device:
         return stage in self.nothing or any(
             key.stage == stage and part.held for key, part in self.parts.items()
         )
+
+    def put(self, key: PartKey, part: Part) -> None:
+        """Let a part be held, or held no more."""
+        before = self.parts.get(key)
+        if before is not None and before.payload is not None:
+            self.payloads.pop(before.payload, None)
+        self.parts[key] = part
+        if part.payload is not None:
+            self.payloads[part.payload] = key
 
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""
@@ -146,15 +173,18 @@ class Round:
     """In time; in the order of the ledger."""
     nothing: set[DeviceId] = field(default_factory=set)
     """Devices without data."""
-    unable: set[DeviceId] = field(default_factory=set)
-    """Devices that could not train."""
+    unable: dict[DeviceId, str] = field(default_factory=dict)
+    """Devices that could not train, or declined, with what they said."""
     looked: set[DeviceId] = field(default_factory=set)
     """Observers that have answered; they decide nothing."""
     closed: entries.RoundClosed | None = None
     ended_ns: int | None = None
     """When it was closed, or failed."""
+    ended_index: int | None = None
+    """Of the entry that says so."""
     averaged: bool = False
-    failed: bool = False
+    failed: str | None = None
+    """Why its answers could not be averaged."""
 
     @cached_property
     def cohort(self) -> frozenset[DeviceId]:
@@ -183,7 +213,37 @@ class Round:
         """Whether nothing more comes of it."""
         if self.closed is None:
             return False
-        return self.averaged or self.failed or not self.closed.counted
+        return self.averaged or self.failed is not None or not self.closed.counted
+
+    @property
+    def refused(self) -> dict[DeviceId, str]:
+        """Of whom nothing came that could be used, with what was said of it."""
+        told = {} if self.closed is None else self.closed.refused
+        refused = {device: reason for reason, devices in told.items() for device in devices}
+        if self.failed is not None:
+            refused |= dict.fromkeys(self.answers, self.failed)
+        return self.unable | refused
+
+
+@dataclass
+class VoidRun:
+    """Rounds of a stage that came to nothing, since the last one that brought it further."""
+
+    rounds: list[Round] = field(default_factory=list)
+    weighed: int = 0
+    """How many of them, the oldest, count no more towards a stop: it was tried again since."""
+    stopped: entries.RoundsStopped | None = None
+    """Why nothing more is asked, while nothing is."""
+    stopped_index: int | None = None
+
+    def went_on(self, current: Round) -> None:
+        """Begin anew if a round gave what those of the run did not give.
+
+        A round that begins again with its first phase, and gets as far as that, does not.
+        """
+        if all(current.opened.round_of_stage >= r.opened.round_of_stage for r in self.rounds):
+            self.rounds.clear()
+            self.weighed = 0
 
 
 @dataclass(frozen=True)
@@ -274,3 +334,5 @@ class Desired:
     action: int
     devices: tuple[DeviceId, ...] | None = None
     """Those that the entry names; None for all."""
+    spares: bool = False
+    """Whether devices that were told a version of their own keep it."""

@@ -25,8 +25,13 @@ def release_signed(
     released = Released(body.signed.release.version, action)
     if body.signed.release.devices is None:
         trust.released = released
-        later = trust.released_by_device.items()
-        trust.released_by_device = {name: item for name, item in later if item.action > action}
+        desired = state.desired
+        spared = desired is not None and desired.action == action and desired.spares
+        trust.released_by_device = {
+            name: item
+            for name, item in trust.released_by_device.items()
+            if item.action > action or (spared and name in state.desired_by_device)
+        }
     else:
         trust.released_by_device.update(dict.fromkeys(body.signed.release.devices, released))
     _forget_others(state, {**trust.releases, action: body.signed})

@@ -133,18 +133,36 @@ class ForgetInvitation:
 
 
 @dataclass(frozen=True)
+class BeatCoordinator:
+    """Tell all devices that the coordinator is there, how large its ledger is, and the time."""
+
+    ledger_size: int
+    corrections: int
+
+
+@dataclass(frozen=True)
+class TellOperator:
+    """Say in the log what the operator has to know, and nobody else can mend."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class AnswerOperator:
     """Tell the operator what came of a command."""
 
     ticket: str
     done: bool
     text: str
+    asks: bool = False
+    """The text is a question: nothing was done yet."""
 
 
 Request = (
     SendToDevice
     | TakeBack
     | AnnounceCoordinator
+    | BeatCoordinator
     | TakePayload
     | SolveHead
     | ExportHead
@@ -152,5 +170,6 @@ Request = (
     | FreezeNetwork
     | PruneBlobs
     | ForgetInvitation
+    | TellOperator
     | AnswerOperator
 )

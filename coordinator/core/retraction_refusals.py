@@ -8,7 +8,7 @@ from coordinator.core.records import Device, Retracted
 from coordinator.core.requests import SendToDevice
 from coordinator.core.state import State
 from schemas.contributions import Contribution, PartKey
-from schemas.receipts import Receipt, Refused
+from schemas.receipts import RETRACTED, Receipt, Refused
 from schemas.values import DeviceId
 
 
@@ -44,7 +44,7 @@ def told_of_retraction(state: State, device: DeviceId, key: PartKey) -> SendToDe
 
 def _refused(key: PartKey, retracted: Retracted) -> Refused:
     return Refused(
-        reason=f"retracted: the operator took part {key.part} of stage {key.stage} out of the sum: "
+        reason=f"{RETRACTED}the operator took part {key.part} of stage {key.stage} out of the sum: "
         f"{retracted.reason}; its images are not to be given again",
         retracted=True,
     )

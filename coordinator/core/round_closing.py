@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 
 from coordinator.core import entries
+from coordinator.core.bounds import Bounds
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.phases import is_opening
 from coordinator.core.records import Round
-from coordinator.core.requests import AverageInput, AverageRound
+from coordinator.core.requests import AverageInput, AverageRound, TellOperator
 from coordinator.core.retention import Retention
 from coordinator.core.rules import RoundRules
 from coordinator.core.state import State
+from schemas.values import DeviceId
 
 
 class RoundClosing:
     """Decides when a round closes."""
 
-    def __init__(self, rules: RoundRules, state: State, live: Live) -> None:
+    def __init__(self, rules: RoundRules, state: State, live: Live, bounds: Bounds) -> None:
         self._rules = rules
         self._state = state
         self._live = live
+        self._bounds = bounds
         self._retention = Retention(rules, state)
 
     def look(self, current: Round, now_ns: int) -> Decision:
@@ -43,15 +47,27 @@ class RoundClosing:
         enough, heard = len(current.answers) >= needed, current.heard
         if not enough:
             why = f"{why}, with {len(current.answers)} of {needed} answers needed"
+        weights = self._bounds.weights(current) if enough else {}
         closed = entries.RoundClosed(
             number=opened.number,
             reason=why,
             counted=tuple(item.index for item in current.answers.values()) if enough else (),
+            weights=weights,
             nothing=tuple(sorted(current.nothing)),
             failed=tuple(sorted(current.unable)),
             missing=tuple(device for device in opened.cohort if device not in heard),
+            refused=self._refused(current),
         )
-        return record(closed) + (Decision() if enough else self._retention.done(current))
+        told = ask(*(TellOperator(text) for text in _said(current, weights)))
+        return record(closed) + told + (Decision() if enough else self._retention.done(current))
+
+    def _refused(self, current: Round) -> dict[str, tuple[DeviceId, ...]]:
+        """Return whose answers were refused, and have no other, by what was said of these."""
+        told = self._live.refused.pop(current.opened.number, {})
+        by_reason: dict[str, list[DeviceId]] = {}
+        for device in sorted(told.keys() - current.heard):
+            by_reason.setdefault(told[device], []).append(device)
+        return {reason: tuple(devices) for reason, devices in by_reason.items()}
 
     def _needed(self, current: Round) -> int:
         """Return how many answers are enough."""
@@ -67,9 +83,21 @@ class RoundClosing:
     def _average(self, current: Round) -> Decision:
         network = self._state.network
         assert network is not None
+        assert current.closed is not None
         self._live.making_model = True
+        weights = current.closed.weights
         inputs = tuple(
-            AverageInput(item.index, item.payload, item.samples)
+            AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
             for item in current.answers.values()
         )
         return ask(AverageRound(network, current.opened, inputs))
+
+
+def _said(current: Round, weights: Mapping[int, int]) -> Iterator[str]:
+    for device, answer in current.answers.items():
+        if answer.index in weights:
+            yield (
+                f"device {device} answered round {current.opened.number} with {answer.samples} "
+                f"samples, more than its share; they count as {weights[answer.index]} "
+                "([bounds] max_round_share)"
+            )

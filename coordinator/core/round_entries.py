@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -10,6 +10,9 @@ from coordinator.core.entry import EntryBody
 from schemas.offers import Offer
 from schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
 from schemas.values import ClassName, DeviceId, Digest
+
+MAX_REFUSAL = 200
+RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
 
 
 class RoundOpened(EntryBody):
@@ -45,12 +48,16 @@ class RoundClosed(EntryBody):
     reason: str
     counted: tuple[int, ...]
     """Ledger indices of the answers that count; none where the quorum was missed."""
+    weights: dict[int, int] = Field(default_factory=dict)
+    """Of these, those that count as fewer samples than they say, with how many."""
     nothing: tuple[DeviceId, ...]
     """Devices that had no data."""
     failed: tuple[DeviceId, ...] = ()
     """Devices that could not train, and said why."""
     missing: tuple[DeviceId, ...]
     """Devices of the cohort that did not answer in time."""
+    refused: dict[RefusalReason, tuple[DeviceId, ...]] = Field(default_factory=dict)
+    """Those of the missing whose answers were refused, by what was said of these."""
 
 
 class WeightsAveraged(EntryBody):
@@ -101,3 +108,26 @@ class RoundFailed(EntryBody):
     kind: ClassVar[str] = "round.failed"
     number: RoundNumber
     reason: str
+
+
+class RoundsStopped(EntryBody):
+    """A stage asks for nothing more: its rounds came to nothing, one after the other."""
+
+    kind: ClassVar[str] = "rounds.stopped"
+    stage: int
+    numbers: tuple[RoundNumber, ...]
+    """The rounds that count towards the stop."""
+    reason: str
+    """A sentence that names what was refused, and by whom."""
+    settings: Digest
+    """Of the settings of rounds: with other ones it is tried again."""
+
+
+class RoundsResumed(EntryBody):
+    """A stage whose rounds had stopped goes on with them."""
+
+    kind: ClassVar[str] = "rounds.resumed"
+    stage: int
+    reason: str
+    anew: bool = False
+    """Whether the pauses between rounds begin anew, too."""

@@ -7,7 +7,7 @@ import hashlib
 from coordinator.core import entries
 from coordinator.core.cohorts import Cohorts
 from coordinator.core.decision import Decision, record
-from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.live import Live
 from coordinator.core.phases import Due
 from coordinator.core.proxy import Proxy
 from coordinator.core.records import NEW_MODEL, OLD_MODEL, Weights
@@ -15,6 +15,7 @@ from coordinator.core.retention import Retention
 from coordinator.core.rules import RoundRules
 from coordinator.core.stages import CanLearn
 from coordinator.core.state import State
+from coordinator.core.void_rounds import VoidRounds
 from schemas.offers import Offer
 from schemas.values import ClassName
 
@@ -29,12 +30,14 @@ class RoundOpening:
         self._state = state
         self._proxy = proxy
         self._cohorts = Cohorts(rules, state, live, can_learn)
+        self._void = VoidRounds(rules, state, self._cohorts)
         self._retention = Retention(rules, state)
 
     def look(self, stage: int, due: Due, now_ns: int) -> Decision:
         """Open the round of the phase that is due, when nothing has to be waited for."""
-        if self._pauses(stage, now_ns):
-            return Decision()
+        void = self._void.look(stage, now_ns)
+        if void is not None:
+            return void
         # The cohort of a later phase is known, so nobody has to come back first.
         if due.follows is None and self._cohorts.gathers(now_ns):
             return Decision()
@@ -42,14 +45,6 @@ class RoundOpening:
         if until is None:
             return self._open(stage, due)
         return Decision() if now_ns < until else self._proxy.missed()
-
-    def _pauses(self, stage: int, now_ns: int) -> bool:
-        """Whether the last round of the stage came to nothing a moment ago."""
-        current = self._state.current_round
-        if current is None or current.averaged or current.opened.stage != stage:
-            return False
-        assert current.ended_ns is not None  # it is done
-        return (now_ns - current.ended_ns) / NANOSECONDS < self._rules.pause_seconds
 
     def _open(self, stage: int, due: Due) -> Decision:
         state = self._state

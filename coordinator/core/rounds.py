@@ -25,6 +25,7 @@ The rules, for as long as a stage of a network is open:
 from __future__ import annotations
 
 from coordinator.core import entries
+from coordinator.core.bounds import Bounds
 from coordinator.core.decision import Decision, record
 from coordinator.core.live import Live
 from coordinator.core.phases import due_phase
@@ -33,7 +34,7 @@ from coordinator.core.retention import Retention
 from coordinator.core.round_closing import RoundClosing
 from coordinator.core.round_finishing import RoundFinishing
 from coordinator.core.round_opening import RoundOpening
-from coordinator.core.rules import RoundRules
+from coordinator.core.rules import Rules
 from coordinator.core.stages import CanLearn, Stages
 from coordinator.core.state import State
 
@@ -42,15 +43,15 @@ class Rounds:
     """Decides what comes next in the rounds of a network, and about what workers made of them."""
 
     def __init__(
-        self, rules: RoundRules, state: State, live: Live, stages: Stages, can_learn: CanLearn
+        self, rules: Rules, state: State, live: Live, stages: Stages, can_learn: CanLearn
     ) -> None:
-        self._rules = rules
+        self._rules = rules.rounds
         self._state = state
         self._live = live
-        self.proxy = Proxy(rules, state, live)
-        self.retention = Retention(rules, state)
-        self._opening = RoundOpening(rules, state, live, can_learn, self.proxy)
-        self._closing = RoundClosing(rules, state, live)
+        self.proxy = Proxy(rules.rounds, state, live)
+        self.retention = Retention(rules.rounds, state)
+        self._opening = RoundOpening(rules.rounds, state, live, can_learn, self.proxy)
+        self._closing = RoundClosing(rules.rounds, state, live, Bounds(rules.bounds, state))
         self._finishing = RoundFinishing(state, live, stages)
 
     def look(self, now_ns: int) -> Decision:

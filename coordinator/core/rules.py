@@ -27,6 +27,9 @@ class StageRules(Strict):
     device, 1.0 all of them."""
     settle_seconds: float = Field(default=10.0, ge=0)
     """Time without a further report before a stage opens by itself."""
+    gather_seconds: float = Field(default=60.0, ge=0, le=1e9)
+    """Time for devices to come back after a start of the coordinator; until then a stage of before
+    stays open for those that have not answered, whatever passed while it was away."""
 
 
 class RoundRules(Strict):
@@ -44,7 +47,13 @@ class RoundRules(Strict):
     deadline_seconds: float = Field(default=600.0, gt=0, le=1e9)
     """Time after which a round closes with what came."""
     pause_seconds: float = Field(default=30.0, ge=0, le=1e9)
-    """Time between a round that came to nothing and the next one."""
+    """Time between a round that came to nothing and the next one; twice as long after each further
+    one in a row."""
+    longest_pause_seconds: float = Field(default=900.0, ge=0, le=1e9)
+    """What these pauses grow to; never less than `pause_seconds`."""
+    void_rounds: int = Field(default=5, ge=1, le=1_000_000)
+    """Rounds in a row that come to nothing because devices decline, or what they give cannot be
+    used, after which the stage asks for nothing more until somebody mends it."""
     gather_seconds: float = Field(default=15.0, ge=0, le=1e9)
     """Time for devices to come back after a start of the coordinator; then a round opens without
     those that are away."""
@@ -86,12 +95,40 @@ class IntakeRules(Strict):
     max_pending_per_device: int = Field(default=4, ge=1, le=100)
     """Payloads of one device that may be under way to the store at a time."""
     retry_seconds: float = Field(default=2.0, gt=0, le=3600)
+    replacement_seconds: float = Field(default=150.0, ge=0, le=1e6)
+    """Time for which what another installation of a device gives waits, where the former one's
+    parts are held: one that is alive has come back by then, also after a takeover."""
     refusals_per_minute: int = Field(default=60, ge=1)
     """Refusals sent to one device; more are dropped, since its outbox asks again."""
     messages_per_minute: int = Field(default=3000, ge=1, le=10_000_000)
     """Messages of one device that are taken in; what is beyond waits for its turn."""
     mib_per_minute: int = Field(default=512, ge=1, le=1_000_000)
     """The same for bytes, with the payloads that are fetched from it."""
+    json_mib_per_minute: int = Field(default=8, ge=1, le=1_000_000)
+    """The same for JSON that is read: the header lines of its messages, headers of its payloads,
+    and a 128th of what else is in these, unpacked."""
+
+
+class SilenceRules(Strict):
+    """When the coordinator is heard, and when the operator is told that a device is not."""
+
+    beat_seconds: float | None = Field(default=None, gt=0)
+    """How often the coordinator says, signed, that it is there; None for never."""
+    silent_seconds: float | None = Field(default=None, gt=0)
+    """After which a device of which nothing was believed is silent; None for never."""
+
+
+class BoundRules(Strict):
+    """What one device may weigh, whatever it says of its samples."""
+
+    max_samples_per_class: int = Field(default=100_000, ge=1, le=10**9)
+    """Samples of one class that a device may give in a stage, or in one answer to a round."""
+    max_share: float = Field(default=0.4, gt=0, le=1)
+    """Of the samples of a class in a stage; 1.0 is no bound."""
+    max_round_share: float = Field(default=0.5, gt=0, le=1)
+    """Of the samples of a round's answers; 1.0 is no bound."""
+    share_from_devices: int = Field(default=3, ge=2, le=1_000_000)
+    """The share counts where so many devices give the class, or answer."""
 
 
 class Rules(Strict):
@@ -102,3 +139,5 @@ class Rules(Strict):
     models: ModelRules = ModelRules()
     release: ReleaseRules = ReleaseRules()
     intake: IntakeRules = IntakeRules()
+    silence: SilenceRules = SilenceRules()
+    bounds: BoundRules = BoundRules()

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from coordinator.core import entries
 from coordinator.core.background import check_classes
 from coordinator.core.decision import Decision, record, together
-from coordinator.core.live import NANOSECONDS
+from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.records import Device, Stage
 from coordinator.core.room import check_room
 from coordinator.core.rules import StageRules
 from coordinator.core.state import State
+from coordinator.core.wording import some
 from coordinator.errors import CommandError
+from schemas.class_names import fault_of
 from schemas.presence import Capabilities
 from schemas.values import ClassName
 
@@ -21,12 +23,20 @@ CanLearn = Callable[[Capabilities, str], bool]
 """Whether a device with these capabilities can run the learning phase of the named method."""
 
 
+def check_new_name(name: ClassName) -> None:
+    """Raise `CommandError` where a name that is new to the fleet hides something."""
+    fault = fault_of(name)
+    if fault:
+        raise CommandError(f"class: {str(name)!a} {fault}")
+
+
 class Stages:
     """Decides when a stage opens and closes."""
 
-    def __init__(self, rules: StageRules, state: State, can_learn: CanLearn) -> None:
+    def __init__(self, rules: StageRules, state: State, live: Live, can_learn: CanLearn) -> None:
         self._rules = rules
         self._state = state
+        self._live = live
         self._can_learn = can_learn
 
     def open(
@@ -50,6 +60,8 @@ class Stages:
         check_classes(state, class_names)
         self._check_first_weights(class_names)
         new_names = tuple(name for name in class_names if not state.classes.knows(name))
+        for name in new_names:
+            check_new_name(name)
         check_room(state, new_names, class_names)
         closing = self._close_current("the next stage was opened")
         named = together(
@@ -82,6 +94,26 @@ class Stages:
             raise CommandError("stage: none is open; `fleetledger coordinator stages` lists them")
         return decision
 
+    def unfinished(self) -> list[str]:
+        """Return what an open stage still waits for, a sentence; nothing where it does not."""
+        number = self._state.open_stage
+        if number is None:
+            return []
+        answered, expected = self.answered_and_expected(number)
+        if self._state.network is not None:
+            return [f"stage {number} is still trained; the next stage closes it as it is"]
+        if answered >= expected:
+            return []
+        missing = [
+            name
+            for name, device in self._state.devices.items()
+            if self._invited(device) and not device.answered(number)
+        ]
+        return [
+            f"stage {number} is open, and {expected - answered} of {expected} devices have not "
+            f"answered yet: {some(missing)}; the next stage closes it"
+        ]
+
     def finish(self, reason: str) -> Decision:
         """Close the open stage of a network, whose rounds are done."""
         return self._close_current(reason)
@@ -93,6 +125,8 @@ class Stages:
             return Decision()
         stage = self._state.stages[number]
         reason = self._reason_to_close(number, stage, now_ns)
+        if reason and self._gathers(number, stage, now_ns):
+            return Decision()
         return self._close_current(reason) if reason else Decision()
 
     def answered_and_expected(self, number: int) -> tuple[int, int]:
@@ -133,6 +167,17 @@ class Stages:
         if answered < math.ceil(self._rules.quorum * expected):
             return ""
         return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
+
+    def _gathers(self, number: int, stage: Stage, now_ns: int) -> bool:
+        """Whether devices that have not answered may not have come back yet after a start.
+
+        What passed while nobody could answer is no silence of theirs.
+        """
+        started = self._live.started_ns
+        if started is None or stage.opened_ns >= started:
+            return False
+        answered, expected = self.answered_and_expected(number)
+        return answered < expected and (now_ns - started < self._rules.gather_seconds * NANOSECONDS)
 
     def _close_current(self, reason: str, *, actor: str = entries.COORDINATOR) -> Decision:
         number = self._state.current_stage

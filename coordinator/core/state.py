@@ -16,6 +16,7 @@ from coordinator.core.records import (
     OldModels,
     Round,
     Stage,
+    VoidRun,
     Weights,
 )
 from coordinator.core.registry import ClassRegistry
@@ -35,8 +36,12 @@ class State:
     stages: dict[int, Stage] = field(default_factory=dict)
     counted: dict[int, Counted] = field(default_factory=dict)
     """Contributions in the sum, by ledger index."""
+    left_out: frozenset[int] = frozenset()
+    """Of these, those of devices that gave more than their share, for now."""
     rounds: dict[int, Round] = field(default_factory=dict)
     """Of the current lineage, by number."""
+    void: VoidRun = field(default_factory=VoidRun)
+    """Rounds of the newest stage that came to nothing, one after the other."""
     last_round: int = 0
     """The highest number of a round, of any lineage."""
     weights: Weights | None = None
@@ -56,12 +61,14 @@ class State:
     failed: entries.ModelFailed | None = None
     """The last failure to make a model, until one is made."""
     desired: Desired | None = None
-    desired_history: list[int] = field(default_factory=list)
-    """Versions that were desired for all devices, oldest first."""
+    fleet_models: list[int] = field(default_factory=list)
+    """Versions that all devices were to run, oldest first, without what was gone back from."""
     desired_by_device: dict[DeviceId, Desired] = field(default_factory=dict)
     trust: Trust = field(default_factory=Trust)
     """Root documents and releases; empty where models go out unsigned."""
     held: bool = False
+    corrections: int = 0
+    """How often the operator has set the calendar right."""
     last_report_ns: int | None = None
     """When a transition was last reported."""
     logit_scale: float | None = None
@@ -146,10 +153,9 @@ class State:
 
     @property
     def all_desired(self) -> list[Desired]:
-        """Return what any device is to run, in the order of the entries that say so."""
-        wanted = [self.desired, *self.desired_by_device.values()]
-        found = {item.action: item for item in wanted if item is not None}
-        return [found[action] for action in sorted(found)]
+        """Return what any device is to run: that of all first, then as the entries stand."""
+        own = {item.action: item for item in self.desired_by_device.values()}
+        return [*filter(None, (self.desired,)), *(own[action] for action in sorted(own))]
 
     def devices_of(self, desired: Desired) -> tuple[DeviceId, ...] | None:
         """Return the devices that are to run it; None for all that nothing else is said of."""
@@ -158,12 +164,16 @@ class State:
         said = self.desired_by_device.items()
         return tuple(device for device, item in said if item.action == desired.action)
 
+    def given(self) -> dict[int, Counted]:
+        """Return the contributions of the current lineage, also those that are left out."""
+        if self.lineage is None:
+            return {}
+        lineage = self.lineage.digest
+        return {i: item for i, item in self.counted.items() if item.lineage == lineage}
+
     def inputs(self) -> tuple[int, ...]:
         """Ledger indices of the contributions of the current lineage that are in the sum."""
-        if self.lineage is None:
-            return ()
-        lineage = self.lineage.digest
-        return tuple(sorted(i for i, item in self.counted.items() if item.lineage == lineage))
+        return tuple(sorted(i for i in self.given() if i not in self.left_out))
 
     def learned_names(self) -> tuple[ClassName, ...]:
         """Return the classes with images in the sum, in the order of their indices: a head's rows.

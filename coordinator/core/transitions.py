@@ -6,6 +6,7 @@ large.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from coordinator.core import entries
@@ -13,11 +14,14 @@ from coordinator.core.descent import Span
 from coordinator.core.device_transitions import (
     device_admitted,
     device_born,
+    device_doubled,
     device_enrolled,
     device_invited,
     device_key_revoked,
     device_key_rotated,
+    device_settled,
 )
+from coordinator.core.fleet_models import after_push, after_return
 from coordinator.core.records import (
     Answered,
     Counted,
@@ -32,6 +36,7 @@ from coordinator.core.records import (
     Round,
     RoundAnswered,
     Stage,
+    VoidRun,
     Weights,
 )
 from coordinator.core.release_transitions import release_signed, root_published
@@ -42,7 +47,9 @@ from coordinator.core.retraction_transitions import (
     note_mean,
     parent_span,
 )
+from coordinator.core.round_entries import MAX_REFUSAL
 from coordinator.core.state import State
+from coordinator.core.time_transitions import clock_corrected, devices_heard, devices_silent
 from schemas.contributions import PartKey
 from schemas.values import DeviceId
 
@@ -82,6 +89,7 @@ def _begin_lineage(state: State, body: entries.Lineage, parent: int | None = Non
     state.logit_scale = state.calibrated_version = None
     state.calibration.clear()
     state.rounds.clear()
+    state.void = VoidRun()
     state.former_made.update(state.made)
     state.made.clear()
     state.old_models = OldModels()
@@ -112,6 +120,7 @@ def _stage_opened(
     state: State, body: entries.StageOpened, _device: DeviceId | None, time_ns: int
 ) -> None:
     state.stages[body.stage] = Stage(state.size, time_ns, body.class_names)
+    state.void = VoidRun()
     state.assignment_action = state.size
     for record in state.devices.values():
         record.doubts = None
@@ -123,6 +132,7 @@ def _stage_closed(
     state: State, body: entries.StageClosed, _device: DeviceId | None, _time_ns: int
 ) -> None:
     state.stages[body.stage].closed_index = state.size
+    state.void = VoidRun()
 
 
 def _contribution_accepted(
@@ -134,12 +144,18 @@ def _contribution_accepted(
     record = _known(state, device)
     if body.replaces is not None:
         state.counted.pop(body.replaces, None)
-    record.parts[body.key] = Part(state.size, body.revision, body.payload)
+    record.put(body.key, Part(state.size, body.revision, body.payload))
     assert device is not None
     state.counted[state.size] = Counted(
         device, body.key, body.payload, body.lineage, dict(body.samples)
     )
     _note_answer(state, body.key.stage, time_ns)
+
+
+def _contributions_left_out(
+    state: State, body: entries.ContributionsLeftOut, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.left_out = frozenset(body.left_out)
 
 
 def _round_answered(
@@ -168,8 +184,10 @@ def _nothing_reported(
         return
     if device in current.observers:
         current.looked.add(device)
+    elif body.reason:
+        current.unable[device] = sys.intern(body.reason[:MAX_REFUSAL])  # many say the same
     else:
-        (current.unable if body.reason else current.nothing).add(device)
+        current.nothing.add(device)
 
 
 def _round_opened(
@@ -186,7 +204,7 @@ def _round_closed(
 ) -> None:
     current = state.rounds[body.number]
     current.closed = body
-    current.ended_ns = time_ns
+    current.ended_ns, current.ended_index = time_ns, state.size
     for device in current.unheard:
         state.devices[device].order_action = state.size
     if not body.counted:
@@ -196,7 +214,9 @@ def _round_closed(
 def _weights_averaged(
     state: State, body: entries.WeightsAveraged, _device: DeviceId | None, time_ns: int
 ) -> None:
-    state.rounds[body.number].averaged = True
+    current = state.rounds[body.number]
+    current.averaged = True
+    state.void.went_on(current)
     note_mean(state, body)
     state.weights = Weights(
         body.weights, body.class_names, state.size, dict(body.extras), body, time_ns
@@ -217,13 +237,28 @@ def _round_failed(
     state: State, body: entries.RoundFailed, _device: DeviceId | None, time_ns: int
 ) -> None:
     current = state.rounds[body.number]
-    current.failed = True
-    current.ended_ns = time_ns
+    current.failed = body.reason
+    current.ended_ns, current.ended_index = time_ns, state.size
     _begin_again(state, current)
+
+
+def _rounds_stopped(
+    state: State, body: entries.RoundsStopped, _device: DeviceId | None, _time_ns: int
+) -> None:
+    state.void.stopped, state.void.stopped_index = body, state.size
+
+
+def _rounds_resumed(
+    state: State, body: entries.RoundsResumed, _device: DeviceId | None, _time_ns: int
+) -> None:
+    rounds = [] if body.anew else state.void.rounds
+    state.void = VoidRun(rounds, weighed=len(rounds))
 
 
 def _begin_again(state: State, current: Round) -> None:
     """Go back to what a round began with, one of whose phases came to nothing."""
+    if current.opened.stage == state.open_stage:
+        state.void.rounds.append(current)
     if current.opened.follows is not None:
         state.weights = state.first_of(current).weights
 
@@ -285,11 +320,13 @@ def _model_failed(
 def _model_desired(
     state: State, body: entries.ModelDesired, _device: DeviceId | None, _time_ns: int
 ) -> None:
-    desired = Desired(body.version, state.size, body.devices)
+    desired = Desired(body.version, state.size, body.devices, body.spares)
     if body.devices is None:
         state.desired = desired
-        state.desired_by_device.clear()
-        state.desired_history.append(body.version)
+        if not body.spares:
+            state.desired_by_device.clear()
+        step = after_return if body.goes_back else after_push
+        state.fleet_models = step(state.fleet_models, body.version)
     else:
         state.desired_by_device.update(dict.fromkeys(body.devices, desired))
 
@@ -357,6 +394,8 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.DeviceKeyRotated: device_key_rotated,
     entries.DeviceKeyRevoked: device_key_revoked,
     entries.DeviceBorn: device_born,
+    entries.DeviceDoubled: device_doubled,
+    entries.DeviceSettled: device_settled,
     entries.BackboneImported: _backbone_imported,
     entries.NetworkImported: _network_imported,
     entries.ClassNamed: _class_named,
@@ -367,6 +406,7 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.ContributionAccepted: _contribution_accepted,
     entries.ContributionWithdrawn: contribution_withdrawn,
     entries.ContributionRetracted: contribution_retracted,
+    entries.ContributionsLeftOut: _contributions_left_out,
     entries.DescentMarked: descent_marked,
     entries.NothingReported: _nothing_reported,
     entries.RoundOpened: _round_opened,
@@ -374,6 +414,11 @@ _TRANSITIONS: dict[type[entries.EntryBody], Callable[..., None]] = {
     entries.WeightsAveraged: _weights_averaged,
     entries.WeightsPruned: _weights_pruned,
     entries.RoundFailed: _round_failed,
+    entries.ClockCorrected: clock_corrected,
+    entries.DevicesSilent: devices_silent,
+    entries.DevicesHeard: devices_heard,
+    entries.RoundsStopped: _rounds_stopped,
+    entries.RoundsResumed: _rounds_resumed,
     entries.OldModelChosen: _old_model_chosen,
     entries.OldModelMissed: _old_model_missed,
     entries.TransitionReported: _transition_reported,

@@ -185,10 +185,10 @@ class Ledger(LedgerReader):
             self.db.conn.execute("BEGIN IMMEDIATE")
             yield
             self.db.conn.execute("COMMIT")
-        except sqlite3.ProgrammingError:
+        except (sqlite3.ProgrammingError, LedgerCorruptError):
             self.db.rollback()
-            raise  # used from another thread, or a projection's mistake
-        except sqlite3.Error as error:
+            raise  # used from another thread, a projection's mistake, or a damaged file
+        except (sqlite3.Error, LedgerError) as error:  # also reading writes, where memory is short
             self.db.rollback()
             raise LedgerWriteError(
                 f"{self.path}: {what} not stored: {error}; nothing was changed, "

@@ -123,12 +123,16 @@ def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
     # A sender is for one thread, so each exchange has its own.
     senders = (Sender(fleet, PROXY, boot) for _ in range(3))
     control = connect("control")
+    workbench = Workbench(control.wake)
+    ordinary = BlockExchange(connect("data"), FleetTopics(fleet), next(senders), device=PROXY)
+    branch = BlockExchange(connect("branch"), FleetTopics(fleet, "proxy"), next(senders))
+    ordinary.on_failure = branch.on_failure = workbench.fail
     around = Surroundings(
         sender=next(senders),
         control=control,
-        ordinary=BlockExchange(connect("data"), FleetTopics(fleet), next(senders), device=PROXY),
-        branch=BlockExchange(connect("branch"), FleetTopics(fleet, "proxy"), next(senders)),
-        workbench=Workbench(control.wake),
+        ordinary=ordinary,
+        branch=branch,
+        workbench=workbench,
     )
     return proxy_of(home, settings, around)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from coordinator.proxy.inputs import Input
+from transport.errors import ThreadEndedError
+
+log = logging.getLogger("coordinator.proxy")
 
 Job = Callable[[], Input]
 
@@ -45,6 +49,11 @@ class Workbench:
         self._results.put(happening)
         self._wake()
 
+    def fail(self, error: BaseException) -> None:
+        """Have `collect` raise an error from elsewhere, such as a thread's; from any thread."""
+        self._results.put(error)
+        self._wake()
+
     def collect(self) -> list[Input]:
         """Take the inputs so far; raise what a job raised."""
         taken: list[Input] = []
@@ -65,5 +74,8 @@ class Workbench:
         if job.cancelled():
             return
         error = job.exception()
-        self._results.put(job.result() if error is None else error)
-        self._wake()
+        if error is None:
+            self.put(job.result())
+        else:
+            log.error("a job failed", exc_info=error)
+            self.fail(ThreadEndedError("scoring", error))

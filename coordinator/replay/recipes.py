@@ -19,6 +19,7 @@ from coordinator.core.entries import (
     Lineage,
     ModelSolved,
     NetworkImported,
+    RoundClosed,
     RoundOpened,
     WeightsAveraged,
     read_entry,
@@ -85,6 +86,7 @@ _KINDS = {
         ClassRenamed,
         ClassMerged,
         ContributionAccepted,
+        RoundClosed,
         RoundOpened,
         WeightsAveraged,
         ModelSolved,
@@ -99,6 +101,8 @@ class _Told:
         self._lineages: dict[Digest, Lineage] = {}
         self._given: dict[int, ContributionAccepted] = {}
         self._opened: dict[int, RoundOpened] = {}
+        self._fewer: dict[int, int] = {}
+        """Answers to rounds that count as fewer samples than they say."""
         self._weights: dict[int, Digest] = {}
         """Of networks, by the entry that gave them."""
         self._registries = [ClassRegistry()]
@@ -116,6 +120,8 @@ class _Told:
                 self._given[index] = body
             case RoundOpened():
                 self._opened[body.number] = body
+            case RoundClosed():
+                self._fewer.update(body.weights)
             case WeightsAveraged():
                 self._weights[index] = body.weights.digest
             case ClassNamed() | ClassRenamed() | ClassMerged():
@@ -156,7 +162,9 @@ class _Told:
             lineage,
             opened,
             tuple(
-                AverageInput(number, item.payload, sum(item.samples.values()))
+                AverageInput(
+                    number, item.payload, self._fewer.get(number, sum(item.samples.values()))
+                )
                 for number, item in given.items()
             ),
         )

@@ -273,7 +273,7 @@ def part_failed(state: State, event: inputs.PartFailed, now: float) -> Decision:
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.work.retry, now, waits, state.identity.boot, "work")
     told = tell(state.told, [problem("contribution", event.reason)], state.rules)
-    return change(Work(retry=retry), told)
+    return change(Work(retry=retry, trouble=event.reason), told)
 
 
 def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decision:

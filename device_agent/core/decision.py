@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from device_agent.core.changes import PIECES, Change
+from device_agent.core.changes import Change
 from device_agent.core.records import Try
 from device_agent.core.requests import Request
+from device_agent.core.state import PIECES
 from schemas.values import BootId
 
 

@@ -12,7 +12,7 @@ from schemas.contributions import PayloadKind
 from schemas.keys import VerifyKey
 from schemas.models import DesiredModel
 from schemas.offers import Offer
-from schemas.presence import CoordinatorBirth, Welcome
+from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat, Welcome
 from schemas.receipts import Receipt
 from schemas.releases import SignedRelease
 from schemas.reports import Evaluation, Problem
@@ -46,6 +46,16 @@ class CoordinatorBorn:
 
     boot: BootId
     birth: CoordinatorBirth
+    said: Digest | None = None
+    """Id of the message, to which what this device says refers from then on."""
+
+
+@dataclass(frozen=True)
+class CoordinatorBeat:
+    """The coordinator says that it is there; perhaps a recording."""
+
+    boot: BootId
+    heartbeat: CoordinatorHeartbeat
 
 
 @dataclass(frozen=True)
@@ -225,6 +235,8 @@ class FetchFailed:
 
     digest: Digest
     reason: str
+    full_disk: bool = False
+    """It was this device's disk that refused it."""
 
 
 @dataclass(frozen=True)
@@ -322,6 +334,7 @@ Input: TypeAlias = (
     | Connected
     | Disconnected
     | CoordinatorBorn
+    | CoordinatorBeat
     | CoordinatorDied
     | Welcomed
     | Enrolled

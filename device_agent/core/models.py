@@ -14,8 +14,9 @@ from device_agent.core.changes import (
     ReleaseInstalled,
 )
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
-from device_agent.core.records import Models, Try
+from device_agent.core.records import Files, Models, Try
 from device_agent.core.requests import (
+    CancelFetch,
     CheckActiveModel,
     CleanFiles,
     Evaluate,
@@ -30,6 +31,9 @@ from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import Offer
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
+
+_ROOM_SECONDS = 15.0
+"""How often at least it is looked whether the disk has room again."""
 
 
 def started(state: State, event: inputs.Started, _now: float) -> Decision:
@@ -120,10 +124,19 @@ def manifest_read(state: State, event: inputs.ManifestRead, _now: float) -> Deci
     return change(replace(state.models, reading=False, read=event.action))
 
 
+def unneeded_fetch_due(state: State, _now: float) -> Decision:
+    """Call off the fetch of a file that the newest assignment and model do without."""
+    fetching = state.files.fetching
+    if fetching is None or any(offer.digest == fetching.digest for offer in _needed(state)):
+        return NOTHING_TO_DO
+    files = replace(state.files, fetching=None, littered=True)
+    return change(files) + ask(CancelFetch(fetching.digest))
+
+
 def fetch_due(state: State, now: float) -> Decision:
     """Fetch one file at a time, what the assignment needs first, and only what is not here."""
     files = state.files
-    if not state.presence.served or files.fetching is not None:
+    if not state.presence.served or files.fetching is not None or now < files.starved.due:
         return NOTHING_TO_DO
     for offer in _needed(state):
         if offer.digest in files.here or now < files.tries.get(offer.digest, Try(0, now)).due:
@@ -134,12 +147,27 @@ def fetch_due(state: State, now: float) -> Decision:
 
 def fetch_finished(state: State, event: inputs.FetchFinished, _now: float) -> Decision:
     """Note that a file is whole and here."""
-    files = replace(state.files, here=state.files.here | {event.digest}, fetching=None)
+    files = replace(
+        state.files,
+        here=state.files.here | {event.digest},
+        fetching=None if _is_fetching(state, event.digest) else state.files.fetching,
+        starved=Try(0, 0.0),
+        trouble="",
+    )
     return change(files, replace(state.work, settled=False))
 
 
 def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decision:
-    """Try again later; a desired model whose file does not come is given up in the end."""
+    """Try again later; a desired model whose file does not come is given up in the end.
+
+    A full disk here says nothing of the file: it is waited for room until the deadline.
+    """
+    if not _is_fetching(state, event.digest):
+        return NOTHING_TO_DO  # it was called off
+    if event.full_disk:
+        text = f"file {event.digest.short}: {event.reason}; free some space, it is asked for again"
+        told = tell(state.told, [problem("model", text)], state.rules)
+        return change(_starved(state, event.digest, now, text), told)
     count, decision = _note_failure(state, event.digest, now)
     action = open_action(state)
     last_try = count >= state.rules.fetch_tries
@@ -148,6 +176,10 @@ def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decisio
         return decision + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
     return decision + change(tell(state.told, [problem("model", text)], state.rules))
+
+
+def _is_fetching(state: State, digest: Digest) -> bool:
+    return state.files.fetching is not None and state.files.fetching.digest == digest
 
 
 def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decision:
@@ -166,17 +198,21 @@ def _note_failure(state: State, digest: Digest, now: float) -> tuple[int, Decisi
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     before = state.files.tries.get(digest, Try(0, now))
     again = tried(before, now, waits, state.identity.boot, digest)
-    fetching = state.files.fetching
-    if fetching is not None and fetching.digest == digest:
-        fetching = None
     files = replace(
         state.files,
         here=state.files.here - {digest},
-        fetching=fetching,
+        fetching=None if _is_fetching(state, digest) else state.files.fetching,
         littered=True,
         tries={**state.files.tries, digest: again},
     )
     return again.count, change(files)
+
+
+def _starved(state: State, digest: Digest, now: float, trouble: str) -> Files:
+    """Fetch nothing for a while, since the disk refused a file; that is no try of the file."""
+    waits = Waits(state.rules.retry_shortest, min(state.rules.retry_longest, _ROOM_SECONDS))
+    later = tried(state.files.starved, now, waits, state.identity.boot, digest)
+    return replace(state.files, fetching=None, littered=True, starved=later, trouble=trouble)
 
 
 def install_due(state: State, _now: float) -> Decision:

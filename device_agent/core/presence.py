@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from device_agent.core import inputs
+from device_agent.core import heard, inputs
 from device_agent.core.changes import ActionsForgotten, Change, NextPartLearned
 from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
 from device_agent.core.enrolling import ask_anew
 from device_agent.core.records import Files, Presence, Sending, Try
-from device_agent.core.requests import Send, SendHeartbeat
+from device_agent.core.requests import ReferTo, Say, Send, SendHeartbeat
 from device_agent.core.state import State
-from device_agent.core.telling import tell
+from device_agent.core.telling import problem, tell
 from schemas.contributions import HeldPart, PartKey, held_digest
 from schemas.presence import Birth
 from schemas.reports import Problem
@@ -28,6 +28,7 @@ def connected(state: State, _event: inputs.Connected, now: float) -> Decision:
         held={},
         birth=Try(0, now),
         heartbeat_due=now + state.rules.heartbeat_seconds,
+        doubted=False,
     )
     return change(presence, *ask_anew(state, now))
 
@@ -38,10 +39,17 @@ def disconnected(state: State, _event: inputs.Disconnected, _now: float) -> Deci
 
 
 def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) -> Decision:
-    """Greet a new run of the coordinator; if its ledger is shorter, actions begin anew."""
+    """Greet a new run of the coordinator; an old one is not believed where that can be told.
+
+    Where it cannot, because this device has not the coordinator's key, actions begin anew with a
+    shorter ledger.
+    """
     presence = state.presence
+    if heard.is_old(state, event):
+        return _doubted(state, event)
+    refers = NOTHING_TO_DO if event.said is None else ask(ReferTo(event.said))
     if event.boot == presence.coordinator:
-        return NOTHING_TO_DO
+        return refers
     presence = replace(presence, coordinator=event.boot)
     if presence.welcomed_by != event.boot:
         presence = replace(presence, welcomed_by=None, birth=Try(0, now))
@@ -49,12 +57,27 @@ def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) ->
         presence = replace(presence, held={}, held_by=event.boot)
     # A file that could not be had from the last run is asked for at once.
     files: Files = replace(state.files, tries={})
-    return change(presence, files, *ask_anew(state, now)) + _ledger_is_shorter(state, event)
+    greeted = change(presence, files, *ask_anew(state, now)) + heard.born(state, event)
+    return refers + greeted + _ledger_is_shorter(state, event)
+
+
+def _doubted(state: State, event: inputs.CoordinatorBorn) -> Decision:
+    """Go on as if an old birth had not come, and say what is proven here, once a connection.
+
+    The device's birth says it, by which the operator of a restored ledger hears of it.
+    """
+    if state.presence.doubted:
+        return NOTHING_TO_DO
+    text = heard.why_old(state, event)
+    told = tell(state.told, [problem("ledger", text)], state.rules)
+    return change(replace(state.presence, doubted=True), told) + ask(
+        Say(text), Send("state", make_birth(state), retain=True)
+    )
 
 
 def _ledger_is_shorter(state: State, event: inputs.CoordinatorBorn) -> Decision:
     records = state.records
-    if records.ledger_boot in (None, event.boot):
+    if state.rules.trust is not None or records.ledger_boot in (None, event.boot):
         return NOTHING_TO_DO
     if event.birth.ledger_size > records.last_action:
         return NOTHING_TO_DO
@@ -131,6 +154,7 @@ def make_birth(state: State) -> Birth:
         active_manifest=active.manifest if active else None,
         outbox_length=len(state.records.outbox),
         seen_checkpoint=state.records.seen,
+        formers=state.identity.formers,
     )
 
 

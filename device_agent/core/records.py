@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from schemas.enrolment import Enrolment, KeyRotation
@@ -19,6 +19,7 @@ RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
 About = Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
+LetterBody: TypeAlias = Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
@@ -74,7 +75,33 @@ class Letter:
     """A message that stays in the outbox until its receipt arrives."""
 
     revision: int
-    body: Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
+    body: LetterBody
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The most that the coordinator's key has signed, beside checkpoints and actions."""
+
+    boot: BootId | None = None
+    """Its newest run that was believed."""
+    ledger_size: int = 0
+    corrections: int = 0
+    """How often its operator had set the calendar right by then."""
+    time_ns: int = 0
+    """The latest time that it said since, in nanoseconds since 1970."""
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """By what one time is later than another."""
+        return (self.corrections, self.time_ns)
+
+
+class News(NamedTuple):
+    """All of what is signed that only grows; while it stays the same, nothing new was heard."""
+
+    heard: Heard = Heard()
+    seen_size: int = 0
+    action: int = -1
 
 
 @dataclass(frozen=True)
@@ -166,6 +193,8 @@ class Presence:
     """What the coordinator is known to hold, from welcomes and from receipts since the birth."""
     birth: Try = Try(0, 0.0)
     heartbeat_due: float = 0.0
+    doubted: bool = False
+    """Whether the owner was told in this connection of an old birth of the coordinator."""
 
     @property
     def served(self) -> bool:
@@ -208,6 +237,8 @@ class Scanning:
     """The same for the scan that `images` comes from; None before the first scan."""
     restless: int = 0
     """Scans in a row that found files being written, counted from 1 to `RESTLESS_SCANS`."""
+    trouble: str = ""
+    """Why the last scan failed; empty if it did not."""
 
     @property
     def at_rest(self) -> bool:
@@ -225,6 +256,8 @@ class Work:
     settled: bool = False
     """There was nothing to compute when the rules last looked, and nothing has changed since."""
     retry: Try = Try(0, 0.0)
+    trouble: str = ""
+    """Why the last part could not be computed; empty if it could."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +293,10 @@ class Files:
     tries: Mapping[Digest, Try] = field(default_factory=dict)
     littered: bool = False
     """Files may lie around that nothing needs any more."""
+    starved: Try = Try(0, 0.0)
+    """How often in a row the disk here refused a file; none is fetched before it is due."""
+    trouble: str = ""
+    """Why it did, until one is whole and here."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +323,17 @@ class Waiting:
     """By the clock of this run."""
     time_ns: int = 0
     """The same moment by the calendar, in nanoseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Since when nothing new came that the coordinator has signed, as far as it is not noted."""
+
+    since: float = 0.0
+    """By the clock of this run."""
+    news: News | None = None
+    told: bool = False
+    """Whether the owner was told of the silence."""
 
 
 @dataclass(frozen=True)

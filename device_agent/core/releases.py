@@ -6,7 +6,8 @@ looks again before it switches:
 - **The root first.** Documents that follow from the root that is known here are taken one after
   the other, whatever comes of the release; one of a lower version, or of another history, is not.
 - **A release**, signed by a key that this root names, for this fleet and this device, and neither
-  it nor the root expired (`schemas.releases`).
+  it nor the root expired (`schemas.releases`), by this device's clock or, where that is later, by
+  the latest time that the coordinator has signed.
 - **Numbers only grow.** It is not below the highest number that was taken here; at that number it
   is the same release. What was taken from keys that the root no longer names does not count, so
   that nobody with such a key can have shut out all later releases.
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from device_agent.core import inputs
 from device_agent.core.changes import Change, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
-from device_agent.core.state import State
+from device_agent.core.state import Records, State
 from schemas.errors import ReleaseError, SchemaError
 from schemas.models import MAX_MANIFEST_BYTES, DesiredModel, Manifest
 from schemas.releases import Release, SignedRelease, check_release
@@ -42,11 +43,13 @@ class ReleaseCheck:
     device: DeviceId
     root: RootDocument
     heights: Mapping[str, Height]
+    floor_ns: int = 0
+    """The latest time that the coordinator has signed; it is not earlier than that."""
 
     def check(self, desired: DesiredModel, now_ns: int) -> SignedRelease:
         """Return the release of a desired model; raise `SchemaError` where nothing may be done.
 
-        `now_ns` is this device's own clock.
+        `now_ns` is this device's own clock; it may have been set back.
         """
         signed = desired.release
         if signed is None:
@@ -54,7 +57,7 @@ class ReleaseCheck:
                 "release: there is none; this device has a root, and installs what a release key "
                 "has signed"
             )
-        check_release(signed, self.root, self.device, now_ns)
+        self._check_in_time(signed, now_ns)
         self._check_highest(signed.release)
         _check_names(signed.release, desired)
         return signed
@@ -63,6 +66,16 @@ class ReleaseCheck:
         """Return the highest numbers after a release was taken."""
         taken = Height(signed.release.number, signed.release.digest)
         return {**self.heights, signed.signature.key: taken}
+
+    def _check_in_time(self, signed: SignedRelease, now_ns: int) -> None:
+        try:
+            check_release(signed, self.root, self.device, max(now_ns, self.floor_ns))
+        except ReleaseError as error:
+            check_release(signed, self.root, self.device, now_ns)
+            raise ReleaseError(
+                f"{error}; not by this device's clock, but the coordinator has signed a later "
+                "time. If that was wrong: `fleetledger coordinator correct-clock`"
+            ) from error
 
     def _check_highest(self, release: Release) -> None:
         highest = max(self.heights.values(), default=None)
@@ -117,7 +130,7 @@ def judge(state: State, event: inputs.Desired) -> Verdict:
         newest = follow(known, event.desired.roots)
     except SchemaError as error:
         return Verdict(refusal=str(error))
-    check = _check_by(newest, pinned.device, state.records.heights)
+    check = _check_by(newest, pinned.device, state.records)
     moved = () if newest is known else (RootTaken(newest, check.heights),)
     try:
         signed = check.check(event.desired, event.time_ns)
@@ -141,7 +154,7 @@ def check_of(state: State) -> ReleaseCheck | None:
     pinned, known = state.rules.pinned, root_of(state)
     if pinned is None or known is None:
         return None
-    return _check_by(known, pinned.device, state.records.heights)
+    return _check_by(known, pinned.device, state.records)
 
 
 def expired(state: State, now_ns: int) -> str:
@@ -149,6 +162,7 @@ def expired(state: State, now_ns: int) -> str:
     root, running = root_of(state), state.records.release
     if root is None:
         return ""
+    now_ns = max(now_ns, state.records.heard.time_ns)
     try:
         root.document.check_not_expired(now_ns)
     except ReleaseError as error:
@@ -163,10 +177,10 @@ def expired(state: State, now_ns: int) -> str:
     )
 
 
-def _check_by(root: SignedRoot, device: DeviceId, heights: Mapping[str, Height]) -> ReleaseCheck:
+def _check_by(root: SignedRoot, device: DeviceId, records: Records) -> ReleaseCheck:
     names = {name_of(key) for key in root.document.release_keys}
-    kept = {key: height for key, height in heights.items() if key in names}
-    return ReleaseCheck(device, root.document, kept)
+    kept = {key: height for key, height in records.heights.items() if key in names}
+    return ReleaseCheck(device, root.document, kept, records.heard.time_ns)
 
 
 def _check_names(release: Release, desired: DesiredModel) -> None:

@@ -47,6 +47,13 @@ class SendHeartbeat:
 
 
 @dataclass(frozen=True)
+class ReferTo:
+    """Let what is said from here on refer to this birth of the coordinator."""
+
+    birth: Digest
+
+
+@dataclass(frozen=True)
 class AdoptKey:
     """Let the key count that waited for the coordinator's word."""
 
@@ -86,6 +93,13 @@ class FetchFile:
     """Bring a file into the blob folder; answered by `FetchFinished` or `FetchFailed`."""
 
     offer: Offer
+
+
+@dataclass(frozen=True)
+class CancelFetch:
+    """End the fetch of a file that is not needed any more; its answer says nothing new."""
+
+    digest: Digest
 
 
 @dataclass(frozen=True)
@@ -160,11 +174,13 @@ Request: TypeAlias = (
     Send
     | SendLetter
     | SendHeartbeat
+    | ReferTo
     | AdoptKey
     | Scan
     | ComputePart
     | Train
     | FetchFile
+    | CancelFetch
     | ReadManifest
     | InstallModel
     | CheckActiveModel

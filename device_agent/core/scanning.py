@@ -13,6 +13,8 @@ from device_agent.core.records import RESTLESS_SCANS, Counted, Sighting
 from device_agent.core.requests import Scan
 from device_agent.core.state import Records, State
 from device_agent.core.telling import problem, tell
+from schemas.assignments import Assignment
+from schemas.class_names import fault_of, skeleton
 from schemas.reports import Problem
 from schemas.values import ClassName, Digest
 
@@ -57,8 +59,10 @@ def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
         due=now + wait if current else now,
         done_for=before.begun_for,
         restless=before.restless % RESTLESS_SCANS + 1 if event.unsettled else 0,
+        trouble="",
     )
-    told = tell(state.told, (*event.problems, *conflicts), state.rules)
+    faults = strange_names(assignment, images, scanning.waiting)
+    told = tell(state.told, (*event.problems, *conflicts, *faults), state.rules)
     decision = change(scanning, told)
     if (images, scanning.done_for, scanning.restless) != (
         before.images,
@@ -74,7 +78,11 @@ def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
 def scan_failed(state: State, event: inputs.ScanFailed, now: float) -> Decision:
     """Decide nothing about a folder that cannot be read, and look again."""
     scanning = replace(
-        state.scanning, running=False, due=now + state.rules.scan_seconds, done_for=None
+        state.scanning,
+        running=False,
+        due=now + state.rules.scan_seconds,
+        done_for=None,
+        trouble=event.reason,
     )
     told = tell(state.told, [problem("data folder", event.reason)], state.rules)
     return change(scanning, told)
@@ -115,10 +123,40 @@ def _two_classes(first: Sighting, second: inputs.Image, kept: Sighting) -> Probl
 
 
 def waiting_classes(records: Records, images: Mapping[Digest, Sighting]) -> Mapping[ClassName, int]:
-    """Count the images of classes that the assignment does not know; none without assignment."""
+    """Count the images of classes that the assignment does not know; none without assignment.
+
+    Names that hide something are not among them: they are told to the owner alone.
+    """
     if records.assignment is None:
         return {}
-    known = set(records.assignment.class_names)
+    counts = _unknown(records.assignment, images)
+    return {name: count for name, count in counts.items() if not fault_of(name)}
+
+
+def strange_names(
+    assignment: Assignment | None,
+    images: Mapping[Digest, Sighting],
+    waiting: Mapping[ClassName, int],
+) -> list[Problem]:
+    """Say which new names of classes cannot be ones, and which look like the fleet's."""
+    if assignment is None:
+        return []
+    unknown = sorted(_unknown(assignment, images))
+    looks = {skeleton(name): name for name in assignment.class_names} if unknown else {}
+    found = []
+    for name in unknown:
+        alike, what = looks.get(skeleton(name)), f"{str(name)!a}: this name of a class"
+        if name not in waiting:
+            text = f"{what} {fault_of(name)}; rename its folder, or its line in classes.toml"
+            found.append(problem("class folder", text))
+        elif alike is not None:
+            text = f"{what} looks like the fleet's {str(alike)!r}; if that is meant, rename it so"
+            found.append(problem("class folder", text))
+    return found
+
+
+def _unknown(assignment: Assignment, images: Mapping[Digest, Sighting]) -> Counter[ClassName]:
+    known = set(assignment.class_names)
     return Counter(name for s in images.values() for name in s.shown if name not in known)
 
 

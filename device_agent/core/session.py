@@ -8,8 +8,11 @@ The rules, in the order of their modules:
   while the coordinator is away.
 - **Enrolling** (`enrolling`). A key that waits for the coordinator's word is shown to it until the
   answer; a device without another key says nothing else before.
-- **A shorter ledger** (`presence`). If a new run of the coordinator has fewer entries than this
-  device has seen, its assignments and models begin anew, and the owner is told.
+- **A shorter ledger** (`presence`, `heard`). If a new run of the coordinator has fewer entries than
+  this device has seen, its assignments and models begin anew, and the owner is told. A device with
+  the coordinator's key does not believe such a run, until its owner says otherwise.
+- **Silence** (`heard`). The owner is told when nothing new came for long that the coordinator
+  signed.
 - **Looking** (`scanning`). The data folder is scanned every few seconds and for every new
   assignment. While files are being written, counting waits, for ten scans at most. Of an image in
   two class folders, the place under which it is counted stands, else the first; it is reported.
@@ -42,9 +45,9 @@ The rules, in the order of their modules:
   not sent for ever; later, and it waits. A part that the operator retracts after its receipt is
   like a refused one: its images stay counted, and are given again under no number.
 - **Models** (`models`). Only a higher action than the last is acted on. What is not here is
-  fetched, one file at a time; then the model is verified, self-tested and switched to; whatever
-  comes of it is reported, and measured on the evaluation folder. A model that fails leaves the
-  former one.
+  fetched, one file at a time, and not any more once a newer one does without it; then the model is
+  verified, self-tested and switched to; whatever comes of it is reported, and measured on the
+  evaluation folder. A model that fails leaves the former one.
 - **Patience** (`patience`). A desired model that is not installed at its deadline is reported as
   failed. The deadline counts from its arrival, over restarts, and not by the calendar.
 - **Releases** (`releases`). With the fleet's root, nothing is done about a desired model before
@@ -64,6 +67,7 @@ from device_agent.core import (
     detecting,
     enrolling,
     gradients,
+    heard,
     inputs,
     models,
     patience,
@@ -73,16 +77,16 @@ from device_agent.core import (
     telling,
     training,
 )
-from device_agent.core.apply import apply
-from device_agent.core.changes import PIECES, Durable
+from device_agent.core.changes import Durable
 from device_agent.core.decision import Decision, ask
 from device_agent.core.requests import Request, WakeAt
-from device_agent.core.state import State
+from device_agent.core.state import Records, State
 
 _MAX_STEPS = 1000
 """Decisions that one input may lead to; more means that two rules undo each other."""
 
-Commit = Callable[[tuple[Durable, ...]], None]
+Commit = Callable[[Records, tuple[Durable, ...]], None]
+"""Makes changes durable and brings them into the records, or raises and changes nothing."""
 Rule = Callable[[State, float], Decision]
 
 
@@ -94,18 +98,18 @@ def decide(state: State, event: inputs.Input, now: float) -> Decision:
 
 
 def turn(state: State, event: inputs.Input, now: float, commit: Commit) -> Iterator[Request]:
-    """Decide, commit and apply until there is nothing left to do; yield requests after commits.
+    """Decide and commit until there is nothing left to do; yield requests after commits.
 
-    Whoever iterates carries each request out at once. If `commit` raises, the state is no longer
-    what the store holds, and has to be loaded again.
+    Whoever iterates carries each request out at once. If `commit` raises, nothing has changed.
     """
     for _ in range(_MAX_STEPS):
         decision = decide(state, event, now)
-        durable = tuple(item for item in decision.changes if not isinstance(item, PIECES))
+        durable = tuple(item for item in decision.changes if isinstance(item, Durable))
         if durable:
-            commit(durable)
+            commit(state.records, durable)
         for item in decision.changes:
-            apply(state, item)
+            if not isinstance(item, Durable):
+                state.replace(item)
         yield from decision.requests
         if isinstance(event, inputs.Ticked) and not decision.changes:
             return
@@ -124,11 +128,10 @@ def _look_around(state: State, now: float) -> Decision:
 def _next_time(state: State, now: float) -> float:
     """Return when a rule may next have something to do by time alone."""
     times = [item.due for item in state.files.tries.values()]
-    times += [state.work.retry.due, state.training.retry.due]
+    times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
     times += [sending.next_letter(state, now) or now]
-    deadline = patience.next_time(state)
-    if deadline is not None:
-        times.append(deadline)
+    deadlines = (patience.next_time(state), heard.next_time(state))
+    times += [deadline for deadline in deadlines if deadline is not None]
     if not state.scanning.running:
         times.append(state.scanning.due)
     if state.presence.connected:
@@ -138,7 +141,8 @@ def _next_time(state: State, now: float) -> float:
 
 
 def _started(state: State, event: inputs.Started, now: float) -> Decision:
-    return models.started(state, event, now) + patience.started(state, event, now)
+    begun = models.started(state, event, now) + patience.started(state, event, now)
+    return begun + heard.started(state, now)
 
 
 _WHEN_DUE: tuple[Rule, ...] = (
@@ -147,6 +151,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     scanning.scan_due,
     patience.deadline_due,
     models.manifest_due,
+    models.unneeded_fetch_due,
     models.fetch_due,
     detecting.names_due,
     detecting.measure_due,
@@ -159,6 +164,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     models.cleaning_due,
     telling.images_due,
     telling.reports_due,
+    heard.silence_due,
     telling.problems_due,
     presence.heartbeat_due,
 )
@@ -169,6 +175,7 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.Connected: presence.connected,
     inputs.Disconnected: presence.disconnected,
     inputs.CoordinatorBorn: presence.coordinator_born,
+    inputs.CoordinatorBeat: heard.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
     inputs.Enrolled: enrolling.enrolled,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import get_type_hints
 
 from device_agent.core.records import (
     Counted,
     Detecting,
     Enrolling,
     Files,
+    Heard,
     Height,
     Letter,
     LetterKey,
+    Listening,
     Look,
     Models,
     Part,
@@ -92,6 +96,8 @@ class Rules:
     """None where receipts are believed without a proof."""
     pinned: Pinned | None = None
     """None where models are installed without a release."""
+    silent_seconds: float | None = None
+    """After which the owner is told that nothing new came that is signed; None for never."""
 
 
 @dataclass(frozen=True)
@@ -101,22 +107,24 @@ class Identity:
     installation: BootId
     boot: BootId
     capabilities: Capabilities
+    formers: tuple[BootId, ...] = ()
+    """The runs of this installation before this one, newest first."""
 
 
 @dataclass
 class Records:
-    """What the store holds; rebuilt from it at start, changed by `apply` after every commit."""
+    """What the store holds; rebuilt from it at start, changed by drafts that it has written."""
 
-    parts: dict[PartKey, Part] = field(default_factory=dict)
-    counted: dict[Digest, dict[Digest, Counted]] = field(default_factory=dict)
+    parts: Mapping[PartKey, Part] = field(default_factory=dict)
+    counted: Mapping[Digest, Mapping[Digest, Counted]] = field(default_factory=dict)
     """Lineage, then digest of the image."""
-    outbox: dict[LetterKey, Letter] = field(default_factory=dict)
+    outbox: Mapping[LetterKey, Letter] = field(default_factory=dict)
     """In the order in which the letters were written."""
-    unusable: dict[Digest, str] = field(default_factory=dict)
+    unusable: Mapping[Digest, str] = field(default_factory=dict)
     """Images that could not be decoded, with the reason."""
-    nothing: set[int] = field(default_factory=set)
+    nothing: Set[int] = field(default_factory=set)
     """Stages for which the device said that it has nothing."""
-    answered: set[int] = field(default_factory=set)
+    answered: Set[int] = field(default_factory=set)
     """Rounds that this device has answered, or has nothing for."""
     memory: Digest | None = None
     """The file with what the method remembers on this device, such as its exemplars."""
@@ -141,17 +149,21 @@ class Records:
     """The last report about a desired model."""
     evaluation: Evaluation | None = None
     detector: Detector = field(default_factory=Detector)
-    measured: set[Digest] = field(default_factory=set)
+    measured: Set[Digest] = field(default_factory=set)
     """Images that were measured and are not counted."""
-    reported: set[ClassName] = field(default_factory=set)
+    reported: Set[ClassName] = field(default_factory=set)
     """Class names that a transition has told the coordinator."""
     transitions: int = 0
     """The number of the next transition."""
     seen: SeenCheckpoint | None = None
     """The newest state of the ledger that was proven to this device."""
+    heard: Heard = field(default_factory=Heard)
+    """The most that the coordinator has signed."""
+    silent: float = 0.0
+    """Seconds in which the agent ran and nothing new came that is signed, as noted last."""
     root: SignedRoot | None = None
     """The newest root that was taken; None while it is the one that the owner gave."""
-    heights: dict[str, Height] = field(default_factory=dict)
+    heights: Mapping[str, Height] = field(default_factory=dict)
     """The highest release that was taken, by the hash of the key that signed it."""
     release: SignedRelease | None = None
     """Of the model that was installed last."""
@@ -186,4 +198,18 @@ class State:
     files: Files = field(default_factory=Files)
     models: Models = field(default_factory=Models)
     waiting: Waiting = field(default_factory=Waiting)
+    listening: Listening = field(default_factory=Listening)
     told: Told = field(default_factory=Told)
+
+    def replace(self, piece: object) -> None:
+        """Put a new piece of this run in the place of the former one."""
+        setattr(self, _PIECES[type(piece)], piece)
+
+
+_PIECES: dict[type, str] = {
+    kind: name
+    for name, kind in get_type_hints(State).items()
+    if name not in ("rules", "identity", "records")
+}
+PIECES = tuple(_PIECES)
+"""What changes by being replaced, and is not written down."""

@@ -7,20 +7,22 @@
 - no local functions, no training information, no settings of devices;
 - at most 20,000 nodes, graphs nested at most 8 deep, a million fields;
 - every tensor holds exactly what its type and shape declare, and no shape declares more than 2^28
-  numbers.
-
-What an operator makes while it runs no rule can tell; that is for the trial (`device_agent.trial`).
+  numbers;
+- no operator that makes more than 2^28 numbers or runs too often, by its constants and shapes
+  (`learning.numerics.graph_growth`). What else it makes is for the trial (`device_agent.trial`).
 """
 
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from device_agent.errors import RuleError
+from device_agent.model_rules.kept import Message, note_in_graph
 from device_agent.model_rules.messages import MESSAGES, Field
 from device_agent.model_rules.tensor_sizes import MAX_RANK, check_stored, numbers_of, varints_in
 from device_agent.model_rules.wire import (
@@ -32,6 +34,9 @@ from device_agent.model_rules.wire import (
     Wire,
     signed,
 )
+from learning.errors import GraphGrowthError
+from learning.numerics.graph_growth import least_sizes
+from learning.numerics.graph_values import MAX_FOLLOWED
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx"})
 MAX_MODEL_BYTES = 512 * 1024**2
@@ -46,6 +51,9 @@ _DATA = ("raw_data", "float_data", "int32_data", "string_data", "int64_data")
 _COUNTED = frozenset({*_DATA, "double_data", "uint64_data"})
 _KEPT = frozenset({"name", "op_type", "domain", "dim_param"})
 """Texts that a rule looks at."""
+_NAMES = frozenset({"input", "output"})
+_MOST_NAMES = 32 * 1024**2
+"""Bytes of all names that nodes call values by."""
 
 
 @dataclass(frozen=True)
@@ -92,30 +100,13 @@ def _about(path: Path, text: str) -> str:
     return f"file {path.name[:12]}: refused before it was loaded: {text}"
 
 
-@dataclass
-class _Message:
-    """What the rules keep of a message."""
-
-    graphs: int
-    """Graphs around it."""
-    texts: dict[str, str] = field(default_factory=dict)
-    numbers: dict[str, list[int]] = field(default_factory=dict)
-    inside: dict[str, list[_Message]] = field(default_factory=dict)
-    stored: dict[str, int] = field(default_factory=dict)
-    """Entries of a tensor's data, by field."""
-    seen: set[str] = field(default_factory=set)
-
-    def number(self, name: str) -> int:
-        """Return the last number of a field, or 0."""
-        return self.numbers.get(name, [0])[-1]
-
-
 class _Reader:
     def __init__(self, data: Octets, domains: frozenset[str]) -> None:
         self._wire = Wire(data, MAX_FIELDS)
         self._domains = domains
         self._nodes = 0
-        self._rules: dict[str, Callable[[_Message], None]] = {
+        self._named = 0
+        self._rules: dict[str, Callable[[Message], None]] = {
             "node": self._check_node,
             "opset": self._check_domain,
             "tensor": _check_tensor,
@@ -123,17 +114,22 @@ class _Reader:
         }
 
     def read(self) -> OnnxFile:
-        model = self._message("model", 0, len(self._wire.data), _Message(0), 0)
-        (graph,) = model.inside.get("graph") or [_Message(0)]
+        model = self._message("model", 0, len(self._wire.data), Message(0), 0)
+        (graph,) = model.inside.get("graph") or [Message(0)]
         if not model.number("ir_version") or not self._nodes:
             raise RuleError("is no ONNX model: it has no version or no nodes")
         values = {
             side: tuple(_value(item) for item in graph.inside.get(side, ()))
             for side in ("input", "output")
         }
+        shapes = {value.name: value.axes for value in values["input"] if value.axes is not None}
+        try:
+            least_sizes(graph.graph, shapes)
+        except GraphGrowthError as error:
+            raise RuleError(str(error)) from error
         return OnnxFile(values["input"], values["output"], self._nodes)
 
-    def _message(self, kind: str, begin: int, end: int, into: _Message, depth: int) -> _Message:
+    def _message(self, kind: str, begin: int, end: int, into: Message, depth: int) -> Message:
         if depth > MAX_DEPTH:
             raise RuleError(f"messages nest deeper than {MAX_DEPTH}")
         table = MESSAGES[kind]
@@ -148,7 +144,7 @@ class _Reader:
         return into
 
     def _take(
-        self, kind: str, known: Field, raw: tuple[int, int, int], into: _Message, depth: int
+        self, kind: str, known: Field, raw: tuple[int, int, int], into: Message, depth: int
     ) -> None:
         wire, first, last = raw
         _check_field(kind, known, wire, into)
@@ -157,27 +153,40 @@ class _Reader:
         elif known.name in _COUNTED:
             count = self._entries(known, raw)
             into.stored[known.name] = into.stored.get(known.name, 0) + count
+            if count > 0 and len(into.spans) <= MAX_FOLLOWED:
+                into.spans.append((known.name, *raw))
         elif known.wire == VARINT:
             self._take_numbers(kind, known, raw, into)
         elif known.name in _KEPT:
             into.texts[known.name] = self._wire.text(first, last, _LONGEST_NAME)
+        elif kind == "node" and known.name in _NAMES:
+            self._named += last - first
+            if self._named > _MOST_NAMES:
+                raise RuleError(f"names of values take more than {_MOST_NAMES} bytes")
+            name = self._wire.text(first, last, _LONGEST_NAME)
+            into.names.setdefault(known.name, []).append(sys.intern(name))
+        elif known.wire == FIXED32 and kind == "attribute":
+            into.take_floats(self._wire.data, raw)
 
     def _inside(
-        self, kind: str, known: Field, span: tuple[int, int], into: _Message, depth: int
+        self, kind: str, known: Field, span: tuple[int, int], into: Message, depth: int
     ) -> None:
         graphs = into.graphs + (known.message == "graph")
         if graphs > MAX_NESTING + 1:
             raise RuleError(f"graphs nest deeper than {MAX_NESTING}; export it without loops")
-        inner = self._message(known.message, *span, _Message(graphs), depth + 1)
-        # Of nodes and weights nothing is kept: there may be many.
-        if kind != "graph" or (known.name in ("input", "output") and into.graphs == 1):
+        inner = self._message(known.message, *span, Message(graphs), depth + 1)
+        # Of nodes and weights little is kept: there may be many.
+        if kind == "graph":
+            note_in_graph(into.graph, known.name, inner, self._wire)
+        if kind != "graph" or (known.name in _NAMES and into.graphs == 1):
             into.inside.setdefault(known.name, []).append(inner)
 
     def _take_numbers(
-        self, kind: str, known: Field, raw: tuple[int, int, int], into: _Message
+        self, kind: str, known: Field, raw: tuple[int, int, int], into: Message
     ) -> None:
         wire, first, last = raw
-        if kind == "attribute" and known.repeated:
+        if kind == "attribute":
+            into.take_attribute(known.name, self._wire, raw)
             return
         values = [first] if wire == VARINT else list(self._wire.numbers(first, last))
         kept = into.numbers.setdefault(known.name, [])
@@ -198,7 +207,7 @@ class _Reader:
             raise RuleError(f"{known.name} ends in the middle of a number")
         return (last - first) // _WIDTHS[known.wire]
 
-    def _check_node(self, node: _Message) -> None:
+    def _check_node(self, node: Message) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise RuleError(f"more than {MAX_NODES} nodes; export a smaller network")
@@ -207,7 +216,7 @@ class _Reader:
             raise RuleError("operator 'EPContext' holds a program of a device; export without it")
         self._check_domain(node, f"operator {operator!r} of ")
 
-    def _check_domain(self, item: _Message, what: str = "operators of ") -> None:
+    def _check_domain(self, item: Message, what: str = "operators of ") -> None:
         domain = item.texts.get("domain", "")
         if domain not in self._domains:
             raise RuleError(
@@ -216,7 +225,7 @@ class _Reader:
             )
 
 
-def _check_field(kind: str, known: Field, wire: int, into: _Message) -> None:
+def _check_field(kind: str, known: Field, wire: int, into: Message) -> None:
     if known.banned:
         raise RuleError(f"holds {known.banned}")
     packed = known.repeated and wire == LENGTH
@@ -227,19 +236,19 @@ def _check_field(kind: str, known: Field, wire: int, into: _Message) -> None:
     into.seen.add(known.name)
 
 
-def _check_tensor(tensor: _Message) -> None:
+def _check_tensor(tensor: Message) -> None:
     name = tensor.texts.get("name", "")
     if tensor.number("data_location"):
         raise RuleError(f"tensor {name!r} lies in another file; save the model as one file")
     check_stored(name, tensor.number("data_type"), tensor.numbers.get("dims", []), tensor.stored)
 
 
-def _check_shape(shape: _Message) -> None:
+def _check_shape(shape: Message) -> None:
     axes = shape.inside.get("dim", [])
     numbers_of([axis.number("dim_value") for axis in axes if "dim_value" in axis.numbers])
 
 
-def _value(item: _Message) -> Value:
+def _value(item: Message) -> Value:
     types: list[Any] = item.inside.get("type", [])
     tensors = types[0].inside.get("tensor_type", []) if types else []
     if not tensors:
@@ -249,5 +258,5 @@ def _value(item: _Message) -> Value:
     return Value(item.texts.get("name", ""), tensors[0].number("elem_type"), axes)
 
 
-def _axis(axis: _Message) -> int | None:
+def _axis(axis: Message) -> int | None:
     return axis.number("dim_value") if "dim_value" in axis.numbers else None

@@ -1,16 +1,10 @@
 """Tables of `agent.db`: small named steps that the database itself records.
 
-fact         one row per thing of which there is one: installation, assignment, desired model …
-part         the newest revision of every part
-image        images that are counted, per lineage (frozen model)
-unusable     images that do not decode
-outbox       letters without a receipt, in order; small payloads with them
-nothing      stages for which the device said that it has nothing
-answered_round  rounds that the device has answered, or has nothing for
-dead_letter  letters that were refused, with the reason
-detector     one row: the batches that new images are compared with
-measured     images that were measured and are not counted
-reported_class  class names that a transition has told the coordinator
+installation  one row: the name of this installation
+run           the newest runs of this installation, in their order
+record        what the agent must not lose, as rows that follow from the types (`store.rows`)
+attached      small payloads of letters that have no receipt
+dead_letter   letters that were refused, with the reason
 """
 
 from __future__ import annotations
@@ -147,3 +141,80 @@ def let_letters_be_gradients(db: Database) -> None:
     )
     db.execute("INSERT INTO outbox SELECT * FROM outbox_before ORDER BY position")
     db.execute("DROP TABLE outbox_before")
+
+
+@MIGRATIONS()
+def let_records_be_rows(db: Database) -> None:
+    """Bring a table for each thing into one of rows, and drop them."""
+    db.execute("CREATE TABLE installation (name TEXT NOT NULL) STRICT")
+    db.execute(
+        """CREATE TABLE record (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            field TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            UNIQUE (field, key)
+        ) STRICT"""
+    )
+    db.execute("CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, boot TEXT NOT NULL) STRICT")
+    db.execute("CREATE TABLE attached (letter TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT")
+    for rows in _FORMER_ROWS:
+        db.execute(f"INSERT INTO record (field, key, value) {rows}")
+    db.execute(
+        f"INSERT INTO attached SELECT {_LETTER}, payload FROM outbox WHERE payload IS NOT NULL"  # noqa: S608
+    )
+    db.execute(
+        "INSERT INTO installation SELECT value ->> '$' FROM fact WHERE name = 'installation'"
+    )
+    db.execute(
+        "INSERT INTO run (boot) SELECT run.value FROM fact, json_each(fact.value) AS run"
+        " WHERE fact.name = 'runs' ORDER BY run.key DESC"
+    )
+    for table in _FORMER_TABLES:
+        db.execute(f"DROP TABLE {table}")
+
+
+_LETTER = """printf('["%s",{"stage":%d,"part":%d}]', about, stage, part)"""
+_FORMER_ROWS = (
+    """SELECT name, '', value FROM fact WHERE name IN ('assignment', 'desired', 'acted', 'status',
+        'evaluation', 'release', 'root', 'seen', 'silent', 'next_part', 'transitions',
+        'exemplars')""",
+    """SELECT name, '', value ->> '$' FROM fact
+        WHERE name IN ('memory', 'memory_lineage', 'ledger_boot')""",
+    """SELECT name, '', json_object('action', value -> 0, 'seconds', value -> 1,
+        'time_ns', value -> 2) FROM fact WHERE name = 'waited'""",
+    """SELECT name, '', json_object('boot', value ->> 0, 'ledger_size', value -> 1,
+        'corrections', value -> 2, 'time_ns', value -> 3) FROM fact WHERE name = 'heard'""",
+    """SELECT 'look', '', json_object('number', json(number.value), 'observation', json(look.value))
+        FROM fact AS look, fact AS number
+        WHERE look.name = 'look' AND number.name = 'look_round'""",
+    """SELECT 'heights', height.key, height.value FROM fact, json_each(fact.value) AS height
+        WHERE fact.name = 'heights'""",
+    "SELECT 'dead_letters', '', count(*) FROM dead_letter HAVING count(*) > 0",
+    """SELECT 'parts', printf('{"part":%d,"stage":%d}', part, stage),
+        json_object('revision', revision, 'state', state, 'lineage', lineage, 'payload', payload)
+        FROM part ORDER BY rowid""",
+    """SELECT 'counted', lineage || ' ' || digest,
+        json_object('key', json_object('stage', stage, 'part', part), 'class_name', class_name)
+        FROM image ORDER BY rowid""",
+    "SELECT 'unusable', digest, reason FROM unusable ORDER BY rowid",
+    "SELECT 'nothing', stage, '' FROM empty_stage",
+    "SELECT 'answered', number, '' FROM answered_round",
+    "SELECT 'detector', '', state FROM detector",
+    "SELECT 'measured', digest, '' FROM measured ORDER BY rowid",
+    "SELECT 'reported', name, '' FROM reported_class ORDER BY rowid",
+    f"SELECT 'outbox', {_LETTER}, json_array(revision, about, json(body))"  # noqa: S608
+    " FROM outbox ORDER BY position",
+)
+_FORMER_TABLES = (
+    "fact",
+    "part",
+    "image",
+    "unusable",
+    "empty_stage",
+    "answered_round",
+    "detector",
+    "measured",
+    "reported_class",
+    "outbox",
+)

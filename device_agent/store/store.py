@@ -11,13 +11,16 @@ from pathlib import Path
 from sqlite_utils import Database
 
 from device_agent.core.changes import Durable
+from device_agent.core.draft import Draft
 from device_agent.core.records import LetterKey
 from device_agent.core.state import Records
 from device_agent.errors import StoreError
-from device_agent.store.loading import load_records, read_fact
+from device_agent.store.rows import load_records, read_attached, write_draft
 from device_agent.store.schema import MIGRATIONS
-from device_agent.store.writing import write_change, write_fact
+from schemas.contributions import PartKey
 from schemas.errors import SchemaError
+from schemas.presence import MAX_FORMER_RUNS
+from schemas.receipts import RETRACTED
 from schemas.values import BootId
 
 
@@ -87,20 +90,31 @@ class Store:
                     "that wrote it, or move the file away to begin as a new installation"
                 ) from error
 
-    def commit(self, changes: Sequence[Durable]) -> None:
-        """Write all changes in one transaction; raise `StoreError`, and write nothing, if not."""
+    def commit(self, records: Records, changes: Sequence[Durable]) -> None:
+        """Write all changes in one transaction, then bring them into `records`.
+
+        Raises `StoreError`, and changes neither, if they cannot be written.
+        """
+        draft = Draft.of(records)
+        for change in changes:
+            change(draft)
         with self._translated("written"), self._db.atomic():
-            for change in changes:
-                write_change(self._db, change)
+            write_draft(self._db, draft, records)
+        draft.merge(records)
+
+    def begin_run(self, boot: BootId) -> tuple[BootId, ...]:
+        """Note that this run has begun; return the runs before it, newest first."""
+        with self._translated("written"), self._db.atomic():
+            query = "SELECT boot FROM run ORDER BY id DESC LIMIT ?"
+            formers = tuple(BootId(name) for (name,) in self._db.execute(query, [MAX_FORMER_RUNS]))
+            run = self._db.execute("INSERT INTO run (boot) VALUES (?)", [boot]).lastrowid
+            self._db.execute("DELETE FROM run WHERE id <= ?", [(run or 0) - MAX_FORMER_RUNS])
+        return formers
 
     def payload(self, letter: LetterKey) -> bytes:
         """Return the payload that lies with a letter, empty if it is offered or there is none."""
         with self._translated("read"):
-            row = self._db.execute(
-                "SELECT payload FROM outbox WHERE about = ? AND stage = ? AND part = ?",
-                [letter.about, letter.key.stage, letter.key.part],
-            ).fetchone()
-        return bytes(row[0]) if row is not None and row[0] is not None else b""
+            return read_attached(self._db, letter)
 
     def dead_letters(self, newest: int = 100) -> list[DeadLetter]:
         """Return the newest refused letters, newest first."""
@@ -112,13 +126,23 @@ class Store:
             ).fetchall()
         return [DeadLetter(*row) for row in rows]
 
+    def retracted_parts(self) -> frozenset[PartKey]:
+        """Return the parts that the operator took out of the sum, for good."""
+        with self._translated("read"):
+            rows = self._db.execute(
+                "SELECT stage, part FROM dead_letter"
+                " WHERE about = 'contribution' AND reason LIKE ?",
+                [f"{RETRACTED}%"],
+            ).fetchall()
+        return frozenset(PartKey(stage=stage, part=part) for stage, part in rows)
+
     def _installation(self) -> BootId:
         with self._translated("written"), self._db.atomic():
-            known = read_fact(self._db, "installation")
+            known = self._db.execute("SELECT name FROM installation").fetchone()
             if known is not None:
-                return BootId(known)
+                return BootId(known[0])
             fresh = self._name()
-            write_fact(self._db, "installation", fresh)
+            self._db.execute("INSERT INTO installation (name) VALUES (?)", [fresh])
             return fresh
 
     def _refuse_newer(self) -> None:

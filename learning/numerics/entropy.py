@@ -20,8 +20,14 @@ def softmax(scores: npt.NDArray[Any], logit_scale: float = 1.0) -> Floats:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
 
-def entropy(probabilities: Floats) -> Floats:
-    """Return H = -sum p ln p in nats (n,), from 0 to ln C; 0 ln 0 counts as 0."""
+def entropy(probabilities: Floats, offset: float = 0.0) -> Floats:
+    """Return H = -sum p ln p in nats (n,), from 0 to ln C; 0 ln 0 counts as 0.
+
+    With an `offset` it is -sum p ln(p + offset), as some programs keep logarithms finite: a little
+    less, and a little below 0 where nothing is uncertain.
+    """
+    if offset:
+        return np.asarray(-(probabilities * np.log(probabilities + offset)).sum(axis=-1))
     logarithms = np.log(np.where(probabilities > 0, probabilities, 1.0))
     return np.asarray(np.abs((probabilities * logarithms).sum(axis=-1)))
 

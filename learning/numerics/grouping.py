@@ -34,12 +34,15 @@ def split_per_class(classes: Integers, groups: int, minimum: int, seed: bytes) -
 def split_shuffled(samples: int, groups: int, seed: bytes) -> Integers:
     """Return each sample's group (n,): all are shuffled and cut into equal chunks.
 
-    The last chunk takes the remainder, as in the published program. Where there are fewer samples
-    than groups, each is a group.
+    The last chunk takes the remainder, as in the published program: also where there are fewer
+    samples than groups, and the others are empty.
     """
-    chunk = max(1, samples // groups)
+    chunk = samples // groups
+    place = np.arange(samples)
     result = np.empty(samples, np.int64)
-    result[_shuffled(samples, seed)] = np.minimum(np.arange(samples) // chunk, groups - 1)
+    result[_shuffled(samples, seed)] = (
+        np.minimum(place // chunk, groups - 1) if chunk else groups - 1
+    )
     return result
 
 

@@ -2,7 +2,7 @@
 
 | `loss` | terms |
 | --- | --- |
-| any, without an old model | `PixelCrossEntropy`, (1) |
+| any, without an old model | `PixelCrossEntropy`, (1); `released` divides by all pixels |
 | `fbl` | `PixelCrossEntropy` with (2) and (5), (6); `RelationConsistency`, (9); `LocalPod`: (10) |
 | `released` | the released program's five: `presets.released_fbl` |
 | `lwf` | `PixelCrossEntropy`, `PixelDistillation` |
@@ -46,7 +46,11 @@ Terms = tuple[WeightedTerm, ...]
 
 def loss_of(network: SegmentationNetwork, settings: LossSettings, *, taught: bool) -> DenseLoss:
     """Return the loss of a device; without an old model cross-entropy alone."""
-    return DenseLoss(DensePass(network), _terms(settings) if taught else presets.finetuning())
+    if taught:
+        return DenseLoss(DensePass(network), _terms(settings))
+    released = settings.loss == "released"
+    alone = presets.released_first() if released else presets.finetuning()
+    return DenseLoss(DensePass(network), alone)
 
 
 def frozen_parts(

@@ -34,7 +34,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "code": {
         "loss": "released",
-        "share_since": "transition",
         "detection": "rise",
         "released_monitor": True,
     },
@@ -79,7 +78,7 @@ class LossSettings(Strict):
 
     loss: Literal["fbl", "released", "finetuning", "lwf", "ilt", "mib", "plop"] = "fbl"
     """L_obj of (10), the released program's, or a rival's. Without an old model all of them are
-    cross-entropy, (1)."""
+    cross-entropy, (1), of which the released program divides the sum by all pixels."""
     labels: Literal["adaptive", "probable"] = "adaptive"
     """Pseudo labels by (2), or by one probability for all old classes (w/oAPL)."""
     probability: float = Field(default=0.7, gt=0, le=1)
@@ -110,8 +109,9 @@ class ShareSettings(Strict):
     share_start: float = Field(default=0.2, ge=0, le=1)
     share_step: float = Field(default=0.1, ge=0, le=1)
     share_most: float = Field(default=0.8, ge=0, le=1)
-    share_since: Literal["round", "transition"] = "round"
-    """Since when local epochs count: this round, or as released the device's last transition."""
+    share_since: Literal["round", "transition"] = "transition"
+    """Since when local epochs count: the device's last transition, so that rho grows over a task,
+    or this round, after which it falls back."""
 
 
 class DetectionSettings(Strict):

@@ -3,13 +3,13 @@
     (8)   H^r = mean over the images of - sum_c p_c ln p_c,   p the softmax of the incoming model
           a task has begun where H^r - H^{r-1} >= r_e, with H^0 = 0
 
-This is the rule `rise`. H cannot exceed ln C, so 1.2 nats are out of reach with three classes.
-`relative` takes H / ln C, and compares it with the mean of the device's looks since the last
-transition: it must lie `deviations` standard deviations above. A device's first look begins its
-first task. Rows that the head has just grown lift H of images that nobody changed; `looks_at =
-"known"` leaves them out, and misses more tasks (README.md has figures). `stage` trusts the
-registry: images of a class whose stage is newer than all that the device had are a transition by
-themselves.
+In mode `code` the logarithm is of p_c + 1e-5, as in the program. This is the rule `rise`. H cannot
+exceed ln C, so 1.2 nats are out of reach with three classes. `relative` takes H / ln C, and
+compares it with the mean of the device's looks since the last transition: it must lie `deviations`
+standard deviations above. A device's first look begins its first task. Rows that the head has just
+grown lift H of images that nobody changed; `looks_at = "known"` leaves them out, and misses more
+tasks (README.md has figures). `stage` trusts the registry: images of a class whose stage is newer
+than all that the device had are a transition by themselves.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def look(
     `rows` are the names of the columns, and `stage` is the newest that brought one of the images'
     classes.
     """
-    nats = float(entropy(softmax(logits)).mean())
+    nats = float(entropy(softmax(logits), rules.entropy_offset).mean())
     known = before.rows if rules.looks_at == "known" else rows
     value = relative_level(logits, rows, known) if rules.detection == "relative" else nats
     if rules.detection == "stage":

@@ -73,7 +73,7 @@ def looked(
         )
     seen = look(assignment.settings, known.looks, logits, order.round.class_names, current.stage)
     observation = Observation(
-        entropy=seen.nats, images=len(current.rows), transition=seen.transition
+        entropy=max(0.0, seen.nats), images=len(current.rows), transition=seen.transition
     )
     known = replace(known, round=order.round.number, observation=observation, looks=seen.looks)
     if seen.transition:

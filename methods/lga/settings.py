@@ -36,6 +36,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
         "loss": "sigmoid",
         "groups": "cumulative",
         "exponent": "tasks",
+        "entropy_offset": 1e-5,
         "bounds": (0.5, 5.0),
         "rate": 2.0,
         "schedule": "released",
@@ -124,6 +125,8 @@ class DetectionSettings(Strict):
     class whose stage is newer than all that the device had."""
     entropy_rise: float = Field(default=1.2, gt=0)
     """r_e in nats, for `rise`."""
+    entropy_offset: float = Field(default=0.0, ge=0, le=0.01)
+    """Added to p within the logarithm of (8)."""
     deviations: float = Field(default=2.0, gt=0)
     """For `relative`: standard deviations above the mean of the looks before."""
     smallest_deviation: float = Field(default=0.05, gt=0, le=1)

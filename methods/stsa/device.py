@@ -9,6 +9,7 @@ Pure functions: features come from `frozen.onnx` by way of the agent, the payloa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from methods.errors import MethodError
 from methods.labels import check_samples, count_classes, index_classes
 from methods.part import NO_CONTEXT, PartContext
 from methods.stsa.assignment import TRIANGLE_BITS, read_assignment
-from methods.stsa.group_sums import GroupSums
+from methods.stsa.group_sums import GroupSums, dealer_of
 from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
 from methods.stsa.noise import NoiseSource
 from methods.stsa.settings import Form
@@ -118,12 +119,16 @@ def _group_sums(
     # Rows in the order of class, then group; groups without the class have none.
     cells, row = np.unique(classes * settings.groups + group, return_inverse=True)
     counts = np.bincount(row).astype(np.int64)
-    return GroupSums(
+    made = GroupSums(
         np.bincount(cells // settings.groups).astype(np.int64),
         noise.noisy(counts, settings.min_samples_per_class, settings.max_samples_per_part),
         _sums(assignment, H, row, len(cells), noise),
         int(group.max()) + 1,
     )
+    if not settings.counts_empty_groups:
+        return made
+    dealer, row_groups = dealer_of(seed), (cells % settings.groups).astype(np.int64)
+    return replace(made, groups=settings.groups, dealer=dealer, row_groups=row_groups)
 
 
 def _sums(

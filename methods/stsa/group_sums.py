@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +14,29 @@ from learning.numerics.exactness import INT64_LARGEST
 
 Integers = npt.NDArray[np.int64]
 
+DEALER_DIGITS = 16
+
+
+def dealer_of(seed: bytes) -> str:
+    """Return what stands for a device in one stage: all its parts there have it, no other has."""
+    return hashlib.sha256(seed).hexdigest()[:DEALER_DIGITS]
+
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
     """Rows of one part: the sum of h (R x M) and the samples (R,) of one class in one group.
 
     Rows lie class by class: the first `per_class[0]` are those of the first class, and so on; a
-    group without the class has no row. `groups` is how many there are in all.
+    group without the class has no row. `groups` is how many there are in all; where empty ones
+    count, `dealer` stands for the device, and `row_groups` (R,) says which group each row is of.
     """
 
     per_class: Integers
     counts: Integers
     sums: ScaledIntegers
     groups: int
+    dealer: str = ""
+    row_groups: Integers | None = None
 
     def class_counts(self) -> Integers:
         """Return the samples of each class (C,)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,10 @@ class KeptPart:
     counts: npt.NDArray[np.int64]
     values: npt.NDArray[np.int32] | npt.NDArray[np.int64]
     exponent: int
+    dealer: str = ""
+    """What stands for the device, where all its parts of the stage share its groups."""
+    row_groups: npt.NDArray[np.int64] | None = None
+    """The group of each row (R,), where they do."""
 
     @classmethod
     def of(cls, stage: int, class_names: tuple[ClassName, ...], groups: GroupSums) -> KeptPart:
@@ -48,16 +52,32 @@ class KeptPart:
         rows = tuple(
             class_names[index] for index in np.repeat(range(len(class_names)), groups.per_class)
         )
-        return cls(stage, groups.groups, rows, groups.counts, small, groups.sums.exponent)
+        return cls(
+            stage,
+            groups.groups,
+            rows,
+            groups.counts,
+            small,
+            groups.sums.exponent,
+            groups.dealer,
+            groups.row_groups,
+        )
 
     @cached_property
     def row_digests(self) -> tuple[bytes, ...]:
-        """SHA-256 of each row: samples, step and integers; stage and class are not in it."""
+        """SHA-256 of each row: samples, step, group where it is told, and integers.
+
+        Stage and class are not in it.
+        """
+        told = [""] * len(self.counts)
+        if self.row_groups is not None:
+            told = [f" {self.dealer} {group}" for group in self.row_groups.tolist()]
         return tuple(
             hashlib.sha256(
-                b"%d %d\n" % (count, self.exponent) + row.astype("<i8", copy=False).tobytes()
+                f"{count} {self.exponent}{group}\n".encode()
+                + row.astype("<i8", copy=False).tobytes()
             ).digest()
-            for count, row in zip(self.counts.tolist(), self.values, strict=True)
+            for count, group, row in zip(self.counts.tolist(), told, self.values, strict=True)
         )
 
     @cached_property
@@ -67,7 +87,9 @@ class KeptPart:
             [name, digest.hex()]
             for name, digest in zip(self.class_names, self.row_digests, strict=True)
         ]
-        told = {"stage": self.stage, "groups": self.groups, "rows": rows}
+        told: dict[str, object] = {"stage": self.stage, "groups": self.groups, "rows": rows}
+        if self.row_groups is not None:
+            told |= {"dealer": self.dealer, "row_groups": self.row_groups.tolist()}
         return hashlib.sha256(canonical_json(told)).digest()
 
     def renamed(self, names: Mapping[ClassName, ClassName]) -> KeptPart:
@@ -75,7 +97,7 @@ class KeptPart:
         rows = tuple(names.get(name, name) for name in self.class_names)
         if rows == self.class_names:
             return self  # with the digests that were taken before
-        return KeptPart(self.stage, self.groups, rows, self.counts, self.values, self.exponent)
+        return replace(self, class_names=rows)
 
 
 Row = tuple[bytes, KeptPart, int]
@@ -134,7 +156,7 @@ class KeptGroups:
             (stage, name)
             for stage in self._stages()
             for name, rows in sorted(self._rows(stage).items())
-            if len(rows) == 1
+            if len(_by_group(rows)) == 1
         )
 
     def estimated_gram(self, columns: int, settings: StsaSettings) -> Floats:
@@ -142,7 +164,8 @@ class KeptGroups:
         result = np.zeros((columns, columns))
         for stage in self._stages():
             classes = [_gathered(rows) for _, rows in sorted(self._rows(stage).items())]
-            result += estimated_gram(classes, columns, settings.estimator_rule(self._groups(stage)))
+            groups = max(self._groups(stage), settings.all_clients * settings.groups)
+            result += estimated_gram(classes, columns, settings.estimator_rule(groups))
         return result
 
     def _combined(self, other: KeptGroups, sign: int) -> KeptGroups:
@@ -155,9 +178,13 @@ class KeptGroups:
         return sorted({part.stage for part, _ in self.parts.values()})
 
     def _groups(self, stage: int) -> int:
-        """Return how many groups there are in a stage, whatever classes they hold."""
-        held = self.parts.values()
-        return sum(part.groups * times for part, times in held if part.stage == stage)
+        """Return how many groups there are in a stage, whatever classes they hold.
+
+        The parts of one device share theirs, where they say so.
+        """
+        held = [(part, times) for part, times in self.parts.values() if part.stage == stage]
+        shared = {part.dealer: part.groups for part, _ in held if part.dealer}
+        return sum(shared.values()) + sum(p.groups * times for p, times in held if not p.dealer)
 
     def _rows(self, stage: int) -> dict[ClassName, list[Row]]:
         """Return the rows of a stage by class, in the order of their digests."""
@@ -186,10 +213,25 @@ def _put(parts: dict[bytes, tuple[KeptPart, int]], part: KeptPart, times: int) -
         del parts[part.digest]
 
 
+def _by_group(rows: list[Row]) -> list[list[Row]]:
+    """Return a class's rows group by group: of one device's parts those of the same group."""
+    found: dict[object, list[Row]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        _, part, index = row
+        groups = part.row_groups
+        found[place if groups is None else (part.dealer, int(groups[index]))].append(row)
+    return list(found.values())
+
+
 def _gathered(rows: list[Row]) -> ClassGroups:
-    """Return one class's rows as numbers."""
-    sums = [
-        np.ldexp(part.values[index].astype(np.float64), part.exponent) for _, part, index in rows
-    ]
-    counts = [int(part.counts[index]) for _, part, index in rows]
+    """Return one class's groups as numbers."""
+    groups = _by_group(rows)
+    sums = [np.sum([_sum_of(row) for row in group], axis=0) for group in groups]
+    counts = [sum(int(part.counts[index]) for _, part, index in group) for group in groups]
     return ClassGroups(np.stack(sums), np.array(counts, np.int64))
+
+
+def _sum_of(row: Row) -> Floats:
+    _, part, index = row
+    sums: Floats = np.ldexp(part.values[index].astype(np.float64), part.exponent)
+    return sums

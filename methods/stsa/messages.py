@@ -13,9 +13,11 @@ Tensors of the payload, for C classes (sorted by name) and M features:
     groups_per_class  int64 (C,)              rows of each class, which lie together
     group_counts      int64 (R,)              samples per row
     group_sums        packed (R, M)           the sum of h per row
+    row_groups        int64 (R,)              the group of each row, where empty groups count
 
 The metadata names the form, the classes, the number of groups and, behind the Gaussian map, the
-steps of the sums. No sample, feature or file name is in it.
+steps of the sums; where empty groups count, also a number that all parts of the device in a stage
+have, so that these can be counted once. No sample, feature or file name is in it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.triangles import trapezoid_size
 from methods.class_counts import check_classes
 from methods.stsa.assignment import StsaAssignment
-from methods.stsa.group_sums import GroupSums
+from methods.stsa.group_sums import DEALER_DIGITS, GroupSums
 from methods.stsa.payload_rules import expected_tensors, payload_limit
 from methods.stsa.settings import Form
 from schemas.bitpacking import PackedIntegers, smallest_bits
@@ -92,6 +94,7 @@ class _Metadata(Message):
     gram_exponent: int = Field(default=0, ge=-64, le=64)
     correlation_exponent: int = Field(default=0, ge=-64, le=64)
     groups: int = Field(default=0, ge=0, le=1_000_000)
+    dealer: str = Field(default="", pattern=rf"^([0-9a-f]{{{DEALER_DIGITS}}})?$")
 
 
 def encode_statistics(statistics: LocalStatistics) -> bytes:
@@ -105,6 +108,9 @@ def encode_statistics(statistics: LocalStatistics) -> bytes:
             "group_sums": _packed(gram.sums.values),
         }
         told["groups"] = gram.groups
+        if gram.row_groups is not None:
+            told["dealer"] = gram.dealer
+            tensors["row_groups"] = gram.row_groups
     else:
         tensors = {
             "counts": statistics.counts,
@@ -116,7 +122,8 @@ def encode_statistics(statistics: LocalStatistics) -> bytes:
         tensors["gram"] = _packed(gram.values)
         told["gram_exponent"] = gram.exponent
     metadata = _Metadata(form=statistics.form, class_names=statistics.class_names, **told)
-    return encode_tensors(tensors, metadata.model_dump())
+    unsaid = set() if metadata.dealer else {"dealer"}
+    return encode_tensors(tensors, metadata.model_dump(exclude=unsaid))
 
 
 def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistics:
@@ -150,7 +157,8 @@ def _packed(values: Integers) -> PackedIntegers:
 
 
 def _expected(told: dict[str, Any], assignment: StsaAssignment) -> Mapping[str, Expected]:
-    return expected_tensors(_Metadata.read(told).form, assignment)
+    metadata = _Metadata.read(told)
+    return expected_tensors(metadata.form, assignment, dealt=bool(metadata.dealer))
 
 
 def _scaled(
@@ -203,4 +211,17 @@ def _groups(tensors: Tensors, metadata: _Metadata, assignment: StsaAssignment) -
         raise TensorError(
             f"group_counts: {counts.min()} to {counts.max()}; give {least} to {limit} samples"
         )
-    return GroupSums(per_class, counts, sums, groups)
+    row_groups = tensors.get("row_groups")
+    if row_groups is not None:
+        _check_row_groups(row_groups, per_class, groups)
+    return GroupSums(per_class, counts, sums, groups, metadata.dealer, row_groups)
+
+
+def _check_row_groups(row_groups: Integers, per_class: Integers, groups: int) -> None:
+    """Raise `TensorError` unless each class's rows are of groups that there are, each once."""
+    cells = np.repeat(np.arange(len(per_class)), per_class) * groups + row_groups
+    inside = (row_groups >= 0).all() and (row_groups < groups).all()
+    if not inside or (np.diff(cells) <= 0).any():
+        raise TensorError(
+            f"row_groups: give each class's groups once, in order, from 0 to {groups - 1}"
+        )

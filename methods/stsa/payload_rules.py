@@ -15,8 +15,13 @@ from schemas.tensor_header import MAX_HEADER_BYTES
 from schemas.tensors import PACKED, Expected, UpTo
 
 
-def expected_tensors(form: Form, assignment: StsaAssignment) -> Mapping[str, Expected]:
-    """Return the tensors of a payload; raise `TensorError` for a form that is not allowed."""
+def expected_tensors(
+    form: Form, assignment: StsaAssignment, *, dealt: bool = False
+) -> Mapping[str, Expected]:
+    """Return the tensors of a payload; raise `TensorError` for a form that is not allowed.
+
+    `dealt` says that its rows name their groups.
+    """
     allowed = assignment.settings.allowed_forms
     if form not in allowed:
         ways = " or ".join(allowed)
@@ -24,11 +29,12 @@ def expected_tensors(form: Form, assignment: StsaAssignment) -> Mapping[str, Exp
     columns, classes = assignment.columns, UpTo(most_classes(assignment))
     if form == "estimated":
         rows = UpTo(_most_rows(assignment))
-        return {
+        sums = {
             "groups_per_class": Expected("int64", (classes,)),
             "group_counts": Expected("int64", (rows,)),
             "group_sums": Expected(PACKED, (rows, columns)),
         }
+        return sums | ({"row_groups": Expected("int64", (rows,))} if dealt else {})
     expected = {
         "counts": Expected("int64", (classes,)),
         "correlation": Expected(PACKED, (classes, columns)),
@@ -49,7 +55,7 @@ def payload_limit(assignment: StsaAssignment) -> int:
         values = triangle_size(columns) + classes * columns
     if "estimated" in assignment.settings.allowed_forms:
         values = max(values, _most_rows(assignment) * columns)
-    counts = 8 * (classes + _most_rows(assignment))
+    counts = 8 * (classes + 2 * _most_rows(assignment))
     most = packed_size(values, TRIANGLE_BITS) + counts + columns + 2 * MAX_HEADER_BYTES
     return min(most, MAX_PAYLOAD_BYTES)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -58,8 +58,10 @@ class StsaSettings(Strict):
     out: yes where the estimated form is allowed, else no."""
     single_holder: SingleHolder = "pooled"
     """The covariance of a class that one group holds: that of the stage's others, or zero."""
-    count_all_clients: bool = False
-    """Count every group of a stage for every class, as the published program does; biased."""
+    count_all_clients: bool | Annotated[int, Field(ge=2, le=1_000_000)] = False
+    """Count every group of every device of a stage for every class, empty ones too, as the
+    published program does; biased. A number is that of all devices: those that have no images of a
+    stage, of which the coordinator hears no groups, count then as well."""
 
     noise: Noise = "none"
     """What devices add noise to: sums (of the exact form, also G), counts, or both."""
@@ -113,13 +115,24 @@ class StsaSettings(Strict):
         return self.max_contributions
 
     @property
+    def counts_empty_groups(self) -> bool:
+        """Whether K is the number of all groups of all devices, as in the published program."""
+        return self.count_all_clients is not False
+
+    @property
+    def all_clients(self) -> int:
+        """The number of all devices, where it is told; else 0."""
+        told = self.count_all_clients
+        return 0 if isinstance(told, bool) else told
+
+    @property
     def ridge_value(self) -> float:
         """The ridge that is added to the diagonal of the Gram matrix."""
         return RIDGE_PER_SQUARE * self.largest**2 if self.ridge is None else self.ridge
 
     def estimator_rule(self, groups: int) -> EstimatorRule:
         """Return how a stage with so many groups is estimated."""
-        return EstimatorRule(self.single_holder, groups if self.count_all_clients else None)
+        return EstimatorRule(self.single_holder, groups if self.counts_empty_groups else None)
 
     @model_validator(mode="after")
     def _gaussian_is_consistent(self) -> Self:

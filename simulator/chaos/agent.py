@@ -156,9 +156,11 @@ class MortalAgent(Mortal):
             return f"{self.name} is off"
         state = self._state
         assignment, active = state.records.assignment, state.models.active
+        fetching = state.files.fetching
         return (
             f"{self.name}: stage {assignment.stage if assignment else None}, "
             f"model {active.version if active else None}, {len(state.records.outbox)} letters, "
+            f"fetches {fetching.digest.short if fetching else 'nothing'}, "
             f"{'settled' if is_settled(state) else 'not settled'}, "
             f"{'welcomed' if state.presence.welcomed else 'not welcomed'}"
         )

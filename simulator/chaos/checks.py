@@ -7,7 +7,7 @@ the ledger and the stores on the disks, not at what the programs say of themselv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,8 +97,16 @@ def check(places: Places, undisturbed: Undisturbed, seen: Seen) -> list[Broken]:
 
     Of a run that did not come to its end, what must be true at any time.
     """
-    run = Run(places, undisturbed, seen)
     names = PROMISES if seen.live is not None else AT_ANY_TIME
+    return _broken(Run(places, undisturbed, seen), names)
+
+
+def check_disks(places: Places, undisturbed: Undisturbed) -> list[Broken]:
+    """Return every promise that is broken by what programs left which nobody looked into."""
+    return _broken(Run(places, undisturbed, Seen(None, ())), OF_DISKS)
+
+
+def _broken(run: Run, names: Iterable[str]) -> list[Broken]:
     return [Broken(promise, how) for promise in names for how in _looked(PROMISES[promise], run)]
 
 
@@ -318,3 +326,7 @@ PROMISES: dict[str, Check] = {
 
 AT_ANY_TIME = ("the ledger verifies", "the tables equal a rebuild", "a receipt is true")
 """Promises that hold also while a run is under way."""
+
+_OF_PROGRAMS = ("a replay gives the state", "a receipt is true")
+OF_DISKS = tuple(promise for promise in PROMISES if promise not in _OF_PROGRAMS)
+"""Promises that are seen in what a run left, without having watched its programs."""

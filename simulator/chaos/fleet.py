@@ -45,8 +45,10 @@ EFFECTS = (
 )
 """Methods that are crash points before and after; files and work are others."""
 
-_PATIENCE_SECONDS = 7200.0
-"""After the last trouble everything must have come to its end."""
+_PATIENCE_SECONDS = 300.0
+"""After the last trouble everything must have come to its end, and longer by what follows."""
+_DEVICE_SECONDS = 3.0
+"""For each device: the coordinator looks at one payload after the other, and takes its time."""
 _LOOK_SECONDS = 1.0
 _QUIET_SECONDS = 40.0
 """Two heartbeats and more: by then everybody knows what came last."""
@@ -59,6 +61,8 @@ class ChaosFleet:
         folder = folder.resolve()
         self.material = material
         self.tally: Counter[str] = Counter()
+        self.slowest = 0.0
+        """Most seconds that the fleet took after a trouble until everything had come to its end."""
         self.loop = Loop(VirtualClock())
         self._troubles = troubles
         network = StormyNetwork(self.loop, troubles.weather, troubles.seed, self.tally)
@@ -113,6 +117,7 @@ class ChaosFleet:
         self._wait(
             lambda: self.loop.clock.now >= after and self._opened(stage.number),
             f"the opening of stage {stage.number}",
+            after,
         )
 
     @property
@@ -129,19 +134,26 @@ class ChaosFleet:
         number = len(self.material.plan.stages)
         self._wait(lambda: self._network.under_way == 0, "what is under way")
         quiet = self.loop.clock.now + _QUIET_SECONDS
-        self._wait(lambda: self.loop.clock.now >= quiet and self._settled(number), "the end")
+        self._wait(lambda: self.loop.clock.now >= quiet, "the quiet", quiet)
+        self._wait(lambda: self._settled(number), "the end")
 
-    def _wait(self, done: Callable[[], bool], what: str) -> None:
-        """Let time pass until `done`, which is asked about once a second of the fleet's clock."""
+    def _wait(self, done: Callable[[], bool], what: str, due: float = 0.0) -> None:
+        """Let time pass until `done`, which is asked about once a second of the fleet's clock.
+
+        It has its time from now, from when it is `due`, or from the last trouble.
+        """
         clock = self.loop.clock
-        until = max(clock.now, self._last_trouble()) + _PATIENCE_SECONDS
+        began = max(clock.now, due)
+        patience = _PATIENCE_SECONDS + _DEVICE_SECONDS * len(self.agents)
         while True:
             look = clock.now + _LOOK_SECONDS
             while self.loop.next_time() <= look:
                 self.loop.step()
+            calm = max(began, self._network.calm_since)
             if done():
+                self.slowest = max(self.slowest, clock.now - calm)
                 return
-            if self.loop.next_time() > until:
+            if self.loop.next_time() > calm + patience:
                 raise ChaosError(f"{what} does not come to its end: {self._state_of_affairs()}")
             self.loop.step()
 
@@ -177,12 +189,8 @@ class ChaosFleet:
 
     def _restart_broker(self) -> None:
         self.tally["broker restarts"] += 1
+        self._network.disturbed_until(self.loop.clock.now)
         self._network.restart()
-
-    def _last_trouble(self) -> float:
-        """Return a time after which nothing can go wrong any more, if crashes come at once."""
-        away = sum(c.down_seconds for crashes in self._troubles.crashes.values() for c in crashes)
-        return self._troubles.weather.until + self._troubles.weather.late_seconds + away
 
     def _state_of_affairs(self) -> str:
         state = self.coordinator.state

@@ -61,6 +61,7 @@ def summarise(reports: Sequence[ChaosReport], command: str) -> dict[str, Any]:
         "broken": broken,
         "done": dict(sorted(done.items())),
         "fleet_seconds": round(sum(report.fleet_seconds for report in reports)),
+        "slowest_seconds": round(max((report.slowest_seconds for report in reports), default=0)),
         "seconds": round(sum(report.seconds for report in reports), 1),
     }
 

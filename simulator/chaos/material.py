@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.core.rules import ModelRules, StageRules
+from coordinator.core.rules import BoundRules, ModelRules, StageRules
 from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
 from device_agent.home import AgentHome
 from device_agent.settings import AgentSettings, DataSettings, DetectionSettings, ModelSettings
@@ -123,6 +123,8 @@ def prepare(scenario: Scenario, folder: Path) -> Material:
             # device is no other model in the end, but takes its parts under another stage.
             stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
             models=ModelRules(solve_every_seconds=5.0),
+            # Installations that are made anew give other parts of the same images.
+            bounds=BoundRules(max_share=1.0),
         ),
     )
     backbone = load_backbone(scenario.backbone, split)

@@ -136,7 +136,9 @@ class Mortal(ABC):
         self.disk.crash(self.drive, power_cut=crash.power_cut)
         if crash.loses_disk:
             self.lose_disk()
-        self.world.loop.at(self.world.loop.clock.now + crash.down_seconds, self.start)
+        back = self.world.loop.clock.now + crash.down_seconds
+        self.world.network.disturbed_until(back)
+        self.world.loop.at(back, self.start)
 
     def _leave(self) -> None:
         self.on = False

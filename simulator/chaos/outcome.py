@@ -17,7 +17,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.projections import TABLES
 from device_agent.core.state import Records
-from device_agent.store.loading import load_records
+from device_agent.store.rows import load_records
 from schemas.values import ClassName, DeviceId, Digest
 
 Images = Mapping[Digest, ClassName]

@@ -22,6 +22,8 @@ class ChaosReport:
     """Promises that were broken; none in a good run."""
     fleet_seconds: float
     """By the fleet's clock."""
+    slowest_seconds: float
+    """By the fleet's clock, from a trouble, or from what was asked for, to everything's end."""
     seconds: float
     """Of this machine."""
 

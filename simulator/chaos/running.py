@@ -73,6 +73,7 @@ def run_troubles(
         },
         broken=tuple(broken),
         fleet_seconds=fleet.loop.clock.now,
+        slowest_seconds=fleet.slowest,
         seconds=time.perf_counter() - began,
     )
 

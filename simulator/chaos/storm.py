@@ -31,6 +31,8 @@ class StormyNetwork(Network):
         """Deliveries that have not arrived yet."""
         self.receipts: list[Outgoing] = []
         """Everything that was published as a receipt, arrived or not."""
+        self.calm_since = weather.until
+        """When the last trouble is over, of those that are known by now."""
         self._loop = loop
         self._weather = weather
         self._dice = dice(f"{seed}/network")
@@ -46,6 +48,10 @@ class StormyNetwork(Network):
             return True
         return super().route(message, user)
 
+    def disturbed_until(self, moment: float) -> None:
+        """Note that a message, a connection or a program is away until then."""
+        self.calm_since = max(self.calm_since, moment)
+
     def deliver(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
         """Bring a message to a session never, once or twice, each time after a time of its own.
 
@@ -57,6 +63,8 @@ class StormyNetwork(Network):
                 arrival = max(arrival, self._newest.get(session, 0.0))
                 self._newest[session] = arrival
             self.under_way += 1
+            if delay:
+                self.disturbed_until(arrival)
             put = functools.partial(self._arrive, session, message, qos, retained=retained)
             self._loop.at(arrival, put)
 
@@ -68,7 +76,9 @@ class StormyNetwork(Network):
             return
         self._tally["connections cut"] += 1
         self.detach(connection, "connection lost", clean=False)
-        self._loop.at(self._loop.clock.now + seconds, functools.partial(self._return, connection))
+        back = self._loop.clock.now + seconds
+        self.disturbed_until(back)
+        self._loop.at(back, functools.partial(self._return, connection))
 
     def end(self, connection: VirtualConnection) -> None:
         """Lose the connection of a program that has ended; it does not return."""

@@ -22,9 +22,9 @@ REPORTS_SETTLE_SECONDS = 5.0
 class Patience:
     """Seconds until the demo gives up on something; all far above what is usual."""
 
-    start: float = 60.0
+    start: float = 300.0
     """Until coordinator and agents have connected."""
-    stage: float = 120.0
+    stage: float = 600.0
     """Until a stage is learned and its model runs everywhere."""
 
 

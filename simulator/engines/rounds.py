@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.entries import NetworkImported
-from coordinator.core.rules import IntakeRules, RoundRules
+from coordinator.core.rules import BoundRules, IntakeRules, RoundRules
 from coordinator.first_files import FirstFiles
 from coordinator.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
@@ -16,13 +16,15 @@ from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
 from simulator.scenario.trainer import trainer_of, trains_on_features
 
-INTAKE = IntakeRules(mib_per_minute=1_000_000)
+BOUNDS = BoundRules(max_share=1.0, max_round_share=1.0, max_samples_per_class=10**9)
+"""Scenarios deal out data as papers do, often most of a class to one device."""
+INTAKE = IntakeRules(mib_per_minute=1_000_000, json_mib_per_minute=1_000_000)
 """Of simulated coordinators: answers of any size come as fast as this machine makes them."""
 
 _PHASES = 2
 """The most that a round has."""
-_PAUSE_SECONDS = 60.0
-"""Longer than the coordinator waits between two rounds."""
+_BETWEEN_SECONDS = 60.0
+"""Longer than it takes from one round to the next."""
 
 
 def round_rules(scenario: Scenario, seed: int) -> RoundRules:
@@ -34,6 +36,8 @@ def round_rules(scenario: Scenario, seed: int) -> RoundRules:
         cohort=rounds.cohort if rounds.cohort is not None else rounds.participation,
         quorum=rounds.quorum,
         deadline_seconds=rounds.deadline_seconds,
+        pause_seconds=rounds.pause_seconds,
+        void_rounds=rounds.void_rounds,
         seed=seed,
     )
 
@@ -58,7 +62,9 @@ def rounds_seconds(scenario: Scenario) -> float:
         return 0.0
     rules = round_rules(scenario, 0)
     most = _PHASES * (max(rules.per_stage, rules.per_first_stage or 0) + 1)
-    return most * (rules.deadline_seconds + _PAUSE_SECONDS)
+    pause = max(rules.pause_seconds, rules.longest_pause_seconds)
+    in_vain = rules.void_rounds * (rules.deadline_seconds + pause)
+    return most * (rules.deadline_seconds + rules.pause_seconds + _BETWEEN_SECONDS) + in_vain
 
 
 def backbone_of(prepared: Prepared) -> Backbone | None:

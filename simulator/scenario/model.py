@@ -245,6 +245,12 @@ class RoundSettings(Strict):
     """Share of the asked that must have answered, or a round comes to nothing."""
     deadline_seconds: float = Field(default=600.0, gt=0)
     """Seconds of the fleet's clock after which a round closes with what has come."""
+    pause_seconds: float = Field(default=30.0, ge=0)
+    """Seconds of the fleet's clock between a round that came to nothing and the next; twice as long
+    after each further one in a row."""
+    void_rounds: int = Field(default=5, ge=1)
+    """Rounds in a row that come to nothing by what devices say or give, after which the run ends
+    with an error that names it."""
 
 
 class FirstStageSettings(Strict):

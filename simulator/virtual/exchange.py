@@ -122,6 +122,11 @@ class SharingExchange:
         self._arrivals += (arrival,)
         return arrival.future
 
+    def cancel(self, digest: Digest) -> None:
+        """End the fetch of data that is not needed any more; what is shared comes anyway."""
+        if self._crossing is not None:
+            self._crossing.cancel(digest)
+
     def traffic(self) -> Counts:
         """Return what crossed, and what shared files were charged with."""
         crossed = self._crossing.traffic() if self._crossing is not None else Counts()

@@ -35,10 +35,10 @@ class MemoryInbox:
         """Return the unanswered commands in their order."""
         return list(self._waiting.values())
 
-    def answer(self, ticket: str, *, done: bool, text: str) -> None:
+    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
         """Say what came of a command."""
         self._waiting.pop(ticket, None)
-        self._answers[ticket] = Answer(done, text)
+        self._answers[ticket] = Answer(done, text, asks)
 
     def answer_to(self, ticket: str) -> Answer | None:
         """Take the answer to a command; None while there is none."""

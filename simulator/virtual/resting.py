@@ -13,6 +13,7 @@ from device_agent.core.records import (
     Enrolling,
     Files,
     LetterKey,
+    Listening,
     Models,
     Presence,
     Scanning,
@@ -47,6 +48,7 @@ class Resting(Strict):
     files: Files
     models: Models
     waiting: Waiting
+    listening: Listening
     told: Told
 
 
@@ -66,6 +68,7 @@ def rest(state: State, wake_at: float) -> bytes:
         files=state.files,
         models=state.models,
         waiting=state.waiting,
+        listening=state.listening,
         told=replace(state.told, problems=frozenset(state.told.problems)),
     )
     return resting.model_dump_json().encode("utf-8")
@@ -82,7 +85,7 @@ def wake(data: bytes, state: State) -> float:
     tries = {LetterKey(about, key): item for about, key, item in resting.tries}
     state.sending = Sending(tries)
     state.files, state.models, state.waiting = resting.files, resting.models, resting.waiting
-    state.told = resting.told
+    state.listening, state.told = resting.listening, resting.told
     return resting.wake_at
 
 

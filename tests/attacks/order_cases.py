@@ -67,6 +67,34 @@ ROLLBACK_AND_FREEZE = (
         "files",
     ),
     Case(
+        "a release that has expired, for a device whose clock was set back",
+        "coordinator",
+        lambda: Attack(
+            desired(release(6, 3, expires_ns=NOW), 3),
+            files_of(3),
+            now_ns=NOW - DAY,
+            later_ns=NOW - DAY,
+            heard_ns=NOW,
+        ),
+        "has signed a later time",
+    ),
+    Case(
+        "a root that has expired, for a device whose clock begins with 1970",
+        "coordinator",
+        lambda: Attack(
+            desired(
+                release(6, 3),
+                3,
+                roots=(*ROOTS, next_root(signing.ROOTS, expires_ns=NOW)),
+            ),
+            files_of(3),
+            now_ns=0,
+            later_ns=0,
+            heard_ns=NOW,
+        ),
+        "root: version 3 has expired",
+    ),
+    Case(
         "a root that has expired",
         "coordinator",
         lambda: sends(

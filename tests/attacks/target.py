@@ -26,7 +26,7 @@ from device_agent.core.requests import (
     WakeAt,
 )
 from device_agent.core.session import turn
-from device_agent.core.state import Identity, Pinned, Rules, State
+from device_agent.core.state import Identity, Pinned, Rules, State, Trust
 from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.installing import Installer
@@ -36,6 +36,7 @@ from device_agent.store.store import Store
 from export.package import ExportedModel, SolvedHead, export_model
 from schemas.models import DesiredModel, Manifest
 from schemas.offers import BlockData, Offer
+from schemas.presence import CoordinatorHeartbeat
 from schemas.releases import SignedRelease
 from schemas.roots import RootDocument, SignedRoot
 from schemas.values import BootId, DeviceId, Digest
@@ -103,6 +104,8 @@ class Attack:
     blocks: dict[Digest, list[tuple[BlockData, bytes]]] = field(default_factory=dict)
     """Blocks that are sent in place of the right ones, whatever is asked for."""
     now_ns: int = NOW
+    heard_ns: int | None = None
+    """The time that the coordinator has signed before."""
     later_ns: int = NOW
     """The clock by the time of the installation."""
     spoil: Callable[[Target], None] | None = None
@@ -129,7 +132,12 @@ class Target:
             lambda: self.later_ns,
         )
         identity = Identity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
-        rules = Rules(pinned=Pinned(DEVICE, root), fetch_tries=2, scan_seconds=1e9)
+        rules = Rules(
+            pinned=Pinned(DEVICE, root),
+            trust=Trust(root.document.fleet, DEVICE, signing.key("coordinator").verify_key),
+            fetch_tries=2,
+            scan_seconds=1e9,
+        )
         self.state = State(rules, identity, self.store.load())
         slot = self.slots.active()
         active = None if slot is None else slot.model
@@ -158,6 +166,8 @@ class Target:
 
     def tell(self, attack: Attack) -> None:
         """Take what is sent, as far as it can be read."""
+        if attack.heard_ns is not None:
+            self.hear(attack.heard_ns)
         if isinstance(attack.sent, DesiredModel):
             event = inputs.Desired(making.COORDINATOR, attack.sent, attack.now_ns)
             self._give(event)
@@ -168,6 +178,8 @@ class Target:
         if isinstance(body, dict):
             body = DesiredModel.read(body)
         self.later_ns = attack.later_ns
+        if attack.heard_ns is not None:
+            self.hear(attack.heard_ns)
         self._give(inputs.Desired(making.COORDINATOR, body, attack.now_ns))
         for _ in range(MOST_ROUNDS):
             for request in self._waiting[:]:
@@ -175,6 +187,11 @@ class Target:
                 self._carry_out(request, attack)
             self._clock += 30.0
             self._give(inputs.Ticked())
+
+    def hear(self, time_ns: int) -> None:
+        """Take the coordinator's word of what time it is."""
+        beat = CoordinatorHeartbeat(ledger_size=10_000, time_ns=time_ns)
+        self._give(inputs.CoordinatorBeat(making.COORDINATOR, beat))
 
     def close(self) -> None:
         self.store.close()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from coordinator.backbones import prepare_backbone
 from coordinator.core import commands
-from coordinator.core.rules import ModelRules, Rules, StageRules
+from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from coordinator.engine import Engine
 from coordinator.file_server import FileServer
 from coordinator.gate import Gate
@@ -53,7 +53,7 @@ COORDINATOR = DeviceId("coordinator")
 PREPROCESSING = Preprocessing(
     mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image"
 )
-PATIENCE = 60.0
+PATIENCE = 300.0
 Found = TypeVar("Found", bound=Message)
 
 
@@ -65,7 +65,11 @@ def write_home(home: Path, method: str = "stsa", **method_settings: object) -> N
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
 
 
-RULES = Rules(stages=StageRules(quiet_seconds=0.2), models=ModelRules(solve_every_seconds=0.2))
+RULES = Rules(
+    stages=StageRules(quiet_seconds=0.2),
+    models=ModelRules(solve_every_seconds=0.2),
+    intake=IntakeRules(replacement_seconds=0.5),
+)
 
 
 class MemoryCoordinator:
@@ -79,10 +83,13 @@ class MemoryCoordinator:
         *,
         signs: bool = True,
         clock: Clock = SYSTEM_CLOCK,
+        calendar: Callable[[], int] | None = None,
     ) -> None:
         self.home = home
         signer = note_signer(home, FLEET) if signs else None
-        self.engine = Engine.open(home, rules, clock=clock.time_ns, sign_note=signer)
+        self.engine = Engine.open(
+            home, rules, clock=clock.time_ns, calendar=calendar, sign_note=signer
+        )
         self._inbox = OperatorInbox(home)
         self._broker = broker
         control = broker.connection("coordinator.control")

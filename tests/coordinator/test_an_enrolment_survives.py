@@ -17,7 +17,7 @@ from coordinator.invitations import Invitations
 from coordinator.inviting import invite
 from coordinator.settings import CoordinatorSettings, write_new
 from schemas.enrolment import Enrolled, Enrolment, device_key_name, enrolment_mac
-from schemas.envelope import Envelope, Sender
+from schemas.envelope import Sender, encode
 from schemas.keys import SigningKey
 from schemas.token import Token
 from schemas.topics import FleetTopics
@@ -39,7 +39,7 @@ class Running:
 
     def hear(self, token: Token, key: SigningKey = KEY) -> list[Request]:
         """Take an enrolment in; the requests are those that a kill keeps from being done."""
-        taken = self.gate.take(TOPIC, enrolment(token, key))
+        taken = self.gate.take(TOPIC, asking(token, key))
         assert taken is not None
         return self.engine.process([taken])
 
@@ -51,10 +51,10 @@ class Running:
         return Running(home)
 
 
-def enrolment(token: Token, key: SigningKey) -> Envelope:
+def asking(token: Token, key: SigningKey) -> bytes:
     mac = enrolment_mac(token.secret_bytes, FLEET, CRANE, key.verify_key)
     sender = Sender(FLEET, CRANE, BootId.fresh(), signer=key)
-    return sender.seal(Enrolment(key=key.verify_key, mac=mac), sent_ms=0, topic=TOPIC)
+    return encode(sender.seal(Enrolment(key=key.verify_key, mac=mac), sent_ms=0, topic=TOPIC))
 
 
 @pytest.fixture
@@ -81,8 +81,10 @@ def test_a_token_is_not_used_up_by_what_was_not_committed(
         patch.setattr(running.engine.ledger, "append", fail)
         with pytest.raises(LedgerWriteError):
             running.hear(token)
-    assert running.engine.core.state.devices[CRANE].keys.key is None
+    assert running.engine.waits, "who is committed later is answered later"
+    assert "device.enrolled" not in running.kinds()
     running = running.restart(home)
+    assert running.engine.core.state.devices[CRANE].keys.key is None
     assert answers(running.hear(token)) == [Enrolled(key=KEY.verify_key)]
     assert running.kinds().count("device.enrolled") == 1
     running.engine.close()
@@ -96,7 +98,7 @@ def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> Non
     assert Invitations(home).secret(token.invitation), "the kill kept it from being deleted"
     assert answers(running.hear(token)) == [Enrolled(key=KEY.verify_key)]
     assert running.kinds().count("device.enrolled") == 1
-    taken = running.gate.take(TOPIC, enrolment(token, OTHER))
+    taken = running.gate.take(TOPIC, asking(token, OTHER))
     assert isinstance(taken, MessageRefused), "what is left of the secret is worth nothing"
     assert "no token is open for 'crane-7'" in taken.reason
     running.engine.close()
@@ -105,7 +107,7 @@ def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> Non
 def test_two_keys_in_one_group_are_one_enrolment(home: Path) -> None:
     token = invite(home, CRANE, hours=1)
     running = Running(home)
-    taken = [running.gate.take(TOPIC, enrolment(token, key)) for key in (KEY, OTHER, KEY)]
+    taken = [running.gate.take(TOPIC, asking(token, key)) for key in (KEY, OTHER, KEY)]
     assert all(isinstance(item, EnrolmentProven) for item in taken)
     said = answers(running.engine.process([item for item in taken if item is not None]))
     assert [item.key for item in said] == [KEY.verify_key, KEY.verify_key]
@@ -120,10 +122,10 @@ def test_a_revocation_stays_over_a_restart(home: Path) -> None:
     revoke = RevokeKey(device=CRANE, reason="stolen")
     running.engine.process([OperatorCommand("ticket", revoke)])
     running = running.restart(home)
-    assert isinstance(running.gate.take(TOPIC, enrolment(token, KEY)), MessageRefused)
+    assert isinstance(running.gate.take(TOPIC, asking(token, KEY)), MessageRefused)
     again = invite_beside(running, home)
     assert answers(running.hear(again, OTHER)) == [Enrolled(key=OTHER.verify_key)]
-    assert isinstance(running.gate.take(TOPIC, enrolment(again, KEY)), MessageRefused)
+    assert isinstance(running.gate.take(TOPIC, asking(again, KEY)), MessageRefused)
     running.engine.close()
 
 

@@ -1,4 +1,4 @@
-"""The engine commits what was decided before anything is carried out, and replays after a fault."""
+"""The engine commits what was decided before anything is carried out, again if it has to."""
 
 from __future__ import annotations
 
@@ -91,31 +91,54 @@ def test_entries_are_made_as_they_will_be_read_back(
     assert made == list(engine.ledger.entries(first))
 
 
-def test_when_the_disk_is_full_nothing_is_answered_and_nothing_is_remembered(
+def test_what_the_disk_refused_is_committed_as_it_was_decided_and_only_then_carried_out(
     tmp_path: Path,
 ) -> None:
     engine = begun(tmp_path)
-    before = copy.deepcopy(engine.core.state)
+    size = engine.ledger.size
     pages = engine.ledger.db.execute("PRAGMA page_count").fetchone()[0]
     engine.ledger.db.execute(f"PRAGMA max_page_count = {pages}")
     big = {Digest.of(bytes([i]) * 60_000): bytes([i]) * 60_000 for i in range(4)}
     with pytest.raises(LedgerWriteError, match="full"):
         engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))], big)
-    assert engine.core.state == before
+    assert engine.waits
+    with pytest.raises(LedgerWriteError, match="full"):
+        engine.commit()
+    assert engine.ledger.size == size
     engine.ledger.db.execute("PRAGMA max_page_count = 1000000")
-    requests = engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))], big)
+    requests = engine.commit()
     assert any(isinstance(request, SendToDevice) for request in requests)
+    assert not engine.waits
+    assert [entry.kind for entry in engine.ledger.entries(size)] == ["nothing.reported"]
+    assert engine.commit() == []
+    state = copy.deepcopy(engine.core.state)
+    engine.close()
+    assert Engine.open(tmp_path, Rules()).core.state == state
 
 
-def test_a_payload_on_its_way_when_a_commit_fails_is_asked_for_again(tmp_path: Path) -> None:
+def test_what_a_crash_keeps_from_the_disk_has_not_happened(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    before = copy.deepcopy(engine.core.state)
+    engine.ledger.db.execute("PRAGMA query_only = ON")
+    with pytest.raises(LedgerWriteError):
+        engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))])
+    engine.close()
+    assert Engine.open(tmp_path, Rules()).core.state == before
+
+
+def test_a_payload_on_its_way_when_a_commit_fails_is_counted_once_it_succeeds(
+    tmp_path: Path,
+) -> None:
     engine = begun(tmp_path)
     engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])
     engine.ledger.db.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerWriteError):
         engine.process([inputs.PayloadStored(DEVICE, contribution("a"))])
     engine.ledger.db.execute("PRAGMA query_only = OFF")
+    assert any(isinstance(request, SendToDevice) for request in engine.commit())
     requests = engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])
-    assert any(isinstance(request, TakePayload) for request in requests)
+    assert not any(isinstance(request, TakePayload) for request in requests)
+    assert len(engine.core.state.counted) == 1
 
 
 def test_only_one_process_may_write(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from coordinator.invitations import Invitations
 from coordinator.replayed import WIDTH, Window
 from schemas.contributions import Nothing
 from schemas.enrolment import Enrolment, KeyRotation, approve, device_key_name, enrolment_mac
-from schemas.envelope import Envelope, Sender
+from schemas.envelope import Envelope, Sender, encode
 from schemas.keys import KeyName, SigningKey
 from schemas.message import Message
 from schemas.presence import Death
@@ -74,7 +74,7 @@ class Door:
         self, envelope: Envelope, leaf: str = "msg", device: DeviceId = CRANE
     ) -> inputs.Input | None:
         topic = TOPICS.up(device, leaf)  # type: ignore[arg-type]
-        return self.gate.take(topic, envelope)
+        return self.gate.take(topic, encode(envelope))
 
     def refused(self, envelope: Envelope, device: DeviceId = CRANE, leaf: str = "msg") -> str:
         taken = self.take(envelope, leaf, device)
@@ -192,8 +192,12 @@ def test_a_message_passes_once() -> None:
 def test_what_an_earlier_run_said_passes_no_more() -> None:
     door = Door().enrol()
     door.keys.former_boots.add(EARLIER)
-    assert door.take(sealed(boot=EARLIER, sequence=9)) is None
-    assert door.take(sealed(Death(), leaf="state", boot=EARLIER), leaf="state") is None
+    for sealed_before, leaf in (
+        (sealed(boot=EARLIER, sequence=9), "msg"),
+        (sealed(Death(), leaf="state", boot=EARLIER), "state"),
+    ):
+        heard = door.take(sealed_before, leaf=leaf)
+        assert isinstance(heard, inputs.FormerRunSpoke), "who spoke may be another installation"
     assert door.passes(sealed())
 
 
@@ -291,6 +295,35 @@ def test_a_flood_of_forgeries_is_counted_and_told_in_few_lines(
     assert door.gate.refused[CRANE] == 1000
     assert len(caplog.messages) == 10
     assert caplog.messages[-1].startswith("crane-7: not believed, 512 so far: signature: ")
+
+
+def nothing_is_read(_data: bytes) -> Envelope:
+    raise AssertionError("a body was read")
+
+
+@pytest.mark.parametrize("key", [None, THIEF])
+def test_what_cannot_be_the_devices_is_refused_before_its_body_is_read(
+    key: SigningKey | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.gate.decode", nothing_is_read)
+    door = Door().enrol()
+    assert "is believed there" in door.refused(sealed(key=key))
+    assert "requires keys" in Door(require_keys=True).refused(sealed(key=None))
+    assert "was revoked" in Door().revoke().refused(sealed(key=key))
+    assert "is not signed" in door.refused(sealed(enrolment(), None))
+    altered = encode(sealed()).replace(b'"stage":1', b'"stage":2')
+    taken = door.gate.take(TOPICS.up(CRANE, "msg"), altered)
+    assert isinstance(taken, inputs.MessageRefused)
+
+
+def test_an_enrolment_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = Door().invite()
+    good = encode(sealed(enrolment()))
+    long = good.replace(b'"body":{', b'"body":{"a":"' + b"x" * 9000 + b'",')
+    monkeypatch.setattr("coordinator.gate.decode", nothing_is_read)
+    taken = door.gate.take(TOPICS.up(CRANE, "msg"), long)
+    assert isinstance(taken, inputs.MessageRefused)
+    assert "of 'enrolment' exceed 8192" in taken.reason
 
 
 @given(st.lists(st.integers(0, 3 * WIDTH), max_size=60))

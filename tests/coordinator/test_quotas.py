@@ -70,6 +70,15 @@ def test_the_next_payload_waits_for_those_that_were_fetched_and_words_do_not() -
     assert quota.left_out == {DeviceId("camera-1"): 1}
 
 
+def test_what_takes_long_to_read_counts_as_what_it_takes() -> None:
+    quota = Quotas(IntakeRules(json_mib_per_minute=6))
+    quota.charge_json(on(), 4 * MIB, 0.0)
+    assert not quota.takes(on(), 10, 37.0)
+    assert quota.put_off(on(), 37.0) == pytest.approx(1.0, abs=1.0)
+    assert quota.takes(on(), 10, 41.0)
+    assert quota.takes(on("camera-2"), 10, 0.0)
+
+
 def test_devices_and_births_have_allowances_of_their_own() -> None:
     quota = quotas(messages=1)
     while quota.takes(on(), 1, 0.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.core.commands import ResumeRounds
 from coordinator.core.entries import (
     ENTRY_KINDS,
     ContributionAccepted,
@@ -14,6 +15,7 @@ from coordinator.core.entries import (
     NothingReported,
     OldModelChosen,
     OldModelMissed,
+    RoundClosed,
     RoundOpened,
 )
 from coordinator.ledger.entries import Entry
@@ -26,6 +28,7 @@ from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_background import OF_PIXELS, evaluated
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
+from tests.coordinator.core.test_void_rounds import VoidBench
 from tests.coordinator.test_views import story
 
 
@@ -206,3 +209,24 @@ def test_who_cannot_train_is_known_from_the_birth(features: tuple[str, ...], wor
     boot = BootId("0123456789abcdef")
     born = DeviceBorn(boot=boot, installation=boot, capabilities=able)
     assert said(born, "dev-1").endswith(words)
+
+
+def test_a_stage_that_stops_and_goes_on_says_why() -> None:
+    bench = VoidBench()
+    bench.lead()
+    bench.stop()
+    bench.command(ResumeRounds())
+    told = [said(body, device) for body, device, _ in bench.entries]
+    (stopped,) = (text for text in told if text.startswith("Stage 1 asks nothing more: "))
+    assert "dev-1, dev-2, dev-3: training: weights are not finite" in stopped
+    assert stopped.endswith("or close the stage.")
+    assert "Stage 1 goes on with its rounds: operator." in told
+    refused = RoundClosed(
+        number=3,
+        reason="deadline of 100 s",
+        counted=(),
+        nothing=(),
+        missing=(DeviceId("dev-1"),),
+        refused={"weights: NaN": (DeviceId("dev-1"),)},
+    )
+    assert said(refused).endswith("Missing: dev-1. Refused: dev-1 (weights: NaN).")

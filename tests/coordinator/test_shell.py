@@ -206,18 +206,3 @@ def test_a_coordinator_that_died_after_the_solve_exports_after_its_restart(
         assert body_read.version == 1
     finally:
         second.close()
-
-
-def test_a_group_that_the_disk_refused_is_committed_when_there_is_room(
-    coordinator: MemoryCoordinator, device: ScriptedDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("coordinator.shell._RETRY_COMMIT_SECONDS", 0.05)
-    database = coordinator.engine.ledger.db
-    database.execute("PRAGMA query_only = ON")
-    device.send(Nothing(stage=1))
-    for _ in range(5):
-        coordinator.shell.step(0.02)
-    assert "nothing.reported" not in coordinator.kinds()
-    database.execute("PRAGMA query_only = OFF")
-    assert isinstance(device.wait_for(Receipt).answer, Accepted)
-    assert coordinator.kinds().count("nothing.reported") == 1

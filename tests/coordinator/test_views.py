@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from coordinator import views
 from coordinator.cli.coordinator import app
 from coordinator.core import commands
-from coordinator.core.entries import NetworkImported, RoundOpened
+from coordinator.core.entries import DevicesHeard, DevicesSilent, NetworkImported, RoundOpened
 from coordinator.core.requests import AverageRound
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.errors import CommandError
@@ -22,12 +23,14 @@ from schemas.contributions import Nothing, PartKey, Withdrawal
 from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
 from schemas.rounds import Observation, RoundAnswer
-from tests.coordinator.core.harness import Bench, contribution, exported, names
+from schemas.values import DeviceId
+from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.core.test_background import OF_PIXELS, evaluated
 from tests.coordinator.core.test_models import wanted
 from tests.coordinator.core.test_proxy import ProxyBench, model, score, weights
+from tests.coordinator.core.test_void_rounds import VoidBench
 
 RULES = Rules(stages=StageRules(quiet_seconds=1), models=ModelRules(solve_every_seconds=5))
 
@@ -236,3 +239,46 @@ def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -
     ]
     with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
         assert TABLES.first_difference(ledger.db, ledger.entries()) is None
+
+
+def test_status_and_rounds_say_that_a_stage_asks_nothing_more_until_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    CliRunner().invoke(app, ["init", "--fleet", "bench", "--home", str(tmp_path)])
+    bench = VoidBench()
+    bench.lead()
+    reason = bench.stop().reason
+    write(tmp_path, bench)
+    for verb in ("status", "rounds"):
+        shown = CliRunner().invoke(app, [verb, "--home", str(tmp_path)])
+        assert f"stopped: {reason}" in shown.output
+    resumed = CliRunner().invoke(app, ["resume-rounds", "--home", str(tmp_path)])
+    assert "the next round opens" in resumed.output, resumed.output
+    assert views.stopped(tmp_path) is None
+    again = CliRunner().invoke(app, ["resume-rounds", "--home", str(tmp_path)])
+    assert isinstance(again.exception, CommandError)
+    assert "have not stopped" in str(again.exception)
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
+
+
+def test_status_names_silent_devices_and_a_ledger_ahead_of_the_calendar(tmp_path: Path) -> None:
+    CliRunner().invoke(app, ["init", "--fleet", "bench", "--home", str(tmp_path)])
+    bench = Bench(now_ns=time.time_ns() + 365 * 86_400 * SECOND)
+    bench.begin("dev-1", "dev-2", "dev-3")
+    for body in (
+        DevicesSilent(devices=(DeviceId("dev-1"), DeviceId("dev-2")), seconds=86_400),
+        DevicesHeard(devices=(DeviceId("dev-1"),)),
+    ):
+        bench.entries.append((body, None, bench.now_ns))
+    write(tmp_path, bench)
+    shown = CliRunner().invoke(app, ["status", "--home", str(tmp_path)]).output
+    (told,) = [line for line in shown.splitlines() if line.startswith("silent:")]
+    assert told.startswith("silent: dev-2: nothing that can be believed came since 20")
+    assert "365 days ahead" in shown
+    assert "coordinator correct-clock" in shown
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
+    corrected = CliRunner().invoke(app, ["correct-clock", "--home", str(tmp_path)])
+    assert "time is set back by 31" in corrected.output
+    assert "ahead" not in CliRunner().invoke(app, ["status", "--home", str(tmp_path)]).output

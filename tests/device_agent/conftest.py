@@ -1,13 +1,23 @@
-"""A broker in memory, a coordinator on a script, an agent's home, and an agent that runs there."""
+"""A broker in memory, a coordinator on a script, an agent's home, and an agent that runs there.
+
+`process_…` are the same for agents in processes of their own, over a real Mosquitto.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.device_agent import models
+from schemas.values import DeviceId
+from tests.device_agent import models, scripted
+from tests.device_agent.agent_process import AgentProcess
 from tests.device_agent.scripted import RunningAgent, ScriptedCoordinator, settle
+from transport.brokers import MosquittoBroker
 from transport.memory import InMemoryBroker
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+
+DEVICE = DeviceId("dev-a")
 
 
 @pytest.fixture
@@ -39,3 +49,47 @@ def running(broker: InMemoryBroker, home: Path) -> Iterator[RunningAgent]:
     agent = RunningAgent(broker, home)
     yield agent
     agent.stop()
+
+
+@pytest.fixture
+def process_coordinator(
+    mosquitto: MosquittoBroker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ScriptedCoordinator]:
+    monkeypatch.setattr(scripted, "DEVICE", DEVICE)
+    user, password = mosquitto.credentials("coordinator")
+
+    def connect(name: str) -> MqttConnection:
+        return MqttConnection(
+            MqttSettings(
+                client_id=name,
+                host=mosquitto.host,
+                port=mosquitto.port,
+                user=user,
+                password=password,
+            )
+        )
+
+    found = ScriptedCoordinator(connect)
+    yield found
+    found.die()
+    found.stop()
+
+
+@pytest.fixture
+def process_home(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[Path]:
+    models.put_pictures(tmp_path / "data", "dark", 1, 2)
+    models.put_pictures(tmp_path / "data", "light", 3)
+    models.put_pictures(tmp_path / "test", "dark", 4)
+    settle(tmp_path / "data")
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(mosquitto.credentials(DEVICE)[1] + "\n")
+    (tmp_path / "agent.toml").write_text(
+        f'device = "{DEVICE}"\nfleet = "{scripted.FLEET}"\n'
+        f'[broker]\nhost = "{mosquitto.host}"\nport = {mosquitto.port}\n'
+        'password_file = "secret"\n'
+        '[data]\nfolder = "data"\nevaluation_folder = "test"\nscan_seconds = 0.2\n'
+        '[model]\nproviders = ["CPUExecutionProvider"]\n'
+    )
+    yield tmp_path
+    AgentProcess.kill_all()

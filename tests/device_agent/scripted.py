@@ -28,7 +28,7 @@ from transport.transfer import BlockExchange
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 TOPICS = FleetTopics(FLEET)
-SECONDS = 20.0
+SECONDS = 300.0
 FAST = Rules(
     scan_seconds=0.1,
     settle_seconds=0.05,
@@ -185,3 +185,21 @@ def greet(coordinator: ScriptedCoordinator, *held, next_part: int = 0) -> None:
     coordinator.be_born()
     _, envelope = coordinator.wait_for(Birth)
     coordinator.welcome(envelope.header.boot, *held, next_part=next_part)
+
+
+def welcome_until(coordinator: ScriptedCoordinator, kind: type[_Body]) -> tuple[_Body, Envelope]:
+    """Welcome whoever is born, also those who have died since, until somebody says `kind`."""
+    coordinator.be_born()
+    found: list[Envelope] = []
+
+    def said() -> bool:
+        coordinator.look(0.05)
+        for envelope in coordinator.arrived:
+            if envelope.header.kind == Birth.kind:
+                coordinator.welcome(envelope.header.boot)
+        found.extend(item for item in coordinator.arrived if item.header.kind == kind.kind)
+        coordinator.arrived.clear()
+        return bool(found)
+
+    eventually(said)
+    return found[0].read(kind), found[0]

@@ -45,6 +45,11 @@ class ScriptedProxy:
         envelope = self.arrived.pop(0)
         return envelope.read(PrototypeGradients), envelope
 
+    def forget(self) -> None:
+        """Leave out what came so far: offers of a run that is over are not served any more."""
+        while self._look():
+            self.arrived.clear()
+
     def fetch(self, body: PrototypeGradients, path: Path) -> bytes:
         assert body.offer is not None
         fetched = self.exchange.fetch(body.offer, path, DEVICE, seconds=SECONDS)

@@ -1,26 +1,40 @@
-"""A device whose database cannot be written: nothing is acknowledged, and it goes on afterwards."""
+"""A device whose disk is full acknowledges nothing, says so in its status, and goes on after."""
 
 import contextlib
 import itertools
+import signal
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from device_agent.cli import HINDERED, NOT_RUNNING, app
 from device_agent.errors import StoreError
 from device_agent.running import build_agent
 from device_agent.shell import Agent
+from device_agent.status import read_status, write_status
+from device_agent.store.store import Store
 from schemas.contributions import Contribution
+from schemas.models import ModelStatus
+from schemas.reports import Problem
+from tests.device_agent import models
+from tests.device_agent.agent_process import PATIENCE, AgentProcess
 from tests.device_agent.scripted import (
     DEVICE,
     FAST,
     RunningAgent,
     ScriptedCoordinator,
+    eventually,
     greet,
     stsa_assignment,
+    welcome_until,
     write_settings,
 )
+from tests.small_disk import small_disk
 from transport.memory import InMemoryBroker
 
 Break = Callable[[Agent, Path], "sqlite3.Connection | None"]
@@ -33,7 +47,8 @@ def fill(agent: Agent, _path: Path) -> None:
     db.execute(f"PRAGMA max_page_count={pages}").fetchone()
     with contextlib.suppress(sqlite3.OperationalError):
         for number in itertools.count():
-            db.execute("INSERT INTO fact VALUES (?, 'junk')", [f"junk {number}"])
+            row = ["reported", f"junk {number}", ""]
+            db.execute("INSERT INTO record (field, key, value) VALUES (?, ?, ?)", row)
 
 
 def lock(agent: Agent, path: Path) -> sqlite3.Connection:
@@ -87,3 +102,96 @@ def test_what_cannot_be_written_is_not_acknowledged_and_comes_again(
         coordinator.accept(envelope)
     finally:
         running.stop()
+
+
+def status_of(home: Path) -> Result:
+    return CliRunner().invoke(app, ["status", "--home", str(home)])
+
+
+def test_a_database_that_cannot_be_written_ends_the_agent_and_status_says_why(
+    broker: InMemoryBroker,
+    coordinator: ScriptedCoordinator,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = write_settings(home)
+    connect = lambda role, will: broker.connection(  # noqa: E731
+        f"{DEVICE}.{role}", user=str(DEVICE), will=will
+    )
+    agent = build_agent(opened, connect, FAST)
+    begin = agent.begin
+    monkeypatch.setattr(agent, "begin", lambda: (begin(), fill(agent, opened.state_folder)))
+    coordinator.assign(stsa_assignment()[0])
+    with pytest.raises(StoreError, match="full"):
+        agent.run()
+    status = read_status(opened.status_file)
+    assert status is not None
+    assert "database or disk is full" in status.ended
+    # As of an agent in a process of its own, which has ended.
+    write_status(opened.status_file, status.model_copy(update={"process": 2**22 + 1}))
+    told = status_of(home)
+    assert told.exit_code == NOT_RUNNING
+    assert "has ended:" in told.output
+    assert "database or disk is full" in told.output
+
+
+def test_a_locked_database_is_told_by_status(home: Path) -> None:
+    opened = write_settings(home)
+    opened.state_folder.mkdir()
+    Store(opened.state_folder / "agent.db").close()
+    with closing(sqlite3.connect(opened.state_folder / "agent.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        told = status_of(home)
+    assert told.exit_code == NOT_RUNNING
+    assert "agent.db: cannot be written: database is locked" in told.output
+    assert "hindered" not in status_of(home).output
+
+
+@pytest.mark.broker
+def test_a_model_that_a_full_disk_refuses_runs_once_there_is_room_without_a_restart(
+    process_coordinator: ScriptedCoordinator, process_home: Path
+) -> None:
+    (process_home / "state").mkdir()
+    with small_disk(process_home / "state" / "blobs", 1) as disk:
+        disk.fill()
+        agent = AgentProcess(process_home)
+        greet(process_coordinator)
+        model = models.exported(1)
+        desired = models.desired_of(model.manifest, model)
+        files = (model.manifest.canonical_bytes(), *model.files.values())
+        process_coordinator.desire(desired, *files)
+        process_coordinator.wait_for(Problem, lambda body: "No space left" in body.text)
+        eventually(lambda: status_of(process_home).exit_code == HINDERED)
+        assert "hindered     file" in status_of(process_home).output
+        assert "No space left on device" in status_of(process_home).output
+        assert agent.process.poll() is None
+        disk.empty()
+        assert process_coordinator.wait_for(ModelStatus)[0].state == "active"
+        eventually(lambda: status_of(process_home).exit_code == 0)
+        assert read_status(process_home / "status.json").process == agent.process.pid
+        assert agent.end(signal.SIGTERM) == 0
+    assert b"Traceback" not in (process_home / "log").read_bytes()
+
+
+@pytest.mark.broker
+def test_an_agent_on_a_disk_that_is_full_throughout_ends_or_waits_and_goes_on_afterwards(
+    process_coordinator: ScriptedCoordinator, process_home: Path
+) -> None:
+    with small_disk(process_home / "state", 4) as disk:
+        agent = AgentProcess(process_home)
+        greet(process_coordinator)
+        eventually(lambda: status_of(process_home).exit_code == 0)
+        disk.fill()
+        process_coordinator.assign(stsa_assignment()[0])
+        eventually(lambda: status_of(process_home).exit_code != 0)
+        assert "the disk is full, 0 bytes are free" in status_of(process_home).output
+        assert agent.process.wait(PATIENCE) == 1
+        assert b"agent.db: cannot be written" in (process_home / "log").read_bytes()
+        told = status_of(process_home)
+        assert told.exit_code == NOT_RUNNING
+        assert "has ended:" in told.output
+        disk.empty()
+        agent = AgentProcess(process_home)  # as a service manager does
+        welcome_until(process_coordinator, Contribution)
+        assert agent.end(signal.SIGTERM) == 0
+    assert b"Traceback" not in (process_home / "log").read_bytes()

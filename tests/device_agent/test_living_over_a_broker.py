@@ -12,12 +12,14 @@ from schemas.reports import Evaluation, Problem
 from tests.device_agent import models
 from tests.device_agent.scripted import (
     FAST,
+    SECONDS,
     RunningAgent,
     ScriptedCoordinator,
     eventually,
     greet,
     stsa_assignment,
 )
+from transport.errors import ThreadEndedError
 from transport.memory import InMemoryBroker
 
 
@@ -137,11 +139,12 @@ def test_heartbeats_carry_memory_and_traffic(
     running.stop()
 
 
-def test_a_bug_in_the_work_ends_the_agent_with_its_traceback(
+def test_a_bug_in_the_work_ends_the_agent_with_a_sentence_and_its_traceback_in_the_log(
     coordinator: ScriptedCoordinator,
     broker: InMemoryBroker,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(*_arguments):
         raise ZeroDivisionError("a bug")
@@ -150,9 +153,13 @@ def test_a_bug_in_the_work_ends_the_agent_with_its_traceback(
     running = RunningAgent(broker, home)
     greet(coordinator)
     coordinator.assign(stsa_assignment()[0])
-    running.thread.join(20)
-    with pytest.raises(ZeroDivisionError, match="a bug"):
+    running.thread.join(SECONDS)
+    with pytest.raises(ThreadEndedError, match=r"'worker' ended by ZeroDivisionError\('a bug'\)"):
         running.stop()
+    assert any(record.exc_info for record in caplog.records)
+    status = read_status(running.home.status_file)
+    assert status is not None
+    assert "'worker' ended" in status.ended
 
 
 def test_the_status_says_at_once_that_everything_is_done(

@@ -114,13 +114,16 @@ def test_an_enrolment_is_signed_by_the_key_that_waits() -> None:
     envelope.check_signature(WAITING.verify_key, topic)
 
 
-def test_what_is_said_refers_to_the_birth_that_was_heard_last() -> None:
+def test_what_is_said_refers_to_the_birth_that_was_believed_last() -> None:
     post, topic = Post(), TOPICS.coordinator_state
     post.mail.send("msg", Nothing(stage=1))
     assert post.heard()[1].header.refers_to is None
     for size in (1, 2):
         birth = sealed(CoordinatorBirth(ledger_size=size), topic)
-        post.read(birth, topic)
+        event = post.read(birth, topic)
+        assert isinstance(event, inputs.CoordinatorBorn)
+        assert event.said == birth.message_id
+        post.mail.refer_to(event.said)
         post.mail.send("msg", Nothing(stage=1))
         assert post.heard()[1].header.refers_to == birth.message_id
 

@@ -49,7 +49,8 @@ def used(home: AgentHome) -> Store:
     make_folder(home.state_folder)
     store = Store(home.state_folder / "agent.db")
     heights = {RELEASE.signature.key: Height(7, RELEASE.release.digest)}
-    store.commit((RootTaken(NEXT, {}), ReleaseTaken(heights), ReleaseInstalled(RELEASE)))
+    taken = (RootTaken(NEXT, {}), ReleaseTaken(heights), ReleaseInstalled(RELEASE))
+    store.commit(store.load(), taken)
     return store
 
 

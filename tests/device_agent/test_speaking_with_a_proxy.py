@@ -204,7 +204,7 @@ def test_a_restart_with_a_full_outbox_sends_everything_again(fleet: Fleet, tmp_p
     fleet.stop()
     fleet.method.gradients = None
     fleet.coordinator.arrived.clear()
-    fleet.proxy.arrived.clear()
+    fleet.proxy.forget()
     fleet.start()
     _, envelope = fleet.coordinator.wait_for(Birth)
     fleet.coordinator.welcome(envelope.header.boot)

@@ -19,7 +19,7 @@ from device_agent.running import build_agent
 from device_agent.shell import Agent
 from device_agent.status import Status, read_status
 from device_agent.store.blobs import BlobFolder
-from schemas.values import DeviceId, Digest
+from schemas.values import BootId, DeviceId, Digest
 from tests.coordinator import shell_harness
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from transport.interface import Connection, Outgoing
@@ -112,6 +112,25 @@ class MemoryDevice:
         assert self._agent is not None
         self._agent._parts.control.start()
 
+    def take_over(self) -> None:
+        """Connect under the name that another agent has, and push it out."""
+        assert self._agent is not None
+        self._agent._parts.control.start()
+        self._agent._parts.exchange.connection.start()
+
+    def copied(self, home: Path) -> MemoryDevice:
+        """Return a device with a copy of this one's files, which is not started."""
+        shutil.copytree(self.home, home)
+        clone = object.__new__(MemoryDevice)
+        clone.__dict__.update(self.__dict__, home=home, _agent=None, _thread=None)
+        return clone
+
+    @property
+    def boot(self) -> BootId:
+        """This run's name."""
+        assert self._agent is not None
+        return self._agent._parts.state.identity.boot
+
     def start(self) -> None:
         ready = threading.Event()
 
@@ -124,12 +143,12 @@ class MemoryDevice:
 
         self._thread = threading.Thread(target=live, name=self.name, daemon=True)
         self._thread.start()
-        assert ready.wait(20)
+        assert ready.wait(300)
 
     def stop(self) -> None:
         if self._agent is not None and self._thread is not None:
             self._agent.stop()
-            self._thread.join(20)
+            self._thread.join(300)
             assert not self._thread.is_alive()
         self._agent = None
 

@@ -23,7 +23,7 @@ from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
 from transport.brokers import MosquittoBroker
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 DIGITS_PREPROCESSING = """\
 mode = "L"
 size = [8, 8]
@@ -165,7 +165,7 @@ class ProcessFleet:
             capture_output=True,
             text=True,
             env={**child_environment(), "COLUMNS": "200"},
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -35,7 +35,7 @@ from simulator.engines.mqtt.homes import write_coordinator as write_settings
 from tests.end_to_end.memory_fleet import put_pictures
 from transport.brokers import MosquittoBroker
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 SMALL = Preprocessing(mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image")
 AGENT = """\
 device = "{device}"

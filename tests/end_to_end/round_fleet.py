@@ -58,7 +58,7 @@ class Gate:
         key = (order.device, order.round.number)
         if key in self._held:
             self._waiting.add(key)
-            assert self._held[key].wait(60)
+            assert self._held[key].wait(300)
         return train(request, order, data, memory, settings)
 
 

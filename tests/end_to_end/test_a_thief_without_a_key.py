@@ -129,7 +129,7 @@ class Thief:
         )
         self._connection.subscribe(str(self.topics.down(device, "ctl")))
         self._connection.start()
-        self._connection.wait_connected(30)
+        self._connection.wait_connected(300)
         self._boot = BootId.fresh()
         self._key = SigningKey.fresh(device_key_name(self.topics.fleet, device))
         self._senders = (

@@ -41,7 +41,7 @@ from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SHARING, KILLED, PRIVATE = DEVICES = ("dev-a", "dev-b", "dev-c")
 FIRST, SECOND = tuple("01234"), tuple("567")

@@ -33,7 +33,7 @@ from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BOTH, OLD, NEWCOMER = DEVICES = ("dev-a", "dev-b", "dev-c")
 FIRST, SECOND = ("0", "1"), ("2", "3")

@@ -30,7 +30,7 @@ from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRAINING = ("dev-a", "dev-b", "dev-c")
 LATE, LIGHT = "dev-c", "dev-d"

@@ -29,7 +29,7 @@ from transport.interface import Outgoing
 from transport.mqtt import MqttConnection
 
 Body = TypeVar("Body", bound=entries.EntryBody)
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_fleet_with_an_offline_release_key(fleet: ReleasedFleet) -> None:
     fleet.sign(2, "r1")
     fleet.until(lambda: fleet.runs() == 2)
 
-    assert "waits for `fleetledger model sign 1 --key FILE`" in fleet.model("back")
+    assert "waits for `fleetledger model sign 1 --key FILE`" in fleet.model("back", "--yes")
     fleet.sign(1, "r1")
     fleet.until(lambda: fleet.runs() == 1)
     assert fleet.releases() == [(1, 1), (2, 2), (3, 1)]

@@ -20,7 +20,7 @@ from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
 FIRST, SECOND = tuple("01234"), tuple("56789")

@@ -19,6 +19,7 @@ from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.models import FileReference, Manifest, Parity
 from schemas.offers import BlockData, BlockRequest
 from schemas.proofs.checkpoint import Checkpoint
+from schemas.seals import read_seal
 from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from schemas.topics import FleetTopics
 from schemas.values import ClassName, DeviceId, Digest, FleetId
@@ -44,6 +45,12 @@ def _envelope(data: bytes) -> None:
     """Read a message as agent and coordinator do; what is accepted has one spelling."""
     envelope = decode(data)
     assert encode(envelope) == data
+    seal, header = read_seal(data.partition(b"\n")[0]), envelope.header
+    told = (seal.kind, seal.fleet, seal.sender, seal.boot, seal.sequence, seal.refers_to)
+    assert told == (
+        header.kind, header.fleet, header.sender, header.boot, header.sequence, header.refers_to
+    )  # fmt: skip
+    assert (seal.key, seal.signature) == (header.key, header.signature)
     model = MODELS.get(envelope.header.kind)
     if model is not None:
         body = envelope.read(model)
@@ -66,7 +73,7 @@ def _blocks() -> Parser:
     return Parser(read, tuple(item.topic.encode() + b"\n" + item.payload for item in sent))
 
 
-def _tensors() -> Parser:
+def _tensors(limit_bytes: int = 1 << 16) -> Parser:
     tensors = {
         "counts": np.arange(6, dtype=np.int64),
         "gram": PackedIntegers.pack(np.arange(-20, 20, dtype=np.int64), 7),
@@ -79,7 +86,7 @@ def _tensors() -> Parser:
     }
     zeros = {**tensors, "weights": np.zeros((90, 4), np.float32)}
     return Parser(
-        lambda data: read_tensors(data, expected, 1 << 16),
+        lambda data: read_tensors(data, expected, limit_bytes),
         tuple(encode_tensors(item, {"form": "exact", "n": 3}) for item in (tensors, zeros)),
     )
 
@@ -132,6 +139,7 @@ def parsers() -> dict[str, Parser]:
         "envelope": Parser(_envelope, messages),
         "block": _blocks(),
         "tensors": _tensors(),
+        "large tensors": _tensors(1 << 23),
         "weights": _answer("int32"),
         "differences": _answer("int16"),
         "manifest": Parser(Manifest.read, (_manifest().canonical_bytes(),)),

@@ -39,7 +39,7 @@ from transport.brokers import MosquittoBroker
 TOPICS = FleetTopics(FLEET)
 QUIET, PER_SECOND = 9, 5.0
 LOUD_PER_SECOND = 10 * IntakeRules().messages_per_minute / 60
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 @dataclass

@@ -68,7 +68,7 @@ class RealFleet:
     def stop(self) -> None:
         """Let the coordinator end in an orderly way, and kill what is left."""
         self._processes["coordinator"].terminate()
-        self._processes["coordinator"].wait(60)
+        self._processes["coordinator"].wait(PATIENCE)
         for process in self._processes.values():
             process.kill()
             process.wait()

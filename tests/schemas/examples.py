@@ -7,12 +7,13 @@ from schemas.envelope import Sender
 from schemas.keys import KeyName, SignatureText, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus, Preprocessing
-from schemas.offers import BlockData, BlockRequest, Offer
+from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from schemas.presence import (
     Birth,
     Capabilities,
     CoordinatorBirth,
     CoordinatorDeath,
+    CoordinatorHeartbeat,
     Death,
     Heartbeat,
     SeenCheckpoint,
@@ -140,6 +141,7 @@ EXAMPLES: tuple[Message, ...] = (
     ModelStatus(version=4, manifest=DIGEST, state="active"),
     CoordinatorBirth(ledger_size=12),
     CoordinatorDeath(),
+    CoordinatorHeartbeat(ledger_size=12, time_ns=1_700_000_000_000_000_000, corrections=1),
     Enrolment(key=VERIFY_KEY, mac=DIGEST),
     KeyRotation(key=VERIFY_KEY, approval=SignatureText.of(bytes(64))),
     Enrolled(key=VERIFY_KEY),
@@ -183,6 +185,7 @@ EXAMPLES: tuple[Message, ...] = (
     DesiredModel(action=10, version=4, manifest=OFFER, files=(OFFER,)),
     BlockRequest(digest=DIGEST, block_size=65_536, section="data", indices=(0, 2)),
     BlockData(digest=DIGEST, section="list", index=0),
+    BlockRefusal(digest=DIGEST, reason="not served any more"),
 )
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from schemas.canonical import canonical_json
 from schemas.contributions import Nothing
-from schemas.envelope import DOMAIN, Envelope, Sender, decode, encode
+from schemas.envelope import Envelope, Sender, decode, encode
 from schemas.errors import EnvelopeError, InvalidValueError, SchemaError, SignatureError
 from schemas.keys import KeyHash, KeyName, SigningKey, VerifyKey
 from schemas.presence import Heartbeat
 from schemas.protocol_pages import example
+from schemas.seals import DOMAIN
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, Digest, FleetId
 

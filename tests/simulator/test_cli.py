@@ -21,7 +21,7 @@ def simulate(*arguments: str, folder: Path, **variables: str) -> subprocess.Comp
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **variables},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 

@@ -108,11 +108,11 @@ def kill_after(folder: Path, cache: str, number: signal.Signals) -> int:
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
-        stages, end = folder / "run" / "seed-1" / "stages.jsonl", time.monotonic() + 60
+        stages, end = folder / "run" / "seed-1" / "stages.jsonl", time.monotonic() + 300
         while not stages.exists():
             assert child.poll() is None, "the run ended"
             assert time.monotonic() < end, "the first stage does not end"
             time.sleep(0.01)
         child.send_signal(number)
-        assert child.wait(30) not in (0, None)
+        assert child.wait(300) not in (0, None)
     return len(stages.read_text().splitlines())

@@ -21,10 +21,16 @@ __all__ = ["RunningBroker", "free_port", "running"]
 class RunningBroker:
     """The process, with what tests do to it."""
 
+    host = LOOPBACK
+
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
         self.port = port
         self._start()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     def secret(self, user: str) -> str:
         return (self.folder / "passwords" / user).read_text().strip()
@@ -34,6 +40,9 @@ class RunningBroker:
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def crash(self) -> None:
         self._process.kill()

@@ -15,7 +15,7 @@ from transport.memory import InMemoryBroker
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 """Seconds after which a test gives up waiting."""
 QUIET = 0.3
 """Seconds without news that count as nothing coming."""

@@ -24,8 +24,8 @@ from transport.brokers.lifeline import end_with_parent
 from transport.brokers.readiness import accepts
 from transport.errors import BrokerStartError
 
-_START_SECONDS = 10.0
-_STOP_SECONDS = 5.0
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
 _ATTEMPTS = 3
 
 

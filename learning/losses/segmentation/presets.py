@@ -68,6 +68,11 @@ def released_fbl() -> Terms:
     )
 
 
+def released_first() -> Terms:
+    """Return what FBL's program learns its first task with: (1), a mean over all pixels."""
+    return (WeightedTerm(1.0, PixelCrossEntropy(over="all")),)
+
+
 def finetuning() -> Terms:
     """Return cross-entropy over all channels: every method's first task, FBL (1)."""
     return (WeightedTerm(1.0, PixelCrossEntropy()),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
@@ -35,11 +36,13 @@ from learning.losses.segmentation.step import PixelStep
 class PixelCrossEntropy:
     """Mean over pixels that count of f w CE: FBL (1), its (6) with weights, PLOP's with factors.
 
-    f is the image's factor, as the labels give it.
+    f is the image's factor, as the labels give it. FBL's released program divides by the number of
+    all pixels, ignored ones too.
     """
 
     labels: Labels = GivenLabels()  # noqa: RUF009 -- frozen
     weights: Weights | None = None
+    over: Literal["counted", "all"] = "counted"
 
     def __call__(self, step: PixelStep) -> Tensor:
         """Return its value ()."""
@@ -47,7 +50,7 @@ class PixelCrossEntropy:
         losses = factors[:, None, None] * pixel_cross_entropy(step.outputs.logits, labels)
         if self.weights is not None:
             losses = step.once(self.weights) * losses
-        return counted_mean(losses, labels)
+        return losses.mean() if self.over == "all" else counted_mean(losses, labels)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from coordinator.paths import ledger_path
 from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
 from schemas.values import FleetId
 from simulator.engines.interface import Prepared
-from simulator.engines.rounds import INTAKE, method_settings, round_rules, rounds_seconds
+from simulator.engines.rounds import BOUNDS, INTAKE, method_settings, round_rules, rounds_seconds
 from simulator.scenario.model import Scenario
 from simulator.virtual.clock import BEGINNING_NS
 
@@ -40,6 +40,7 @@ def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         **method_settings(scenario, seed),
         rounds=round_rules(scenario, seed),
         intake=INTAKE,
+        bounds=BOUNDS,
         stages=StageRules(
             quorum=engine.quorum,
             quiet_seconds=QUIET_SECONDS,

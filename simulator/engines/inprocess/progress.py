@@ -79,6 +79,8 @@ class Progress:
         state = self._state
         if state.failed is not None:
             raise EngineError(f"stage {self._goal.stage.number}: no model: {state.failed.reason}")
+        if state.void.stopped is not None:
+            raise EngineError(state.void.stopped.reason)
         if self._is_news():
             self._ready = self._is_ready(self.stages)
         return state.newest_model if self._ready else None

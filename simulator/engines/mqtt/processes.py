@@ -23,7 +23,8 @@ from simulator.errors import ProcessDiedError
 from transport.brokers import Broker
 from transport.brokers.lifeline import end_with_parent
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 30.0
+"""After which a program that was asked to end is killed; far above what a busy machine needs."""
 TAIL_LINES = 8
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -124,7 +125,7 @@ class Children:
         self._end([child for child in self.running if child.name in names])
 
     def stop(self) -> None:
-        """Ask all programs to end, the newest first; kill what does not within five seconds."""
+        """Ask all programs to end, the newest first; kill what does not within half a minute."""
         try:
             self._end(self.running[::-1])
         finally:

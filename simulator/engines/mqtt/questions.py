@@ -54,10 +54,12 @@ def activation_awaited(view: FleetView, devices: Collection[DeviceId]) -> str | 
 
 
 def raise_what_failed(view: FleetView) -> None:
-    """Raise `EngineError` if no model can be made of what is held, or a device refused it."""
+    """Raise `EngineError` if no model can be made, or a device refused it, or rounds stopped."""
     failed = view.state.failed
     if failed is not None and failed.inputs == view.state.inputs():
         raise EngineError(f"the coordinator could not make a model: {failed.reason}")
+    if view.state.void.stopped is not None:
+        raise EngineError(view.state.void.stopped.reason)
     for name, device in view.state.devices.items():
         if view.desired is not None and device.model_versions_seen.get(view.desired) in (
             "failed",

@@ -61,7 +61,8 @@ def office(tmp_path: Path) -> Office:
 
 @pytest.fixture
 def rooted(office: Office) -> Office:
-    office.trust("init", *office.keys("a", "b", "c"))
+    said = office.trust("init", *office.keys("a", "b", "c"))
+    assert "releases do not expire" in said
     return office
 
 

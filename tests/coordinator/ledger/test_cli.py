@@ -82,7 +82,7 @@ def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
             ledger.append([draft(12)])
         assert process.stdout.readline().startswith("12\t")
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(300) == 0
 
 
 def test_show_explains_an_entry_and_prints_all_of_it(

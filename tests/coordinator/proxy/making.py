@@ -40,7 +40,7 @@ OF = assignment(**QUICK)
 PREPROCESSING = Preprocessing(
     mode="L", size=(8, 8), mean=(0.5,), deviation=(0.5,), input_name="image"
 )
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 def weights(number: int = 1, *names: ClassName) -> bytes:

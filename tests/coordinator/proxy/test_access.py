@@ -54,7 +54,7 @@ def _connect(broker: MosquittoBroker, user: str) -> MqttConnection:
     )
     connection.subscribe(*(f"{ROOT}/{topic}" for topic in MATRIX), f"{ROOT}/#")
     connection.start()
-    connection.wait_connected(10)
+    connection.wait_connected(300)
     return connection
 
 

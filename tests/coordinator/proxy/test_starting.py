@@ -13,6 +13,7 @@ from coordinator.errors import ProxyError
 from coordinator.proxy import running
 from coordinator.proxy.settings import ProxySettings, load, read_password, write_new
 from coordinator.settings import CoordinatorSettings
+from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
 from schemas.values import FleetId
 
@@ -32,8 +33,11 @@ def test_init_writes_settings_that_can_be_read(tmp_path: Path) -> None:
     assert (settings.fleet, settings.broker.port) == ("mill", 1999)
     with pytest.raises(SettingsError, match="secret"):
         read_password(tmp_path / "new", settings)
-    (tmp_path / "new" / "secret").write_text("word\n", encoding="utf-8")
+    write_private(tmp_path / "new" / "secret", b"word\n")
     assert read_password(tmp_path / "new", settings) == "word"
+    (tmp_path / "new" / "secret").chmod(0o644)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        read_password(tmp_path / "new", settings)
 
 
 def test_settings_are_not_written_over(home: Path) -> None:

@@ -63,9 +63,9 @@ def test_it_is_committed_with_answer_and_memory_at_once(trainee: Driven) -> None
     committed = []
     commit = trainee.store.commit
 
-    def remember(changes) -> None:
+    def remember(records, changes) -> None:
         committed.append({type(change) for change in changes})
-        commit(changes)
+        commit(records, changes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainee.store, "commit", remember)
@@ -251,7 +251,7 @@ def test_nothing_is_sent_where_the_commit_failed(
 ) -> None:
     trainee.order()
 
-    def full(_changes) -> None:
+    def full(_records, _changes) -> None:
         raise OSError("disk full")
 
     trainee.requests.clear()

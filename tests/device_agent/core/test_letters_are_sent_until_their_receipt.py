@@ -38,7 +38,7 @@ def test_nothing_is_sent_if_the_commit_fails(ready: Driven, monkeypatch) -> None
     ready.put(a="cat/1")
     ready.scan()
 
-    def full_disk(changes) -> None:
+    def full_disk(_records, _changes) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(ready.store, "commit", full_disk)

@@ -7,6 +7,7 @@ import pytest
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.core.requests import (
+    CancelFetch,
     CheckActiveModel,
     CleanFiles,
     Evaluate,
@@ -14,6 +15,7 @@ from device_agent.core.requests import (
     InstallModel,
     Send,
 )
+from device_agent.status import troubles
 from schemas.models import ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation, Problem
@@ -112,10 +114,35 @@ def test_going_back_is_a_higher_action_with_an_older_version(agent: Driven) -> N
 
 def test_a_newer_action_overtakes_one_that_is_being_fetched(agent: Driven) -> None:
     want(agent, 5, 1)
+    (former,) = agent.take(FetchFile)
     want(agent, 6, 2)
+    assert agent.take(CancelFetch) == [CancelFetch(former.offer.digest)]
+    agent.give(inputs.FetchFailed(former.offer.digest, "it is not needed any more"))
+    assert agent.state.files.tries == {}
     fetch_all(agent)
     (request,) = agent.take(InstallModel)
     assert request.desired.action == 6
+
+
+def test_a_file_that_the_newer_model_needs_too_is_fetched_on(agent: Driven) -> None:
+    agent.give(inputs.Desired(making.COORDINATOR, making.desired(5, 1, "shared")))
+    (manifest,) = agent.take(FetchFile)
+    agent.give(inputs.FetchFinished(manifest.offer.digest))
+    (shared,) = agent.take(FetchFile)
+    agent.give(inputs.Desired(making.COORDINATOR, making.desired(6, 2, "shared")))
+    assert agent.take(CancelFetch) == []
+    assert agent.state.files.fetching == shared.offer
+
+
+def test_a_file_that_comes_although_it_was_called_off_leaves_the_next_fetch_alone(
+    agent: Driven,
+) -> None:
+    want(agent, 5, 1)
+    (former,) = agent.take(FetchFile)
+    want(agent, 6, 2)
+    (following,) = agent.take(FetchFile)
+    agent.give(inputs.FetchFinished(former.offer.digest))
+    assert agent.state.files.fetching == following.offer
 
 
 def test_a_newer_action_that_comes_during_an_installation_is_next(agent: Driven) -> None:
@@ -179,6 +206,33 @@ def test_a_file_that_never_comes_fails_the_model_in_the_end(agent: Driven) -> No
     assert "deadline" in status.reason
     agent.wait(100)
     assert agent.take(FetchFile) == []
+
+
+def test_a_file_that_a_full_disk_refuses_is_waited_for_and_told_as_long_as_it_does(
+    agent: Driven,
+) -> None:
+    want(agent, 5, 1)
+    for _ in range(3 * agent.rules.fetch_tries):
+        (request,) = agent.take(FetchFile)
+        agent.give(inputs.FetchFailed(request.offer.digest, "no space left", full_disk=True))
+        assert agent.take(FetchFile) == []
+        assert "no space left" in troubles(agent.state)[0]
+        agent.wait(15)
+    assert [told.about for told in agent.sent(Problem)] == ["model"]
+    assert agent.sent(ModelStatus) == []
+    fetch_all(agent)
+    assert troubles(agent.state) == ()
+    assert len(agent.take(InstallModel)) == 1
+
+
+def test_a_full_disk_takes_no_try_from_a_file(agent: Driven) -> None:
+    want(agent, 5, 1)
+    for full_disk in [True] * agent.rules.fetch_tries + [False]:
+        (request,) = agent.take(FetchFile)
+        agent.give(inputs.FetchFailed(request.offer.digest, "away", full_disk=full_disk))
+        agent.wait(60)
+    assert agent.sent(ModelStatus) == []
+    assert len(agent.take(FetchFile)) == 1
 
 
 def test_a_damaged_file_is_fetched_again(agent: Driven) -> None:

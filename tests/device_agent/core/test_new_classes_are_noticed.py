@@ -210,3 +210,36 @@ def test_off_measures_nothing_and_still_reports_names(tmp_path) -> None:
     agent.scan()
     assert agent.take(Measure) == []
     assert [told.why for told in transitions(agent)] == ["class name"]
+
+
+def problems(agent: Driven) -> list[str]:
+    """Return what the owner is told to mend."""
+    return list(agent.state.told.recent)
+
+
+def test_a_folder_whose_name_hides_something_is_told_and_never_reported(ready: Driven) -> None:
+    hidden, doubled, mixed = "o\u200bwl", "red  owl", "\u043ewl"
+    ready.put(a=f"{hidden}/1", b=f"{doubled}/2", c=f"{mixed}/3", d="eel/4")
+    ready.scan()
+    (told,) = transitions(ready)
+    assert dict(told.classes) == {"eel": 1}
+    texts = problems(ready)
+    assert any("'o\\u200bwl': this name of a class holds U+200B" in text for text in texts)
+    assert any("'red  owl': this name of a class has spaces" in text for text in texts)
+    assert any("'\\u043ewl': this name of a class has letters of" in text for text in texts)
+    assert all("rename its folder" in text for text in texts)
+
+
+def test_a_folder_that_looks_like_a_class_of_the_fleet_is_told_too(ready: Driven) -> None:
+    ready.assign("coco", action=2)
+    ready.put(b="\u0441\u043e\u0441\u043e/2")
+    ready.scan()
+    assert any("looks like the fleet's 'coco'" in text for text in problems(ready))
+
+
+def test_a_name_that_the_fleet_has_from_before_these_rules_goes_on(ready: Driven) -> None:
+    old = "o\u200bwl"
+    ready.put(a=f"{old}/1")
+    ready.assign(old, action=2)
+    assert ready.contents_of_job() == {f"{old}/a": old}
+    assert problems(ready) == []

@@ -8,7 +8,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tests.device_agent.hostile.onnx_files import frozen
 
-FOR_EVER = 2**62
+LONG = 40_000
+"""Rounds of a loop, about as many as the rules allow; of large arrays they take minutes."""
 
 
 def with_extra(*nodes: NodeProto, constants: dict[str, np.ndarray]) -> bytes:
@@ -27,16 +28,16 @@ def serialised(model: ModelProto) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def looping(times: int) -> bytes:
-    """Goes round a loop so many times before it adds zero."""
+def looping(times: int, numbers: int = 1) -> bytes:
+    """Takes so many sines so many times before it adds zero."""
     scalar = [
-        helper.make_tensor_value_info(name, kind, [])
-        for name, kind in (
-            ("number", TensorProto.INT64),
-            ("goes_on", TensorProto.BOOL),
-            ("sum", TensorProto.FLOAT),
-            ("goes_on_then", TensorProto.BOOL),
-            ("sum_then", TensorProto.FLOAT),
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("number", TensorProto.INT64, []),
+            ("goes_on", TensorProto.BOOL, []),
+            ("sum", TensorProto.FLOAT, [numbers]),
+            ("goes_on_then", TensorProto.BOOL, []),
+            ("sum_then", TensorProto.FLOAT, [numbers]),
         )
     ]
     body = helper.make_graph(
@@ -49,11 +50,13 @@ def looping(times: int) -> bytes:
         scalar[3:],
     )
     return with_extra(
-        helper.make_node("Loop", ["times", "yes", "zero"], ["extra"], body=body),
+        helper.make_node("ConstantOfShape", ["numbers"], ["zeros"]),
+        helper.make_node("Loop", ["times", "yes", "zeros"], ["sines"], body=body),
+        helper.make_node("ReduceMax", ["sines"], ["extra"], keepdims=0),
         constants={
             "times": np.array(times, np.int64),
             "yes": np.array(True),
-            "zero": np.array(0, np.float32),
+            "numbers": np.array([numbers], np.int64),
         },
     )
 

@@ -12,6 +12,7 @@ from device_agent.inference import Session
 from device_agent.trial.trying import Trial
 from schemas.models import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
+from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.device_agent.hostile.onnx_files import ONNX_FILES, Make
 from tests.device_agent.hostile.place import Place, good, with_file
 from transport.part_file import PartFile
@@ -46,6 +47,14 @@ def refuse(place: Place, which: str, data: bytes) -> str:
 @pytest.mark.usefixtures("nothing_is_loaded")
 @pytest.mark.parametrize(("make", "words"), ONNX_FILES.values(), ids=ONNX_FILES)
 def test_a_hostile_network_is_refused_before_it_is_loaded(
+    place: Place, make: Make, words: str
+) -> None:
+    assert words in refuse(place, "frozen", make())
+
+
+@pytest.mark.usefixtures("nothing_is_loaded")
+@pytest.mark.parametrize(("make", "words"), GROWING_FILES.values(), ids=GROWING_FILES)
+def test_a_small_network_that_would_make_terabytes_or_never_end_is_refused(
     place: Place, make: Make, words: str
 ) -> None:
     assert words in refuse(place, "frozen", make())

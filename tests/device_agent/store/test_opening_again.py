@@ -29,13 +29,13 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
 ) -> None:
     path = tmp_path / "agent.db"
     store = Store(path, durable=durable)
-    store.commit([NextPartLearned(4), NothingWritten(2)])
+    store.commit(store.load(), [NextPartLearned(4), NothingWritten(2)])
     records = store.load()
     store.close()
     again = Store(path, durable=durable, known=store.installation)
     assert again.installation == store.installation
     assert again.load() == records
-    again.commit([NextPartLearned(5)])
+    again.commit(again.load(), [NextPartLearned(5)])
     again.close()
     last = Store(path)
     assert last.load().next_part == 5

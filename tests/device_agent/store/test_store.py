@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import changes, inputs
-from device_agent.core.apply import apply
 from device_agent.core.records import LetterKey
 from device_agent.errors import StoreError
 from device_agent.store.store import Store
@@ -60,8 +59,7 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 11 if agent.state.training.job is not None:
             end_training(agent, chance)
         case 12:
-            agent.store.commit((changes.MemoryForgotten(),))
-            apply(agent.state, changes.MemoryForgotten())
+            agent.store.commit(agent.state.records, (changes.MemoryForgotten(),))
         case 9:
             last = agent.state.records.last_action
             agent.give(inputs.Desired(making.COORDINATOR, making.desired(last + 1)))
@@ -92,7 +90,7 @@ def test_what_is_loaded_equals_what_was_applied(tmp_path: Path, seed: int) -> No
 
 def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     store = Store(tmp_path / "agent.db")
-    before = store.load()
+    records, before = store.load(), store.load()
     contribution = Contribution(
         key=making.part_key(),
         revision=0,
@@ -106,11 +104,13 @@ def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None
     written = changes.PartWritten(
         contribution, ((making.digest("1"), ClassName("cat")),), b"payload"
     )
-    impossible = changes.ImagesUnusable(((making.digest("2"), object()),))  # type: ignore[arg-type]
+    other = contribution.model_copy(update={"key": making.part_key(1, 1)})
+    impossible = changes.PartWritten(other, (), object())  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="cannot be written"):
-        store.commit((written, impossible))
-    assert store.load() == before
-    store.commit((written,))
+        store.commit(records, (written, impossible))
+    assert store.load() == records == before
+    store.commit(records, (written,))
+    assert store.load() == records != before
     assert store.payload(LetterKey("contribution", making.part_key())) == b"payload"
 
 
@@ -144,6 +144,8 @@ def test_a_body_that_cannot_be_read_is_reported_and_nothing_is_deleted(tmp_path:
     path = tmp_path / "agent.db"
     store = Store(path)
     with sqlite3.connect(path) as db:
-        db.execute("INSERT INTO fact (name, value) VALUES ('assignment', '{\"action\":1}')")
+        db.execute(
+            "INSERT INTO record (field, key, value) VALUES ('assignment', '', '{\"action\":1}')"
+        )
     with pytest.raises(StoreError, match="stage"):
         store.load()

@@ -1,17 +1,27 @@
-"""A database of an agent that knew fewer kinds of letters keeps them, and takes the new ones."""
+"""A database of an earlier agent is taken over without loss."""
 
+import json
+import shutil
+import sqlite3
+from collections.abc import Mapping, Set
+from contextlib import closing
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from sqlite_utils import Database
 
-from device_agent.core.changes import GradientsWritten, TransitionWritten
+from device_agent.core.changes import Durable, GradientsWritten, TransitionWritten
+from device_agent.core.draft import Draft
 from device_agent.core.records import Letter, LetterKey
+from device_agent.core.state import Records
+from device_agent.errors import StoreError
 from device_agent.store.schema import MIGRATIONS
 from device_agent.store.store import Store
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Transition
-from schemas.values import ClassName
+from schemas.values import BootId, ClassName
 from tests.device_agent import making
 
 
@@ -32,7 +42,7 @@ def test_letters_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str)
     store = Store(path)
     assert [key.key.stage for key in store.load().outbox] == [3, 1]
     told = Transition(stage=1, number=0, why="class name", classes={ClassName("owl"): 2})
-    store.commit((TransitionWritten(told),))
+    store.commit(store.load(), (TransitionWritten(told),))
     letters = store.load().outbox
     assert list(letters)[-1] == LetterKey("transition", making.part_key(1, 0))
     assert letters[list(letters)[-1]].body == told
@@ -43,8 +53,102 @@ def test_letters_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str)
         payload=making.digest("gradients"),
         payload_bytes=9,
     )
-    store.commit((GradientsWritten(body, b"gradients"),))
+    store.commit(store.load(), (GradientsWritten(body, b"gradients"),))
     key = LetterKey("gradients", body.key)
     assert list(store.load().outbox.items())[-1] == (key, Letter(0, body))
     assert store.payload(key) == b"gradients"
     store.close()
+
+
+FORMER = Path(__file__).parent / "agent-with-tables.db"
+"""Of an agent that had a table for each thing: written by it, with every kind of record."""
+FORMER_RECORDS = FORMER.with_suffix(".json")
+"""What that agent itself read out of it."""
+
+
+def plain(value: object) -> object:
+    """Return a record as plain values, mappings and sets as sorted lists where order is nothing."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if is_dataclass(value):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return [[plain(key), plain(item)] for key, item in value.items()]
+    if isinstance(value, Set):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def rows(path: Path) -> dict[tuple[str, str], object]:
+    with closing(sqlite3.connect(path)) as db:
+        found = db.execute("SELECT field, key, value FROM record").fetchall()
+    return {(name, key): _read(value) for name, key, value in found}
+
+
+def _read(text: str) -> object:
+    return json.loads(text) if text[:1] in ("[", "{") else text
+
+
+class Written(Durable):
+    """Everything, as if it had happened at once."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def __call__(self, draft: Draft) -> None:
+        for item in fields(Records):
+            value = getattr(self.records, item.name)
+            if item.name == "counted":
+                for lineage, images in value.items():
+                    draft.counted[lineage].update(images)
+            elif isinstance(value, Mapping):
+                getattr(draft, item.name).update(value)
+            elif isinstance(value, Set):
+                for member in value:
+                    getattr(draft, item.name).add(member)
+            elif value != getattr(draft, item.name):
+                setattr(draft, item.name, value)
+
+
+def test_a_database_of_tables_is_taken_over_without_loss(tmp_path: Path) -> None:
+    path = Path(shutil.copy(FORMER, tmp_path / "agent.db"))
+    store = Store(path)
+    records = store.load()
+    expected = json.loads(FORMER_RECORDS.read_text("utf-8"))
+    assert plain(records) == plain(Records()) | expected["records"]
+    assert store.installation == expected["installation"]
+    assert list(store.begin_run(BootId("f" * 16))) == expected["runs"]
+    assert [item.reason for item in store.dead_letters()] == expected["reasons"]
+    attached = {key: store.payload(key).decode() for key in records.outbox}
+    assert [[plain(key), text] for key, text in attached.items() if text] == expected["attached"]
+    store.close()
+    with closing(Store(path)) as again:
+        assert again.load() == records
+
+
+def test_what_is_taken_over_stands_as_this_program_writes_it(tmp_path: Path) -> None:
+    former = Path(shutil.copy(FORMER, tmp_path / "former.db"))
+    with closing(Store(former)) as store:
+        records = store.load()
+    with closing(Store(tmp_path / "fresh.db")) as store:
+        store.commit(Records(), (Written(records),))
+        assert store.load() == records
+    assert rows(former) == rows(tmp_path / "fresh.db")
+
+
+def test_a_takeover_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    path = Path(shutil.copy(FORMER, tmp_path / "agent.db"))
+    with closing(sqlite3.connect(path)) as db:
+        (look,) = db.execute("SELECT value FROM fact WHERE name = 'look'").fetchone()
+        db.execute("UPDATE fact SET value = '{' WHERE name = 'look'")
+        db.commit()
+    with pytest.raises(StoreError, match="JSON"):
+        Store(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE fact SET value = ? WHERE name = 'look'", [look])
+        db.commit()
+    with closing(Store(path)) as store:
+        expected = json.loads(FORMER_RECORDS.read_text("utf-8"))["records"]
+        assert plain(store.load()) == plain(Records()) | expected

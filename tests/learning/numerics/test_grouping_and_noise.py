@@ -33,9 +33,13 @@ def test_no_group_holds_fewer_of_a_class_than_the_minimum_unless_the_class_does(
 def test_shuffled_chunks_are_equal_and_the_last_takes_the_rest(samples, groups, seed):
     sizes = np.bincount(split_shuffled(samples, groups, seed))
     assert sizes.sum() == samples
-    assert len(sizes) == min(samples, groups)
-    assert set(sizes[:-1]) <= {max(1, samples // groups)}
+    assert len(sizes) == groups
+    assert set(sizes[:-1]) <= {samples // groups}
     assert sizes[-1] >= sizes[0]
+
+
+def test_fewer_samples_than_chunks_all_lie_in_the_last_as_in_the_published_program():
+    assert np.bincount(split_shuffled(3, 5, b"a")).tolist() == [0, 0, 0, 0, 3]
 
 
 def test_the_seed_decides_and_nothing_else():

@@ -186,11 +186,11 @@ def test_a_device_that_was_away_when_its_old_model_was_replaced_takes_the_presen
     assert memory.old == Digest.of(fleet.made.weights)
 
 
-def test_a_false_alarm_changes_nothing():
+def test_a_false_alarm_changes_nothing_where_rho_counts_by_the_round():
     fleet = Taught(assignment())
     answer = fleet.learn()
     second = fleet.second(fleet.combined(answer))
-    of = assignment(detection="rise", entropy_rise=1e-9)
+    of = assignment(detection="rise", entropy_rise=1e-9, share_since="round")
     memory, told = replace(read_memory(answer.memory), observation=None), {}
     for before in (5.0, 0.0):
         looks = replace(memory.looks, history=(before,))

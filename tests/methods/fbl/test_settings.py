@@ -31,7 +31,7 @@ def test_defaults_are_the_papers():
     assert (settings.unsure, settings.relations, settings.pod) == ("background", 0.5, 1.0)
     assert (settings.pod_maps, settings.pod_logits) == (0.01, 0.0005)
     assert (settings.share_start, settings.share_step, settings.share_most) == (0.2, 0.1, 0.8)
-    assert (settings.share_since, settings.detection) == ("round", "history")
+    assert (settings.share_since, settings.detection) == ("transition", "history")
     assert (settings.entropy_rise, settings.released_monitor) == (0.6, False)
     assert (settings.first_rate, settings.rate, settings.power) == (0.01, 0.001, 0.9)
     assert (settings.momentum, settings.nesterov, settings.weight_decay) == (0.9, True, 1e-4)

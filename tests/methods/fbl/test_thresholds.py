@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from learning.losses.segmentation.thresholds import accepted_share
 from learning.networks.inference import Inference
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
@@ -77,15 +78,42 @@ def test_the_share_is_that_of_the_settings():
     assert np.array_equal(found(fleet.work(), 0), found(fleet.work(), 5))
 
 
-def test_as_released_epochs_count_since_the_last_transition():
-    fleet = Taught(assignment(share_since="transition"))
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        ("transition", [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, *[0.8] * 6]),
+        ("round", 2 * [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]),
+    ],
+)
+def test_rho_grows_over_a_task_to_its_cap_or_begins_again_in_each_round(since, expected):
+    fleet = Taught(assignment(epochs=6, share_since=since))
+    settings, answer = fleet.of.settings, fleet.learn()
+    works = (
+        fleet.work(),
+        begun(fleet.of, fleet.second(fleet.combined(answer)), fleet.data, answer.memory).work,
+    )
+    told = [
+        accepted_share(
+            work.prepare.before + epoch,
+            settings.share_start,
+            settings.share_step,
+            settings.share_most,
+        )
+        for work in works
+        for epoch in range(settings.epochs)
+    ]
+    assert told == pytest.approx(expected)
+
+
+def test_epochs_count_since_the_last_transition():
+    fleet = Taught(assignment())
     first = fleet.work()
     answer = fleet.learn()
     second = fleet.second(fleet.combined(answer))
     work = begun(fleet.of, second, fleet.data, answer.memory).work
     assert isinstance(first.prepare, FindsThresholds)
     assert (first.prepare.before, work.prepare.before) == (0, 2)
-    plain = Taught(assignment())
+    plain = Taught(assignment(share_since="round"))
     assert begun(plain.of, second, plain.data, answer.memory).work.prepare.before == 0
 
 

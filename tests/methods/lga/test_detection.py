@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from methods.lga.detection import MOST_LOOKS, Looks, look, relative_level
-from methods.lga.settings import DetectionSettings
+from methods.lga.settings import DetectionSettings, LgaSettings
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY
 
 RISE = DetectionSettings()
@@ -18,13 +18,13 @@ STAGE = DetectionSettings(detection="stage")
 SURE = 12.0
 
 
-def slow_entropy(logits):
-    """The mean over the images of - sum p ln p."""
+def slow_entropy(logits, within=0.0):
+    """The mean over the images of - sum p ln(p + within)."""
     total = 0.0
     for scores in logits.tolist():
         powers = [exp(score) for score in scores]
         shares = [power / sum(powers) for power in powers]
-        total -= sum(share * log(share) for share in shares)
+        total -= sum(share * log(share + within) for share in shares)
     return total / len(logits)
 
 
@@ -44,6 +44,18 @@ def test_h_is_the_mean_entropy_of_a_softmax():
         values = scores(scale=3.0, seed=seed)
         seen = look(RISE, Looks(), values, EVERY, 1)
         assert seen.nats == pytest.approx(slow_entropy(values), rel=1e-12)
+
+
+def test_in_mode_code_h_has_the_program_s_offset_within_the_logarithm():
+    rules = LgaSettings(mode="code", network="resnet8")
+    for seed in range(5):
+        values = scores(scale=9.0, seed=seed)
+        seen = look(rules, Looks(), values, EVERY, 1)
+        assert seen.nats == pytest.approx(slow_entropy(values, 1e-5), rel=1e-12)
+        assert seen.nats != pytest.approx(slow_entropy(values), abs=1e-7)
+        assert seen.looks.history == (seen.nats,)
+    certain = look(rules, Looks(), sure(4, height=50.0), EVERY, 1)
+    assert certain.nats == pytest.approx(-1e-5, rel=1e-3)
 
 
 def test_a_rise_is_measured_from_the_last_look_and_from_zero_at_first():

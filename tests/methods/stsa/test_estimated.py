@@ -171,7 +171,7 @@ def test_counting_all_clients_counts_the_groups_of_the_stage():
         samples.labels[:] = [
             f"class {seed}" if label == "class 0" else label for label in samples.labels
         ]
-        parts.append(part_of(told, samples))
+        parts.append(part_of(told, samples, seed=b"device-%d" % seed))
     expected = estimate_by_hand(told, parts, EstimatorRule(all_groups=12))
     assert np.allclose(summed(told, parts).gram_matrix(told.settings), expected, rtol=1e-12)
 

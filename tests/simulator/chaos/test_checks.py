@@ -25,6 +25,10 @@ OFFERED = 2
 """The fleet whose payloads are large enough for the blob store."""
 DEVICE = DeviceId("device-1")
 
+FIRST_PART = """WHERE field = 'parts' AND key = '{"part":0,"stage":1}'"""
+FIRST_IMAGE = " WHERE id = (SELECT min(id) FROM record WHERE field = 'counted')"
+OTHER_PAYLOAD = f"json_set(value, '$.payload', '{'1' * 64}')"
+
 
 class Left:
     """A copy of what the undisturbed run of a fleet left."""
@@ -101,24 +105,37 @@ def test_a_program_that_knows_what_the_ledger_does_not_is_found(left: Left) -> N
 @pytest.mark.parametrize(
     ("promise", "sql"),
     [
-        ("nothing accepted is lost", "UPDATE part SET payload = replace(payload, '1', '2')"),
-        ("nothing accepted is lost", "INSERT INTO part VALUES (1, 99, 0, 'accepted', '{}', '{}')"),
-        ("nothing accepted is lost", "UPDATE part SET state = 'withdrawn' WHERE part = 0"),
-        ("nothing counts twice", "DELETE FROM part WHERE part = 0"),
-        ("nothing counts twice", "UPDATE part SET state = 'waiting' WHERE part = 0"),
-        ("every image counts once", "DELETE FROM image WHERE rowid = 1"),
-        ("every image counts once", "UPDATE image SET class_name = 'elsewhere' WHERE rowid = 1"),
+        ("nothing accepted is lost", f"UPDATE record SET value = {OTHER_PAYLOAD} {FIRST_PART}"),
+        (
+            "nothing accepted is lost",
+            "INSERT INTO record (field, key, value)"
+            ' SELECT field, \'{"part":99,"stage":1}\', value FROM record ' + FIRST_PART,
+        ),
+        (
+            "nothing accepted is lost",
+            f"UPDATE record SET value = replace(value, 'accepted', 'withdrawn') {FIRST_PART}",
+        ),
+        ("nothing counts twice", f"DELETE FROM record {FIRST_PART}"),
+        (
+            "nothing counts twice",
+            f"UPDATE record SET value = replace(value, 'accepted', 'waiting') {FIRST_PART}",
+        ),
+        ("every image counts once", f"DELETE FROM record {FIRST_IMAGE}"),
+        (
+            "every image counts once",
+            "UPDATE record SET value = json_set(value, '$.class_name', 'elsewhere')" + FIRST_IMAGE,
+        ),
     ],
 )
 def test_books_of_a_device_that_differ_from_the_ledger_are_found(
     left: Left, promise: str, sql: str
 ) -> None:
-    left.tell_device(sql.format("0" * 64, "1" * 64))
+    left.tell_device(sql)
     assert promise in left.promises()
 
 
 def test_a_refused_letter_and_one_without_a_receipt_are_found(left: Left) -> None:
-    left.tell_device("INSERT INTO dead_letter VALUES (1, 'nothing', 1, 0, 0, '{}', 'no', 0)")
+    left.tell_device("INSERT INTO record (field, key, value) VALUES ('dead_letters', '', '1')")
     assert "nothing accepted is lost" in left.promises()
 
 
@@ -173,7 +190,7 @@ def test_a_torn_file_of_a_device_s_model_is_found(left: Left) -> None:
 
 
 def test_of_a_run_without_an_end_only_what_always_holds_is_asked(left: Left) -> None:
-    left.tell_device("DELETE FROM part")
+    left.tell_device("DELETE FROM record WHERE field = 'parts'")
     seen = Seen(None, [])
     assert check(left.places, left.undisturbed, seen) == []
     left.tell_ledger("DELETE FROM entry WHERE idx = (SELECT max(idx) FROM entry)")

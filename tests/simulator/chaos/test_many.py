@@ -33,14 +33,15 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, trials: Trials) -
 def test_the_summary_adds_up_and_names_the_seeds_that_broke_a_promise() -> None:
     broken = (Broken("nothing is lost", "part 1"), Broken("nothing is lost", "part 2"))
     reports = [
-        ChaosReport(3, "one", {"kills": 2}, (), 100.0, 1.0),
-        ChaosReport(4, "two", {"kills": 1, "power cuts": 5}, broken, 50.0, 2.0),
+        ChaosReport(3, "one", {"kills": 2}, (), 100.0, 7.0, 1.0),
+        ChaosReport(4, "two", {"kills": 1, "power cuts": 5}, broken, 50.0, 40.4, 2.0),
     ]
     summary = summarise(reports, "the command")
     assert (summary["runs"], summary["failed"]) == (2, 1)
     assert summary["broken"] == {"nothing is lost": [4]}
     assert summary["done"] == {"kills": 3, "power cuts": 5}
     assert (summary["fleet_seconds"], summary["seconds"]) == (150, 3.0)
+    assert summary["slowest_seconds"] == 40
     assert summary["command"] == "the command"
 
 

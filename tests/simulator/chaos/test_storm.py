@@ -133,3 +133,19 @@ def test_the_connection_of_an_ended_program_does_not_return() -> None:
     assert sky.received() == [7]
     sky.network.cut("mortal", 1.0)
     sky.network.cut("nobody", 1.0)
+
+
+def test_it_is_calm_once_the_weather_the_late_and_the_cut_off_are_over() -> None:
+    assert Sky(CLEAR).network.calm_since == 0.0
+    sky = Sky(Weather(20.0, 0.0, 0.0, 1.0, 60.0))
+    assert sky.network.calm_since == 20.0
+    for number in range(50):
+        sky.send(number)
+    arrives = sky.network.calm_since
+    assert 20.0 < arrives <= 61.0
+    sky.pass_time(arrives - 1e-6)
+    assert sky.network.under_way == 1
+    sky.pass_time(arrives)
+    assert sky.network.under_way == 0
+    sky.network.cut("receiver", 120.0)
+    assert sky.network.calm_since == sky.loop.clock.now + 120.0

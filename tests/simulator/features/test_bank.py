@@ -192,7 +192,7 @@ def test_two_runs_at_once_share_the_work(tmp_path: Path):
     runs = [context.Process(target=extract, args=(tmp_path, ready, results)) for _ in range(2)]
     for run in runs:
         run.start()
-    answers = [results.get(timeout=60) for _ in runs]
+    answers = [results.get(timeout=300) for _ in runs]
     for run in runs:
         run.join()
     assert answers[0] == answers[1]

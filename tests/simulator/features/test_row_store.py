@@ -124,7 +124,7 @@ def test_who_waits_for_another_process_is_told_and_sees_its_rows(tmp_path: Path)
     waiting = Thread(target=append)
     with first.locked(never):
         waiting.start()
-        assert told.wait(timeout=30)
+        assert told.wait(timeout=300)
         first.append([digest(2)], rows(2))
     waiting.join()
     places = second.find([digest(1), digest(2), digest(3)])

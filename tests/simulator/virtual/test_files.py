@@ -94,5 +94,5 @@ def test_what_nobody_serves_is_asked_for_over_the_network(tmp_path: Path) -> Non
     source, exchange = BlockSource(b"gone"), fleet.sharing("one")
     future = exchange.fetch(source.offer, tmp_path / "gone", DeviceId("one"), seconds=5)
     fleet.world.run(future.done, lambda: 60.0)
-    assert "deadline" in str(future.exception(0))
-    assert exchange.traffic().messages_up > 1
+    assert "not served" in str(future.exception(0))
+    assert exchange.traffic().messages_up >= 1

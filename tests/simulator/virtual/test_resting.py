@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from device_agent.core.changes import PIECES
 from device_agent.core.records import (
     ActiveModel,
     Enrolling,
     Files,
+    Heard,
     ImageToCount,
     Job,
     LetterKey,
+    Listening,
     Models,
+    News,
     Presence,
     Scanning,
     Sending,
@@ -22,7 +24,7 @@ from device_agent.core.records import (
     Waiting,
     Work,
 )
-from device_agent.core.state import Identity, Rules, State
+from device_agent.core.state import PIECES, Identity, Rules, State
 from schemas.enrolment import KeyRotation
 from schemas.keys import SignatureText
 from schemas.reports import Problem
@@ -69,6 +71,7 @@ def full() -> State:
     )
     state.models = Models(ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0))
     state.waiting = Waiting(3.5, 7)
+    state.listening = Listening(2.5, News(Heard(making.COORDINATOR, 4, 1, 9), 3, 2), told=True)
     told = Problem(about="image", text="broken")
     state.enrolling = Enrolling(
         KeyRotation(key=VERIFY_KEY, approval=SignatureText.of(bytes(64))), tried=Try(2, 4.5)

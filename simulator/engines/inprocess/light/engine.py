@@ -78,6 +78,8 @@ class LightEngine(StageEngine):
         state, numbers = self._state, self._numbers(stage)
         if state.failed is not None:
             raise EngineError(f"stage {stage.number}: no model: {state.failed.reason}")
+        if state.void.stopped is not None:
+            raise EngineError(state.void.stopped.reason)
         model, desired = state.newest_model, state.desired
         if not is_closed(state, numbers) or model is None or model.exported is None:
             return False

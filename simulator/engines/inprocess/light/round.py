@@ -71,7 +71,7 @@ class LightRound:
         """
         ground, opened = self._ground, self._opened
         current = ground.coordinator.state.rounds[opened.number]
-        quiet = current.nothing | current.unable
+        quiet = current.nothing | current.unable.keys()
         self._answering.begin([device for device in opened.cohort if device not in quiet])
         meanwhile()
         ground.traffic.begin(self._task.assignment, opened.cohort[0], ground.sent_ms())

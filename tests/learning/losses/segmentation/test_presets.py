@@ -135,6 +135,13 @@ def test_baselines_are_their_papers_sums():
     assert value(presets.mib()) == pytest.approx(unbiased + background)
 
 
+def test_the_released_program_s_first_task_divides_by_all_pixels_ignored_ones_too():
+    assert (LABELS == 255).any()
+    total = slow.cross_entropy(LOGITS, LABELS) * len(list(slow.counted(LABELS)))
+    assert value(presets.released_first()) == pytest.approx(total / LABELS.size, rel=1e-9)
+    assert value(presets.released_first()) < value(presets.finetuning())
+
+
 def test_plop_multiplies_images_by_the_share_that_was_accepted():
     labels, factors = slow.median_labels(OLD_LOGITS, LABELS, MEDIANS)
     by_image = {place: factors[place[0]] for place in slow.counted(labels)}

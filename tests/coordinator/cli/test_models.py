@@ -1,0 +1,113 @@
+"""`fleetledger model back`, `model list` and `coordinator status`, run as commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from coordinator.cli import common
+from coordinator.cli import coordinator as coordinator_cli
+from coordinator.cli import models as cli
+from coordinator.core import commands
+from coordinator.errors import CommandError
+from coordinator.settings import CoordinatorSettings, write_new
+from schemas.reports import ClassResult, Evaluation
+from schemas.values import DeviceId
+from tests.coordinator.core.harness import exported, names
+from tests.coordinator.core.test_going_back import with_models
+from tests.coordinator.core.test_releases import ReleasingBench
+from tests.coordinator.test_views import write
+from tests.schemas import signing
+
+
+def measured(version: int, correct: int) -> Evaluation:
+    return Evaluation(
+        model_version=version,
+        manifest=exported(version).manifest.digest,
+        results={names("cat")[0]: ClassResult(correct=correct, total=40)},
+        provider="CPUExecutionProvider",
+        seconds=0.1,
+        bytes_up=10,
+        bytes_down=20,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Three models for all; 2 and 3 are measured; dev-2 tries the first."""
+    bench = with_models(3)
+    bench.message("dev-1", measured(2, 38))
+    bench.message("dev-2", measured(2, 36))
+    bench.message("dev-1", measured(3, 20))
+    bench.command(commands.PushModel(version=1, devices=(DeviceId("dev-2"),)))
+    write(tmp_path, bench)
+    write_new(tmp_path, CoordinatorSettings(fleet=signing.FLEET))
+    return tmp_path
+
+
+def run(home: Path, *words: str, app: object = cli.app, text: str = "") -> Result:
+    result = CliRunner().invoke(
+        app,  # type: ignore[arg-type]
+        [*words, "--home", str(home)],
+        input=text,
+        env={"COLUMNS": "200"},
+    )
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def somebody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(common, "sys", terminal)
+
+
+def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home: Path) -> None:
+    with pytest.raises(CommandError, match="say --to 2, or --yes"):
+        run(home, "back")
+    shown = run(home, "back", "--to", "2").output
+    assert shown.splitlines() == [
+        "all devices are to run model 3 (accuracy 50.0 % on 1 device)",
+        "model 1 is tried on dev-2, which stays so",
+        "to go back to: model 2 (accuracy 92.5 % on 2 devices); new models are held then",
+        "model 2 is desired of all devices, which were to run 3; model 1 stays on dev-2; "
+        "new models are held until `fleetledger model hold --release`",
+    ]
+
+
+@pytest.mark.usefixtures("somebody_is_there")
+def test_going_back_asks_and_does_nothing_without_a_yes(home: Path) -> None:
+    assert run(home, "back", text="n\n").exit_code == 1
+    assert "held" not in run(home, "list").output
+    assert run(home, "back", text="y\n").exit_code == 0
+    assert "models are held" in run(home, "list").output
+
+
+def test_list_and_status_say_that_models_are_held_and_what_releases_them(home: Path) -> None:
+    for app, verb in ((cli.app, "list"), (coordinator_cli.app, "status")):
+        before = run(home, verb, app=app).output
+        assert "model 1 is tried on dev-2" in before
+        assert "held" not in before
+    run(home, "back", "--yes", "--canaries")
+    for app, verb in ((cli.app, "list"), (coordinator_cli.app, "status")):
+        shown = run(home, verb, app=app).output
+        assert "models are held" in shown
+        assert "`fleetledger model hold --release`" in shown
+        assert "tried on" not in shown
+    run(home, "hold", "--release")
+    assert "held" not in run(home, "list").output
+
+
+def test_a_release_for_a_device_that_stays_waits_on_after_going_back(tmp_path: Path) -> None:
+    bench = ReleasingBench(key=None, root=signing.root())
+    bench.sign(1)
+    bench.more()
+    bench.command(commands.PushModel(version=1, devices=(DeviceId("dev-2"),)))
+    bench.command(commands.GoBack())
+    write(tmp_path, bench)
+    found = [(push.version, push.devices) for push in cli.release_views.waiting(tmp_path)]
+    assert found == [(1, ("dev-2",)), (1, None)]

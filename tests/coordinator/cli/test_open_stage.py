@@ -1,0 +1,59 @@
+"""`fleetledger coordinator open-stage` asks, or says what a script has to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from coordinator import views
+from coordinator.cli import common
+from coordinator.cli import coordinator as cli
+from coordinator.errors import CommandError
+from coordinator.settings import CoordinatorSettings, write_new
+from tests.coordinator.cli.test_models import run
+from tests.coordinator.core.harness import Bench, contribution
+from tests.coordinator.core.test_opening_is_asked import report
+from tests.coordinator.test_views import write
+from tests.schemas import signing
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A fleet whose first stage is open for two devices, of which one has answered."""
+    bench = Bench()
+    bench.begin("dev-1", "dev-2")
+    bench.give("dev-1", contribution("a"))
+    report(bench, "dev-1", "rose")
+    write(tmp_path, bench)
+    write_new(tmp_path, CoordinatorSettings(fleet=signing.FLEET))
+    return tmp_path
+
+
+def stages(home: Path) -> list[tuple[str, ...]]:
+    return [row.class_names for row in views.stages(home)]
+
+
+def test_where_nobody_can_be_asked_it_refuses_with_the_way_out(home: Path) -> None:
+    with pytest.raises(CommandError, match="nothing was done: say --yes"):
+        run(home, "open-stage", "rosee", app=cli.app)
+    assert stages(home) == [("cat", "dog")]
+    run(home, "open-stage", "rosee", "--yes", app=cli.app)
+    assert stages(home) == [("cat", "dog"), ("rosee",)]
+
+
+def test_somebody_who_is_there_is_asked_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(common, "sys", terminal)
+    shown = run(home, "open-stage", "rosee", app=cli.app, text="n\n").output
+    assert "'rosee' is reported by no device, but 'rose' by dev-1" in shown
+    assert "1 of 2 devices have not answered yet: dev-2" in shown
+    assert stages(home) == [("cat", "dog")]
+    assert run(home, "open-stage", "rosee", app=cli.app, text="y\n").exit_code == 0
+    assert len(stages(home)) == 2
+
+
+def test_a_stage_without_doubts_opens_at_once(home: Path) -> None:
+    run(home, "close-stage", app=cli.app)
+    assert "stage 2 is open for rose" in run(home, "open-stage", "rose", app=cli.app).output

@@ -1,0 +1,100 @@
+"""A real agent and a copy of its home at a real Mosquitto: found, frozen, settled, counted once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator import views
+from coordinator.core.entries import ContributionWithdrawn, DeviceDoubled
+from export.scaling_backbone import scaling_backbone
+from schemas.models import Preprocessing
+from simulator.engines.mqtt.processes import Children
+from tests.end_to_end import process_fleet
+from tests.end_to_end.memory_fleet import put_pictures
+from tests.end_to_end.process_fleet import ProcessFleet
+from transport.brokers import MosquittoBroker
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
+
+CLASSES = ("vertical", "horizontal")
+CAMERA, COPY = "camera", "copy"
+PREPROCESSING = """\
+mode = "L"
+size = [4, 4]
+mean = [0.0]
+deviation = [1.0]
+input_name = "image"
+"""
+SETTINGS = """\
+[method]
+name = "stsa"
+[method.settings]
+map_width = 40
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessFleet]:
+    # Two programs of one name leave each other alone for up to two minutes.
+    monkeypatch.setattr(process_fleet, "PATIENCE", 400.0)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with (
+        MosquittoBroker(tmp_path / "broker", (CAMERA,)) as broker,
+        Children(logs) as children,
+    ):
+        fleet = ProcessFleet(tmp_path, broker, children)
+        fleet.set_up_coordinator(SETTINGS)
+        described = tmp_path / "pixels.toml"
+        described.write_text(PREPROCESSING, encoding="utf-8")
+        shape = Preprocessing(
+            mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image"
+        )
+        (tmp_path / "pixels.onnx").write_bytes(scaling_backbone(shape))
+        fleet.operator(
+            *("model", "import-backbone", str(tmp_path / "pixels.onnx")),
+            *("--preprocessing", str(described)),
+        )
+        fleet.set_up_agent(CAMERA)
+        (tmp_path / CAMERA / "evaluation").mkdir(exist_ok=True)
+        yield fleet
+
+
+def samples(fleet: ProcessFleet) -> int:
+    return sum(row.samples for row in views.devices(fleet.home))
+
+
+def told(fleet: ProcessFleet, home: str) -> str:
+    return " ".join(fleet.status(home).problems)
+
+
+def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:
+    for name in CLASSES:
+        put_pictures(fleet.folder / CAMERA / "data", name, range(96))
+    fleet.start_coordinator()
+    fleet.start_agent(CAMERA)
+    fleet.operator("coordinator", "open-stage", *CLASSES)
+    fleet.until(lambda: samples(fleet) == 192 and fleet.status(CAMERA).outbox == 0)
+    fleet.stop(CAMERA)
+    shutil.copytree(fleet.folder / CAMERA, fleet.folder / COPY)
+    fleet.start_agent(CAMERA)
+    fleet.start_agent(COPY)
+    fleet.until(lambda: fleet.entries(DeviceDoubled))
+    fleet.until(lambda: "this one is" in told(fleet, CAMERA) and "this one is" in told(fleet, COPY))
+    assert "two installations run under this name" in fleet.operator("coordinator", "status")
+    assert "two installations run under this name" in fleet.said("coordinator")
+    assert samples(fleet) == 192
+
+    mine = told(fleet, CAMERA).split("this one is ", 1)[1].split(",", 1)[0]
+    fleet.operator("coordinator", "settle", CAMERA, "--installation", mine)
+    fleet.until(lambda: "shut this one out" in told(fleet, COPY))
+    fleet.stop(COPY)
+    put_pictures(fleet.folder / CAMERA / "data", "vertical", range(2000, 2004))
+    fleet.until(lambda: samples(fleet) == 196)
+    assert fleet.entries(ContributionWithdrawn) == []
+    assert "nothing" in fleet.agent("give-again", COPY)
+    fleet.operator("ledger", "verify")
