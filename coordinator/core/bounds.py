@@ -2,7 +2,9 @@
 
 What a device says of its samples is what its statistics weigh, and nobody can check it. The rules:
 
-- The same payload counts once: under another part it is refused, since its images are in the sum.
+- The same payload counts once: of several parts of a device that have it, the first does. The others
+  are held and left out, not refused, since a part that came late from an earlier installation may
+  hold what the present one gives under another number, and is replaced afterwards.
 - Of one class in one stage a device gives no more samples than `max_samples_per_class`; a part
   beyond it is refused.
 - Where `share_from_devices` or more give a class in a stage, none of them weighs more than
@@ -28,7 +30,7 @@ from coordinator.core.requests import TellOperator
 from coordinator.core.rules import BoundRules
 from coordinator.core.state import State
 from schemas.contributions import Contribution
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 
 _Class = tuple[int, ClassName]
 """A class in a stage."""
@@ -44,17 +46,9 @@ class Bounds:
 
     def fault(self, device: DeviceId, body: Contribution) -> str | None:
         """Say why a contribution is more than a device may give; None if it is not."""
-        known, most = self._state.devices[device], self._rules.max_samples_per_class
+        most = self._rules.max_samples_per_class
         stage = body.key.stage
-        before: dict[ClassName, int] = {}
-        if body.round is None:
-            key = known.payloads.get(body.payload)
-            if key is not None and key != body.key:
-                return (
-                    f"payload: {body.payload.short} counts already, as part {key.part} of stage "
-                    f"{key.stage}; the same images are not given twice"
-                )
-            before = self._given(device, body)
+        before = {} if body.round is not None else self._given(device, body)
         for name, samples in body.samples.items():
             given = samples + before.get(self._state.classes.resolve(name), 0)
             if given > most:
@@ -86,10 +80,10 @@ class Bounds:
         return {index: max(1, most[index]) for index, own in samples.items() if own > most[index]}
 
     def _given(self, device: DeviceId, body: Contribution) -> dict[ClassName, int]:
-        """Return what a device gave in the stage of a part, without that part."""
+        """Return what a device gave in the stage of a part, without what the part has or replaces."""
         known, given = self._state.devices[device], defaultdict[ClassName, int](int)
         for key, part in known.parts.items():
-            if key.stage != body.key.stage or key == body.key:
+            if key.stage != body.key.stage or key == body.key or part.payload == body.payload:
                 continue
             counted = self._state.counted.get(part.index)
             if counted is not None and counted.lineage == body.lineage:
@@ -98,10 +92,20 @@ class Bounds:
         return given
 
     def _left_out(self) -> tuple[frozenset[int], dict[DeviceId, str]]:
-        """Return the entries to leave out, and a sentence for each device that meets the bound."""
+        """Return the entries to leave out, and what is said of each device that gave them."""
         held = self._state.given()
+        repeated, told = _repeated(held)
+        beyond, of_shares = self._beyond_shares(
+            {index: item for index, item in held.items() if index not in repeated}
+        )
+        for device, text in of_shares.items():
+            told[device] = f"{told[device]}; {text}" if device in told else text
+        return frozenset(repeated | beyond), told
+
+    def _beyond_shares(self, held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+        """Return the entries beyond the shares of their devices, with a sentence for each."""
         if len({item.device for item in held.values()}) < self._rules.share_from_devices:
-            return frozenset(), {}
+            return set(), {}
         totals = self._totals(held)
         most = {
             (of, device): _most(self._rules.max_share, sum(given.values()) - own)
@@ -118,7 +122,7 @@ class Bounds:
             if out:
                 left_out |= out
                 told[device] = self._said(device, totals, most, (len(out), len(gave)))
-        return frozenset(left_out), told
+        return left_out, told
 
     def _totals(self, held: Mapping[int, Counted]) -> dict[_Class, dict[DeviceId, int]]:
         totals: dict[_Class, dict[DeviceId, int]] = defaultdict(lambda: defaultdict(int))
@@ -167,6 +171,22 @@ class Bounds:
             f"more than its share: {parts[0]} of its {parts[1]} parts are left out until "
             "others give more, or you raise [bounds] max_share"
         )
+
+
+def _repeated(held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+    """Return the entries whose payload another part of their device has, before them."""
+    first: set[tuple[DeviceId, Digest]] = set()
+    repeated: dict[DeviceId, set[int]] = defaultdict(set)
+    for index, item in sorted(held.items(), key=lambda pair: (pair[1].key.stage, pair[1].key.part)):
+        if (item.device, item.payload) in first:
+            repeated[item.device].add(index)
+        first.add((item.device, item.payload))
+    told = {
+        device: f"device {device} gave the same payload under several numbers: {len(indices)} of "
+        "its parts are left out, since their images count already"
+        for device, indices in sorted(repeated.items())
+    }
+    return {index for indices in repeated.values() for index in indices}, told
 
 
 def _most(share: float, others: int) -> int:

@@ -92,8 +92,6 @@ class Device:
     answers: dict[int, Answered] = field(default_factory=dict)
     """By number of the round."""
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
-    payloads: dict[Digest, PartKey] = field(default_factory=dict)
-    """What is held of this device, by payload."""
     averaged: dict[int, int] = field(default_factory=dict)
     """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
     order_action: int = 0
@@ -122,15 +120,6 @@ class Device:
         return stage in self.nothing or any(
             key.stage == stage and part.held for key, part in self.parts.items()
         )
-
-    def put(self, key: PartKey, part: Part) -> None:
-        """Let a part be held, or held no more."""
-        before = self.parts.get(key)
-        if before is not None and before.payload is not None:
-            self.payloads.pop(before.payload, None)
-        self.parts[key] = part
-        if part.payload is not None:
-            self.payloads[part.payload] = key
 
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""

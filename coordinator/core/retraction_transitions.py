@@ -15,7 +15,7 @@ def contribution_withdrawn(
     assert device is not None
     if body.replaces is not None:
         state.counted.pop(body.replaces, None)
-    state.devices[device].put(body.key, Part(state.size, body.revision, None))
+    state.devices[device].parts[body.key] = Part(state.size, body.revision, None)
 
 
 def contribution_retracted(
@@ -24,7 +24,7 @@ def contribution_retracted(
     """Take a part out of the sum, as the operator asked, and remember that it was."""
     state.counted.pop(body.replaces, None)
     record = state.devices[body.device]
-    record.put(body.key, Part(state.size, body.revision, None))
+    record.parts[body.key] = Part(state.size, body.revision, None)
     record.retracted[body.key] = Retracted(state.size, body.payload, body.reason)
 
 

@@ -144,7 +144,7 @@ def _contribution_accepted(
     record = _known(state, device)
     if body.replaces is not None:
         state.counted.pop(body.replaces, None)
-    record.put(body.key, Part(state.size, body.revision, body.payload))
+    record.parts[body.key] = Part(state.size, body.revision, body.payload)
     assert device is not None
     state.counted[state.size] = Counted(
         device, body.key, body.payload, body.lineage, dict(body.samples)

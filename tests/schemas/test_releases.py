@@ -103,7 +103,7 @@ def spellings() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("text", spellings())
+@pytest.mark.parametrize("text", spellings(), ids=range(len(spellings())))
 def test_a_signature_that_was_cut_or_is_spelled_otherwise_is_none(text: str) -> None:
     signature = release().signature.model_copy(update={"signature": text})
     with pytest.raises(SignatureError):

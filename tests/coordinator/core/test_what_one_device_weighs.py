@@ -42,21 +42,43 @@ def left_out(made: Bench) -> list[ContributionsLeftOut]:
     return [body for body, _, _ in made.entries if isinstance(body, ContributionsLeftOut)]
 
 
-def test_the_same_payload_under_another_part_is_refused_in_words() -> None:
+def test_the_same_payload_under_several_parts_counts_once_and_the_device_is_named() -> None:
     made = bench("a", "b")
-    assert isinstance(made.give("a", contribution("x", part=0)).answer, Accepted)
-    again = made.give("a", contribution("x", part=7)).answer
-    assert isinstance(again, Refused)
-    assert "counts already, as part 0 of stage 1" in again.reason
+    for part in (7, 0, 3):
+        assert isinstance(made.give("a", contribution("x", part=part)).answer, Accepted)
     assert isinstance(made.give("b", contribution("x")).answer, Accepted), "another device's own"
+    inputs, told = recipes(made)
+    counted = {(made.core.state.counted[i].device, made.core.state.counted[i].key) for i in inputs}
+    assert counted == {("a", PartKey(stage=1, part=0)), ("b", PartKey(stage=1, part=0))}
+    assert "device a gave the same payload under several numbers: 2 of its parts" in told[0]
 
 
-def test_a_payload_that_was_taken_out_may_come_back_under_another_part() -> None:
+def test_a_payload_counts_under_another_part_once_the_first_has_changed() -> None:
+    """As when a part of an earlier installation came late, and is replaced."""
+    made = bench("a")
+    made.give("a", contribution("x", part=0))
+    made.give("a", contribution("x", part=1))
+    assert len(recipes(made)[0]) == 1
+    made.give("a", contribution("y", part=0, revision=1))
+    assert len(recipes(made)[0]) == 2
+    assert left_out(made)[-1].left_out == ()
+
+
+def test_a_payload_that_was_taken_out_counts_under_another_part() -> None:
     made = bench("a")
     made.give("a", contribution("x", part=0))
     gone = Withdrawal(key=PartKey(stage=1, part=0), revision=1, reason="moved")
     assert isinstance(receipt(made.message("a", gone)).answer, Accepted)
-    assert isinstance(made.give("a", contribution("x", part=1)).answer, Accepted)
+    made.give("a", contribution("x", part=1))
+    assert len(recipes(made)[0]) == 1
+
+
+def test_a_payload_that_came_twice_is_not_counted_against_the_most_samples() -> None:
+    made = bench("a", max_samples_per_class=100)
+    for part in (0, 1):
+        assert isinstance(
+            made.give("a", contribution("x", part=part, samples={"cat": 60})).answer, Accepted
+        )
 
 
 def test_more_samples_of_a_class_than_a_device_may_give_are_refused() -> None:
