@@ -12,15 +12,18 @@
 # Another Python: make test PYTHON=python3.12 VENV=.venv312
 # torch from another place, or without torchvision:  make test-torch TORCH="torch==2.13.0"
 # One test file:  make test PYTEST_ARGS=tests/test_door.py
+# Tests run on all cores; in one process, as for a debugger:  make test WORKERS=0
 # Demo options:   make demo DEMO_ARGS="--form compact --out runs/compact"
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+WORKERS ?= auto
 DEMO_ARGS ?=
 TORCH ?= ".[train]"
 TORCH_TESTS = $(shell grep -rlE 'importorskip."torch|needs_torch' tests --include='test_*.py')
 BIN := $(VENV)/bin
+PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-torch lint format schemas bench clean
 
@@ -28,12 +31,12 @@ demo: $(VENV)/.demo-installed
 	$(BIN)/fleetledger demo $(DEMO_ARGS)
 
 test: lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python $(PYTEST) $(PYTEST_ARGS)
 
 # torch is large, and a device needs it only to train: these tests skip in `make test`. Their tensors
 # are small, and more threads than one only wait for each other.
 test-torch: $(VENV)-torch/.installed
-	OMP_NUM_THREADS=1 $(VENV)-torch/bin/python -m pytest $(TORCH_TESTS) $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(VENV)-torch/bin/python $(PYTEST) $(TORCH_TESTS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .

@@ -2,9 +2,9 @@
 
 What a device says of its samples is what its statistics weigh, and nobody can check it. The rules:
 
-- The same payload counts once: of several parts of a device that have it, the first does. The others
-  are held and left out, not refused, since a part that came late from an earlier installation may
-  hold what the present one gives under another number, and is replaced afterwards.
+- The same payload counts once: of several parts of a device that have it, the first does. The
+  others are held and left out, not refused, since a part that came late from an earlier
+  installation may hold what the present one gives under another number, and is replaced then.
 - Of one class in one stage a device gives no more samples than `max_samples_per_class`; a part
   beyond it is refused.
 - Where `share_from_devices` or more give a class in a stage, none of them weighs more than
@@ -80,7 +80,7 @@ class Bounds:
         return {index: max(1, most[index]) for index, own in samples.items() if own > most[index]}
 
     def _given(self, device: DeviceId, body: Contribution) -> dict[ClassName, int]:
-        """Return what a device gave in the stage of a part, without what the part has or replaces."""
+        """Return what a device gave in the stage of a part, beside what it has or replaces."""
         known, given = self._state.devices[device], defaultdict[ClassName, int](int)
         for key, part in known.parts.items():
             if key.stage != body.key.stage or key == body.key or part.payload == body.payload:

@@ -20,14 +20,14 @@ def test_what_is_good_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(seed=st.integers(0, 2**63))
 def test_what_was_spoiled_is_read_or_refused(name: str, seed: int) -> None:
     outcome(PARSERS[name], spoiled(Random(seed), PARSERS[name].good))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=400))
 def test_any_bytes_are_refused(name: str, data: bytes) -> None:
     assert not outcome(PARSERS[name], data)

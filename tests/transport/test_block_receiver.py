@@ -114,7 +114,7 @@ def test_loss_repetition_disorder_and_corruption_do_no_harm(tmp_path: Path, seed
 
 
 @given(seed=st.integers(0, 10**6), restarts=st.lists(st.integers(1, 12), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_restarts_and_flipped_bytes_in_the_part_file_do_no_harm(
     tmp_path_factory: pytest.TempPathFactory, seed: int, restarts: list[int]
 ) -> None:

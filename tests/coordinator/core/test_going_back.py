@@ -223,7 +223,7 @@ class GoingBack(RuleBasedStateMachine):
 
 
 TestGoingBack = GoingBack.TestCase
-TestGoingBack.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestGoingBack.settings = settings(max_examples=60, stateful_step_count=20)
 
 
 def test_pushing_the_same_version_again_is_no_step() -> None:

@@ -48,7 +48,7 @@ def make(**changes: Any) -> Entry:
     return Entry(**fields | changes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), JSON_VALUES, max_size=4))
 def test_reading_a_row_gives_the_entry_that_was_written(body: dict[str, Any]) -> None:
     entry = make(body=body, device=DeviceId("a"), blobs=(Digest.of(b"x"), Digest.of(b"y")))
@@ -78,7 +78,7 @@ def test_the_bytes_of_an_entry_stay_the_same_from_version_to_version() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=("Cs",))),
@@ -100,7 +100,7 @@ class Dumped(BaseModel):
     settings: dict[str, Any]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.dictionaries(
         st.text(),

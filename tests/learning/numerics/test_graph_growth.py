@@ -59,7 +59,7 @@ def graphs(draw: st.DrawFn, depth: int = 1) -> Graph:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs())
 def test_any_graph_is_measured_or_refused_in_words(graph: Graph) -> None:
     with suppress(GraphGrowthError):
@@ -93,7 +93,7 @@ def evaluated(nodes: list[Node[Graph]], constants: dict[str, np.ndarray]) -> int
 SMALL = st.integers(1, 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["Tile", "Concat", "Expand", "Pad"]), SMALL), max_size=5))
 def test_growth_from_one_operator_to_the_next_is_what_an_evaluator_gives(
     steps: list[tuple[str, int]],

@@ -187,7 +187,7 @@ PARTS = [
 ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.permutations(range(5)), st.sets(st.integers(0, 4)))
 def test_neither_order_nor_parts_taken_out_again_show_in_digest_or_head(order, extra):
     once = total_of(PARTS_TOLD, PARTS)

@@ -50,7 +50,7 @@ def test_every_division_and_order_gives_the_same_digest(settings, devices, threa
             assert aggregate_digest(summed(told, parts)) == whole
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 6), min_size=150, max_size=150), st.randoms())
 def test_any_partition_at_all_gives_the_same_digest(owners, random):
     parts = [np.flatnonzero(np.array(owners) == owner) for owner in set(owners)]

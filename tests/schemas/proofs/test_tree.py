@@ -56,7 +56,7 @@ def test_every_size_up_to_130_agrees_with_the_definition() -> None:
         assert (frontier.size, frontier.root) == (n, mth(data[:n]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=8), max_size=70), st.data())
 def test_growing_in_groups_is_growing_at_once(data: list[bytes], choice: st.DataObject) -> None:
     cut = choice.draw(st.integers(0, len(data)))

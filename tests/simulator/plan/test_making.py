@@ -18,7 +18,7 @@ def devices(rule: str, count: int = 6, **others) -> dict:
     return {"count": count, "partition": {"rule": rule}, **others}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(rule=st.sampled_from(DEALING_ONCE), seed=st.integers(0, 2**40), count=st.integers(2, 6))
 def test_every_image_reaches_one_device_in_its_classes_stage(rule: str, seed: int, count: int):
     split = make_split([30] * 8, owners=6)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.plan.partitions import partition_by_class_share
@@ -39,7 +39,6 @@ def test_every_device_holds_the_papers_number_of_classes_with_all_images(classes
     assert ((numbers > 0).sum(axis=1) == held).all()
 
 
-@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8),
     devices=st.integers(1, 9),

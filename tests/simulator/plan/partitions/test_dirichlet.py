@@ -22,7 +22,7 @@ def deal(labels: np.ndarray, devices: int, beta: float, seed: int = 0, **others)
     return partition_by_dirichlet(labels, devices, asked, stream(seed))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 80), min_size=1, max_size=6),
     devices=st.integers(1, 6),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import PartitionError
@@ -18,7 +18,6 @@ from tests.simulator.plan.partitions.making import (
 ASKED = PartitionSettings(rule="iid")
 
 
-@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     devices=st.integers(1, 20),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import PartitionError
@@ -18,7 +18,6 @@ from tests.simulator.plan.partitions.making import (
 ASKED = PartitionSettings(rule="one-class")
 
 
-@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(20, 60), min_size=1, max_size=6),
     more=st.integers(0, 14),
