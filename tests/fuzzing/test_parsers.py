@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzzing.__main__ import outcome
+from tests.fuzzing.__main__ import outcome, tried
 from tests.fuzzing.mutations import MUTATIONS, spoiled
-from tests.fuzzing.parsers import parsers
+from tests.fuzzing.parsers import Parser, parsers
 
 PARSERS = parsers()
 NAMES = sorted(PARSERS)
@@ -23,7 +23,7 @@ def test_what_is_good_is_accepted(name: str) -> None:
 @settings(max_examples=300)
 @given(seed=st.integers(0, 2**63))
 def test_what_was_spoiled_is_read_or_refused(name: str, seed: int) -> None:
-    outcome(PARSERS[name], spoiled(Random(seed), PARSERS[name].good))
+    tried(PARSERS[name], spoiled(Random(seed), PARSERS[name].good))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,6 +31,12 @@ def test_what_was_spoiled_is_read_or_refused(name: str, seed: int) -> None:
 @given(data=st.binary(max_size=400))
 def test_any_bytes_are_refused(name: str, data: bytes) -> None:
     assert not outcome(PARSERS[name], data)
+
+
+def test_an_input_that_takes_too_long_is_told() -> None:
+    slow = Parser(lambda data: [hash((index,)) for index in range(3_000_000)], ())
+    with pytest.raises(TimeoutError, match="4 bytes took"):
+        tried(slow, b"slow")
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda item: item.__name__)
