@@ -20,7 +20,7 @@ it is an entry, so that a model is a function of the ledger alone.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from coordinator.core import entries
@@ -46,15 +46,23 @@ class Bounds:
 
     def fault(self, device: DeviceId, body: Contribution) -> str | None:
         """Say why a contribution is more than a device may give; None if it is not."""
+        if body.round is not None:
+            return self._beyond_most(body, {})
+        before = self._state.counted.samples(device, body.lineage, body.key.stage)
+        if self._beyond_most(body, self._resolved(before)) is None:
+            return None
+        return self._beyond_most(body, self._given(device, body))
+
+    def _beyond_most(self, body: Contribution, before: Mapping[ClassName, int]) -> str | None:
+        """Say of which class a device gives too much, if so, with what it gave before."""
         most = self._rules.max_samples_per_class
-        stage = body.key.stage
-        before = {} if body.round is not None else self._given(device, body)
         for name, samples in body.samples.items():
             given = samples + before.get(self._state.classes.resolve(name), 0)
             if given > most:
                 return (
-                    f"samples: {given} of class {str(name)!r} of this device in stage {stage} "
-                    f"exceed {most}; the operator sets [bounds] max_samples_per_class"
+                    f"samples: {given} of class {str(name)!r} of this device in stage "
+                    f"{body.key.stage} exceed {most}; the operator sets [bounds] "
+                    "max_samples_per_class"
                 )
         return None
 
@@ -80,16 +88,25 @@ class Bounds:
         return {index: max(1, most[index]) for index, own in samples.items() if own > most[index]}
 
     def _given(self, device: DeviceId, body: Contribution) -> dict[ClassName, int]:
-        """Return what a device gave in the stage of a part, beside what it has or replaces."""
-        known, given = self._state.devices[device], defaultdict[ClassName, int](int)
-        for key, part in known.parts.items():
+        """Return what a device gave in the stage of a part, beside what it has or replaces.
+
+        This looks at all parts of the device.
+        """
+        given = Counter[ClassName]()
+        for key, part in self._state.devices[device].parts.items():
             if key.stage != body.key.stage or key == body.key or part.payload == body.payload:
                 continue
             counted = self._state.counted.get(part.index)
             if counted is not None and counted.lineage == body.lineage:
-                for name, samples in counted.samples.items():
-                    given[self._state.classes.resolve(name)] += samples
-        return given
+                given.update(counted.samples)
+        return self._resolved(given)
+
+    def _resolved(self, samples: Mapping[ClassName, int]) -> dict[ClassName, int]:
+        """Return samples under the names that classes have now."""
+        found: dict[ClassName, int] = defaultdict(int)
+        for name, count in samples.items():
+            found[self._state.classes.resolve(name)] += count
+        return found
 
     def _left_out(self) -> tuple[frozenset[int], dict[DeviceId, str]]:
         """Return the entries to leave out, and what is said of each device that gave them."""
@@ -132,10 +149,7 @@ class Bounds:
         return totals
 
     def _classes(self, item: Counted) -> dict[_Class, int]:
-        found: dict[_Class, int] = defaultdict(int)
-        for name, samples in item.samples.items():
-            found[item.key.stage, self._state.classes.resolve(name)] += samples
-        return found
+        return {(item.key.stage, name): n for name, n in self._resolved(item.samples).items()}
 
     def _beyond(self, gave: Mapping[int, Counted], most: Mapping[_Class, int]) -> set[int]:
         """Return the parts of a device beyond what it may weigh, in the order of their numbers."""

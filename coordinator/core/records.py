@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -302,6 +303,30 @@ class Counted:
     payload: Digest
     lineage: Digest
     samples: dict[ClassName, int]
+
+
+class CountedParts(dict[int, Counted]):
+    """Contributions that are in the sum, by entry, with the samples that each device gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._samples: dict[tuple[DeviceId, Digest, int], Counter[ClassName]] = {}
+
+    def put(self, index: int, item: Counted) -> None:
+        """Let a contribution be in the sum."""
+        self[index] = item
+        of = (item.device, item.lineage, item.key.stage)
+        self._samples.setdefault(of, Counter()).update(item.samples)
+
+    def take_out(self, index: int) -> None:
+        """Let a contribution be in the sum no more, if it is."""
+        item = self.pop(index, None)
+        if item is not None:
+            self._samples[item.device, item.lineage, item.key.stage].subtract(item.samples)
+
+    def samples(self, device: DeviceId, lineage: Digest, stage: int) -> Mapping[ClassName, int]:
+        """Return what a device gave in a stage, by the names it used."""
+        return self._samples.get((device, lineage, stage), {})
 
 
 @dataclass

@@ -14,7 +14,7 @@ def contribution_withdrawn(
     """Take a part out of the sum, as its device asked."""
     assert device is not None
     if body.replaces is not None:
-        state.counted.pop(body.replaces, None)
+        state.counted.take_out(body.replaces)
     state.devices[device].parts[body.key] = Part(state.size, body.revision, None)
 
 
@@ -22,7 +22,7 @@ def contribution_retracted(
     state: State, body: entries.ContributionRetracted, _device: DeviceId | None, _time_ns: int
 ) -> None:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
-    state.counted.pop(body.replaces, None)
+    state.counted.take_out(body.replaces)
     record = state.devices[body.device]
     record.parts[body.key] = Part(state.size, body.revision, None)
     record.retracted[body.key] = Retracted(state.size, body.payload, body.reason)

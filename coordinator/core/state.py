@@ -8,6 +8,7 @@ from coordinator.core import entries
 from coordinator.core.descent import Descent
 from coordinator.core.records import (
     Counted,
+    CountedParts,
     Desired,
     Device,
     Losses,
@@ -34,7 +35,7 @@ class State:
     classes: ClassRegistry = field(default_factory=ClassRegistry)
     lineage: entries.Lineage | None = None
     stages: dict[int, Stage] = field(default_factory=dict)
-    counted: dict[int, Counted] = field(default_factory=dict)
+    counted: CountedParts = field(default_factory=CountedParts)
     """Contributions in the sum, by ledger index."""
     left_out: frozenset[int] = frozenset()
     """Of these, those of devices that gave more than their share, for now."""

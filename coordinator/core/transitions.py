@@ -143,11 +143,12 @@ def _contribution_accepted(
         return
     record = _known(state, device)
     if body.replaces is not None:
-        state.counted.pop(body.replaces, None)
+        state.counted.take_out(body.replaces)
     record.parts[body.key] = Part(state.size, body.revision, body.payload)
     assert device is not None
-    state.counted[state.size] = Counted(
-        device, body.key, body.payload, body.lineage, dict(body.samples)
+    state.counted.put(
+        state.size,
+        Counted(device, body.key, body.payload, body.lineage, dict(body.samples)),
     )
     _note_answer(state, body.key.stage, time_ns)
 

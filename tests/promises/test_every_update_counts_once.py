@@ -17,17 +17,15 @@ pytestmark = pytest.mark.timeout(PATIENCE)
 
 
 @pytest.fixture(scope="module")
-def thousand(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return undisturbed(tmp_path_factory.mktemp("thousand"), 1_000)
+def few(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return undisturbed(tmp_path_factory.mktemp("few"), 300)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_thousand_contributions_count_once_each(
-    thousand: Story, tmp_path: Path, seed: int
-) -> None:
-    troubled(thousand, tmp_path / "home", seed)
+def test_a_few_hundred_contributions_count_once_each(few: Story, tmp_path: Path, seed: int) -> None:
+    troubled(few, tmp_path / "home", seed)
 
 
 @pytest.mark.slow
-def test_ten_thousand_contributions_count_once_each(tmp_path: Path) -> None:
-    troubled(undisturbed(tmp_path / "undisturbed", 10_000), tmp_path / "home", seed=0)
+def test_some_thousand_contributions_count_once_each(tmp_path: Path) -> None:
+    troubled(undisturbed(tmp_path / "undisturbed", 3_000), tmp_path / "home", seed=0)
