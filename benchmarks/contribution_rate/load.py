@@ -15,12 +15,13 @@ from coordinator.core import commands
 from coordinator.core.entries import BackboneImported
 from coordinator.core.inputs import EnrolmentProven, OperatorCommand
 from coordinator.core.requests import AnswerOperator
-from coordinator.core.rules import ModelRules, StageRules
+from coordinator.core.rules import IntakeRules, ModelRules, StageRules
 from coordinator.engine import Engine
 from coordinator.settings import (
     BrokerSettings,
     CoordinatorSettings,
     MethodSettings,
+    SecuritySettings,
     load,
     write_new,
 )
@@ -33,7 +34,7 @@ from schemas.keys import SigningKey
 from schemas.models import Preprocessing
 from schemas.private_file import write_private
 from schemas.receipts import Accepted, Receipt
-from schemas.topics import FleetTopics, Topic
+from schemas.topics import FleetTopics
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from transport.brokers import MosquittoBroker
 
@@ -70,9 +71,21 @@ class Plan:
         return self.devices * self.parts
 
 
-def make_home(home: Path, plan: Plan, broker: MosquittoBroker) -> BackboneImported:
+def make_home(
+    home: Path,
+    plan: Plan,
+    broker: MosquittoBroker,
+    intake: IntakeRules | None = None,
+    *,
+    require_keys: bool = False,
+) -> BackboneImported:
     """Set up a coordinator with all devices admitted and a stage open; return its frozen model."""
-    write_new(home, _settings(plan, broker))
+    settings = _settings(plan, broker)
+    chosen = {
+        "intake": intake or settings.intake,
+        "security": SecuritySettings(require_keys=require_keys),
+    }
+    write_new(home, settings.model_copy(update=chosen))
     write_private(home / "broker.password", broker.credentials("coordinator")[1].encode())
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
@@ -151,19 +164,21 @@ def signed(
     found = []
     for (name, key), given in zip(keys.items(), messages, strict=True):
         sender = Sender(FLEET, name, BootId.fresh(), signer=key)
-        topic = FleetTopics(FLEET).up(name, "msg")
-        found.append([encode(_again(sender, decode(one), birth, topic)) for one in given])
+        found.append([sealed_again(sender, one, birth) for one in given])
     return found
 
 
-def _again(sender: Sender, envelope: Envelope, birth: Digest, topic: Topic) -> Envelope:
-    return sender.seal(
+def sealed_again(sender: Sender, message: bytes, birth: Digest) -> bytes:
+    """Return a contribution under the next number of a sender, which may sign it."""
+    envelope = decode(message)
+    sealed = sender.seal(
         envelope.read(Contribution),
         sent_ms=envelope.header.sent_ms,
         attachment=envelope.attachment,
         refers_to=birth,
-        topic=topic,
+        topic=FleetTopics(FLEET).up(sender.name, "msg"),
     )
+    return encode(sealed)
 
 
 def make_answer() -> bytes:

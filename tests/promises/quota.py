@@ -1,10 +1,10 @@
-"""Promise 9 over a real Mosquitto: how long receipts take while one device sends far too much.
+"""Promise 9 over a real Mosquitto: how long receipts take while one device does harm.
 
-A real coordinator process; nine devices send five contributions a second each, and one, every
-other time, ten times what the default settings let it. Both take turns, so that what else the
-machine does falls on both alike.
+A real coordinator process and nine devices that send five contributions a second each; every other
+time another one sends ten times what the default settings let it, or a hundred of the costliest
+header lines a second. Both take turns, so that what else the machine does falls on both alike.
 
-python -m tests.promises.quota [--rounds 3] [--seconds 10]
+python -m tests.promises.quota [--attacks numerous ...] [--rounds 3] [--seconds 10]
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import Process
 from pathlib import Path
@@ -23,23 +24,37 @@ from pathlib import Path
 import psutil
 from paho.mqtt.client import Client, MQTTMessage
 
-from benchmarks.contribution_rate.load import FLEET, Plan, make_home, make_messages
+from benchmarks.contribution_rate.load import (
+    FLEET,
+    Plan,
+    enrol,
+    make_home,
+    make_keys,
+    make_messages,
+    sealed_again,
+    signed,
+)
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.transport_rate.raw import Peer, bare_client
-from coordinator.core.entries import ContributionAccepted
+from coordinator.core.entries import BackboneImported, ContributionAccepted
 from coordinator.core.rules import IntakeRules
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
-from schemas.envelope import decode
+from schemas.envelope import Sender, decode
+from schemas.keys import SigningKey
 from schemas.receipts import Accepted, Later, Receipt
 from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from schemas.values import DeviceId, Digest
+from tests.promises.hostile import Attacker, send
 from transport.brokers import MosquittoBroker
 
 TOPICS = FleetTopics(FLEET)
 QUIET, PER_SECOND = 9, 5.0
-LOUD_PER_SECOND = 10 * IntakeRules().messages_per_minute / 60
-PATIENCE = 600.0
+DEFAULT = IntakeRules()
+LOUD_PER_SECOND = 10 * DEFAULT.messages_per_minute / 60
+COSTLY_PER_SECOND = 100.0
+STRANGER = DeviceId("stranger")
+PATIENCE = 120.0
 
 
 @dataclass
@@ -50,14 +65,18 @@ class Talker:
     client: Client
     messages: Sequence[bytes]
     per_second: float
-    persists: bool
-    """Whether it sends again what was put off."""
+    again: Callable[[bytes], bytes] | None = None
+    """Makes a message anew that was put off; None where it is not sent again."""
     sent: dict[int, float] = field(default_factory=dict)
     waited: dict[int, float] = field(default_factory=dict)
 
     def begin(self) -> None:
+        """Listen for receipts; returns once the broker sends them."""
+        subscribed = threading.Event()
         self.client.on_message = self._heard
+        self.client.on_subscribe = lambda *_: subscribed.set()
         self.client.subscribe(str(TOPICS.down(self.name, "rcpt")), qos=1)
+        assert subscribed.wait(PATIENCE), "the broker is silent"
 
     def speak(self, began: float) -> None:
         """Send everything at its moment; runs in a thread of its own."""
@@ -73,52 +92,146 @@ class Talker:
         match receipt.answer:
             case Accepted():
                 self.waited.setdefault(number, time.monotonic() - self.sent[number])
-            case Later(after_seconds=seconds) if self.persists:
-                again = (str(TOPICS.up(self.name, "msg")), self.messages[number], 1)
-                threading.Timer(seconds, self.client.publish, again).start()
+            case Later(after_seconds=seconds) if self.again is not None:
+                renewed = self.again(self.messages[number])
+                later = (str(TOPICS.up(self.name, "msg")), renewed, 1)
+                threading.Timer(seconds, self.client.publish, later).start()
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What one device does to the others."""
+
+    told: str
+    keyed: bool = False
+    """Whether the fleet requires keys, and all who are honest sign."""
+    costly: bool = True
+    """Whether it sends what is costly to read, and else very many contributions."""
+    admitted: bool = True
+    """In a fleet with keys it has one then, and signs well."""
+
+
+ATTACKS = {
+    "numerous": Attack("ten times the contributions it may send", costly=False),
+    "costly": Attack("costly header lines of a device without a key"),
+    "signed": Attack("costly header lines of a device with a key", keyed=True),
+    "stranger": Attack(
+        "costly header lines of a stranger, keys required", keyed=True, admitted=False
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One round: the quiet devices' p95 in seconds, and what the coordinator spent."""
+    """One round: the quiet devices' waits in seconds, and what the coordinator spent."""
 
-    p95: float
+    waits: Sequence[float]
+    """Sorted."""
     processor_seconds: float
     loud_accepted: int
 
+    @property
+    def p95(self) -> float:
+        """Of the waits."""
+        return self.waits[int(0.95 * len(self.waits))]
 
-def measure(folder: Path, seconds: float, *, loud: bool) -> Measured:
-    """Let the devices talk to a new coordinator."""
-    loud_parts = round(LOUD_PER_SECOND * seconds)
-    plan = Plan(rounds=1, devices=QUIET + 1, parts=loud_parts, window=1, map_width=8)
-    quiet_parts = round(PER_SECOND * seconds)
-    with MosquittoBroker(folder / "broker", plan.names) as broker:
-        home = folder / "home"
-        lineage = make_home(home, plan, broker)
-        messages = list(make_messages(replace(plan, parts=quiet_parts), lineage))
-        if loud:
-            (messages[0],) = make_messages(replace(plan, devices=1), lineage)
-        seat = Peer(*broker.credentials(plan.names[0]))
-        with serving(broker, home, TOPICS) as served:
-            quiet = [
-                Talker(name, connected(broker, name), messages[number], PER_SECOND, persists=True)
-                for number, name in enumerate(plan.names)
-                if number
-            ]
-            noise = Process(target=shout, args=(broker.port, seat, messages[0]), daemon=True)
-            before = sum(psutil.Process(served.process).cpu_times()[:2])
-            if loud:
-                noise.start()
-            talk(quiet)
-            spent = sum(psutil.Process(served.process).cpu_times()[:2]) - before
-            if loud:
-                noise.join()
+
+@dataclass(frozen=True)
+class Scene:
+    """A broker, and a coordinator's home with everybody admitted."""
+
+    broker: MosquittoBroker
+    home: Path
+    plan: Plan
+    attack: Attack
+    lineage: BackboneImported
+    keys: Mapping[DeviceId, SigningKey]
+
+    @property
+    def attacker(self) -> DeviceId:
+        """The name of its account at the broker."""
+        return self.plan.names[0] if self.attack.admitted else STRANGER
+
+    def talkers(self, birth: Digest) -> list[Talker]:
+        """Return all that are honest, connected."""
+        messages = make_messages(self.plan, self.lineage)
+        if self.keys:
+            messages = signed(messages, self.keys, birth)
+        return [
+            Talker(name, connected(self.broker, name), given, PER_SECOND, self._again(given, birth))
+            for name, given in zip(self.plan.names[1:], messages[1:], strict=True)
+        ]
+
+    def _again(self, given: Sequence[bytes], birth: Digest) -> Callable[[bytes], bytes]:
+        """Return what makes a message anew: as it was, or under the run's next number if signed."""
+        header = decode(given[0]).header
+        sender = Sender(FLEET, header.sender, header.boot, next_sequence=len(given))
+        sender.signer = self.keys.get(header.sender)
+        if sender.signer is None:
+            return lambda message: message
+        return lambda message: sealed_again(sender, message, birth)
+
+    def noise(self, birth: Digest, seconds: float) -> Process:
+        """Return the attacker, a process that takes no time of those who measure."""
+        seat = Peer(*self.broker.credentials(self.attacker))
+        if not self.attack.costly:
+            plan = replace(self.plan, devices=1, parts=round(LOUD_PER_SECOND * seconds))
+            (messages,) = make_messages(plan, self.lineage)
+            return Process(target=shout, args=(self.broker.port, seat, messages), daemon=True)
+        signer = self.keys.get(self.attacker)
+        attacker = Attacker(seat, FLEET, COSTLY_PER_SECOND, seconds, signer, birth)
+        return Process(target=send, args=(self.broker.port, attacker), daemon=True)
+
+
+@contextmanager
+def scene(folder: Path, plan: Plan, attack: Attack, intake: IntakeRules) -> Iterator[Scene]:
+    """Start the broker, and set the coordinator's home up."""
+    home = folder / "home"
+    with MosquittoBroker(folder / "broker", [*plan.names, STRANGER]) as broker:
+        lineage = make_home(home, plan, broker, intake, require_keys=attack.keyed)
+        keys = make_keys(plan) if attack.keyed else {}
+        if keys:
+            enrol(home, keys)
+        yield Scene(broker, home, plan, attack, lineage, keys)
+
+
+def measure(
+    folder: Path, seconds: float, attack: Attack, *, loud: bool, intake: IntakeRules = DEFAULT
+) -> Measured:
+    """Let the devices talk to a new coordinator, and attack it meanwhile if it is to be `loud`."""
+    plan = Plan(
+        rounds=1, devices=QUIET + 1, parts=round(PER_SECOND * seconds), window=1, map_width=8
+    )
+    with scene(folder, plan, attack, intake) as here:
+        with serving(here.broker, here.home, TOPICS) as served:
+            quiet = here.talkers(served.birth)
+            with beside(here.noise(served.birth, seconds) if loud else None):
+                before = processor_seconds(served.process)
+                talk(quiet)
+                spent = processor_seconds(served.process) - before
             for one in quiet:
                 one.client.disconnect()
                 one.client.loop_stop()
-    accepted = taken_from(home, plan.names[0])
-    waits = sorted(wait for one in quiet for wait in one.waited.values())
-    return Measured(waits[int(0.95 * len(waits))], spent, accepted)
+        waits = sorted(wait for one in quiet for wait in one.waited.values())
+        return Measured(waits, spent, taken_from(here.home, here.attacker))
+
+
+@contextmanager
+def beside(noise: Process | None) -> Iterator[None]:
+    """Do something while a process makes noise, to whose end it is waited."""
+    if noise is None:
+        yield
+        return
+    noise.start()
+    try:
+        yield
+    finally:
+        noise.join()
+
+
+def processor_seconds(process: int) -> float:
+    """Return what a process has spent since its start."""
+    return sum(psutil.Process(process).cpu_times()[:2])
 
 
 def connected(broker: MosquittoBroker, name: DeviceId) -> Client:
@@ -128,7 +241,7 @@ def connected(broker: MosquittoBroker, name: DeviceId) -> Client:
 def shout(port: int, peer: Peer, messages: Sequence[bytes]) -> None:
     """Be the loud device, in a process of its own that takes no time of those who measure."""
     client = bare_client("127.0.0.1", port, peer, peer.user)
-    loud = Talker(DeviceId(peer.user), client, messages, LOUD_PER_SECOND, persists=False)
+    loud = Talker(DeviceId(peer.user), client, messages, LOUD_PER_SECOND)
     loud.speak(time.monotonic())
     client.disconnect()
     client.loop_stop()
@@ -157,30 +270,41 @@ def talk(talkers: Sequence[Talker]) -> None:
         time.sleep(0.01)
 
 
+def side_by_side(attack: Attack, seconds: float, *, calm_first: bool) -> float:
+    """Measure without the attack and with it, tell what came of it and return the ratio."""
+    found = {}
+    for loud in (False, True) if calm_first else (True, False):
+        with tempfile.TemporaryDirectory(dir=Path()) as name:
+            found[loud] = measure(Path(name), seconds, attack, loud=loud)
+    calm, noisy = found[False], found[True]
+    ratio = noisy.p95 / calm.p95
+    sys.stdout.write(
+        f"p95 {calm.p95 * 1000:.0f} ms, beside the attack {noisy.p95 * 1000:.0f} ms, "
+        f"{ratio:.2f} times; processor {calm.processor_seconds:.1f} s and "
+        f"{noisy.processor_seconds:.1f} s; {noisy.loud_accepted} of its contributions taken in\n"
+    )
+    sys.stdout.flush()
+    return ratio
+
+
 def main() -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.promises.quota", description=__doc__)
+    parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
-    ratios = []
-    for number in range(given.rounds):
-        found = {}
-        for loud in (False, True) if number % 2 == 0 else (True, False):
-            with tempfile.TemporaryDirectory(dir=Path()) as name:
-                found[loud] = measure(Path(name), given.seconds, loud=loud)
-        calm, noisy = found[False], found[True]
-        ratios.append(noisy.p95 / calm.p95)
-        sys.stdout.write(
-            f"p95 {calm.p95 * 1000:.0f} ms, beside the loud device {noisy.p95 * 1000:.0f} ms, "
-            f"{ratios[-1]:.2f} times; processor {calm.processor_seconds:.1f} s and "
-            f"{noisy.processor_seconds:.1f} s; {noisy.loud_accepted} of its "
-            f"{round(LOUD_PER_SECOND * given.seconds)} contributions were taken in\n"
-        )
-        sys.stdout.flush()
-    median = statistics.median(ratios)
-    sys.stdout.write(f"median of {len(ratios)} rounds: {median:.2f} times\n")
-    return 0 if median <= 2 else 1
+    medians = []
+    for name in given.attacks:
+        attack = ATTACKS[name]
+        sys.stdout.write(f"{attack.told}:\n")
+        ratios = [
+            side_by_side(attack, given.seconds, calm_first=number % 2 == 0)
+            for number in range(given.rounds)
+        ]
+        medians.append(statistics.median(ratios))
+        sys.stdout.write(f"median of {len(ratios)} rounds: {medians[-1]:.2f} times\n")
+    return 0 if max(medians) <= 2 else 1
 
 
 if __name__ == "__main__":

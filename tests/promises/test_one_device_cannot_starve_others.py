@@ -3,7 +3,8 @@
 By a clock that passes as the coordinator works: a message that is handled costs ten milliseconds,
 and one that is left out a tenth of that; to read a header line costs 50 ms for 128 KiB, as
 `tests/fuzzing/test_nothing_takes_long.py` holds of the worst there are. `python -m
-tests.promises.quota` does the same in real time, over a real Mosquitto.
+tests.promises.quota` does the same in real time, over a real Mosquitto, and so does
+`test_costly_messages_over_a_broker.py` for what is costly to read.
 """
 
 from __future__ import annotations
