@@ -87,5 +87,5 @@ def test_training_that_leaves_the_numbers_is_told_and_left_out(tmp_path: Path) -
     what = prepared(small(method={"settings": {"rate": 1e30}}, rounds={"per_stage": 1}))
     from simulator.errors import EngineError
 
-    with pytest.raises(EngineError, match="stage 1 asks nothing more: .* more than 512"):
+    with pytest.raises(EngineError, match=r"stage 1 asks nothing more: .* more than 512"):
         learn(what, tmp_path)
