@@ -74,6 +74,9 @@ class Inbox(Answered, Protocol):
     def waiting(self) -> list[Waiting]:
         """Return the unanswered commands in their order."""
 
+    def close(self) -> None:
+        """Close it."""
+
 
 @dataclass(frozen=True)
 class Parts:

@@ -45,8 +45,14 @@ class Workplace(Protocol):
     def put(self, *finished: Finished) -> None:
         """Add results that somebody else came by."""
 
+    def fail(self, error: BaseException) -> None:
+        """Have `results` raise an error from elsewhere, such as a thread's."""
+
     def results(self) -> list[Finished]:
         """Take what is finished; raise what a job raised."""
+
+    def stop(self) -> None:
+        """Drop what has not begun and wait for what has."""
 
 
 class Workshop:

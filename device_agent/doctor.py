@@ -12,11 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from device_agent.capabilities import OPTIONAL_FEATURES
 from device_agent.errors import MissingError, SourceError
 from device_agent.home import AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.pinning import pinned_of
-from device_agent.running import OPTIONAL_FEATURES, mqtt_connect
+from device_agent.running import mqtt_connect
 from device_agent.settings import DEFAULT_PROVIDERS, Samples
 from device_agent.sources.folder import SUFFIXES_OF
 from device_agent.sources.mask_classes import load_mask_classes

@@ -35,6 +35,9 @@ class Worker(Protocol):
     def put(self, event: Input) -> None:
         """Add an input from elsewhere, such as a finished transfer; from any thread."""
 
+    def fail(self, error: Exception) -> None:
+        """Have `collect` raise an error from elsewhere, such as a thread's; from any thread."""
+
     def collect(self) -> list[Input]:
         """Take the inputs so far; raise what the work raised, since no bug may stay silent."""
 

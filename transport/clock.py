@@ -30,5 +30,9 @@ def steady_time(clock: Clock = SYSTEM_CLOCK) -> Callable[[], int]:
 
     Somebody who sets the calendar while a program runs changes nothing of what it has waited for.
     """
-    began, began_ns = clock.seconds(), clock.time_ns()
-    return lambda: began_ns + round((clock.seconds() - began) * 1_000_000_000)
+    began_ns = clock.time_ns() - _nanoseconds(clock)
+    return lambda: began_ns + _nanoseconds(clock)
+
+
+def _nanoseconds(clock: Clock) -> int:
+    return round(clock.seconds() * 1_000_000_000)

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -37,8 +38,25 @@ _PATIENCE_SECONDS = 15.0
 """For one of many peers that sends no block, because it keeps a place from the others."""
 
 
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who exchanges: the sender of its messages, and the device whose side it is."""
+
+    topics: FleetTopics
+    sender: Sender
+    device: DeviceId | None = None
+
+    @property
+    def role(self) -> str:
+        """Name of its connection among those of its program."""
+        return self.topics.branch or "data"
+
+
 class Exchange(Protocol):
     """What a device's program needs of a block exchange; `BlockExchange` says what each does."""
+
+    on_failure: Callable[[Exception], None] | None
+    """Told of an error that ended it."""
 
     def start(self) -> None:
         """Begin."""

@@ -5,27 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from device_agent.bench import Bench
+from device_agent.assembling import Assembled, Surroundings, assemble
 from device_agent.core.requests import Request
-from device_agent.core.state import Identity, State
+from device_agent.core.state import State
 from device_agent.home import AgentHome
-from device_agent.mail import Mail, make_will
-from device_agent.running import find_capabilities, rules_of
-from device_agent.shell import Agent, Parts
 from device_agent.slots import Slots
 from device_agent.status import is_settled
-from device_agent.store.blobs import BlobFolder, make_folder
-from device_agent.store.store import Store
 from device_agent.worker import Answer
-from schemas.envelope import Sender
-from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
 from simulator.chaos.checks import broken_files
 from simulator.chaos.mortal import Mortal, World
-from simulator.virtual.network import VirtualConnection
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.worker import InlineWorker
-from transport.transfer import BlockExchange
 
 
 class SlowWorker(InlineWorker):
@@ -58,9 +49,7 @@ class MortalAgent(Mortal):
         self._replaceable = replaceable
         self.broken: list[str] = []
         """What was found broken at its starts: a device always has a working model."""
-        self._store: Store | None = None
-        self._agent: Agent | None = None
-        self._state: State | None = None
+        self._made: Assembled | None = None
         self._had_model = False
 
     @property
@@ -69,64 +58,33 @@ class MortalAgent(Mortal):
         return self.home.settings.device
 
     def begin(self) -> None:
-        """Put the agent together as `device_agent.running` does, and let it connect."""
+        """Put the agent together, and let it connect."""
         self._look_at_the_model()
-        home, clock = self.home, self.world.loop.clock.readings
-        make_folder(home.state_folder)
-        self._store = store = Store(
-            home.state_folder / "agent.db",
-            name=lambda: self._boot(f"installation {self.installations}"),
-        )
-        boot = self._boot(self.runs)
-        self._state = State(
-            rules_of(home), Identity(store.installation, boot, find_capabilities()), store.load()
-        )
-        control_endpoint = self.endpoint(self._step)
-        blocks = self.endpoint(lambda: _turn(data, exchange, clock.seconds))
-        topics = FleetTopics(home.settings.fleet)
-        sender = Sender(home.settings.fleet, self.device, boot)
-        will = make_will(topics, self.device, sender, clock)
-        control = self.connection("control", control_endpoint, will)
-        data = self.connection("data", blocks)
-        exchange = BlockExchange(
-            data,
-            topics,
-            Sender(home.settings.fleet, self.device, boot),
-            device=self.device,
-            clock=clock,
-        )
-        blobs, slots = BlobFolder(home.state_folder / "blobs"), Slots(home.state_folder / "slots")
-        bench = Bench(home, blobs, slots, lambda: control.meter.total() + data.meter.total())
-        self._agent = Agent(
-            Parts(
-                home=home,
-                state=self._state,
-                store=store,
-                blobs=blobs,
-                slots=slots,
-                control=control,
-                exchange=exchange,
-                mail=Mail(control, topics, self.device, sender, clock),
-                bench=bench,
-                worker=SlowWorker(
-                    self._observed(bench.answer),
-                    control.wake,
-                    lambda act: self.later("worker", act),
+        endpoint = self.endpoint(self._step)
+        self._made = made = assemble(
+            self.home,
+            Surroundings(
+                connect=lambda role, will: self.connection(role, endpoint, will),
+                exchange=lambda _, party: self.exchange(party),
+                worker=lambda answer, on_answer: SlowWorker(
+                    self._observed(answer), on_answer, lambda act: self.later("worker", act)
                 ),
+                clock=self.world.loop.clock.readings,
+                boot=self._boot(self.runs),
+                name_installation=lambda: self._boot(f"installation {self.installations}"),
                 # For people; it is replaced every two seconds, and may be torn.
-                status_file=None,
-                clock=clock,
-            )
+                tells_status=False,
+            ),
         )
-        exchange.begin()
-        self._agent.begin()
-        control_endpoint.ask()
+        made.run.exchange.start()
+        made.agent.begin()
+        endpoint.ask()
 
     def let_go(self) -> None:
         """Close the database."""
-        if self._store is not None:
-            self._store.close()
-        self._store = self._agent = self._state = None
+        if self._made is not None:
+            self._made.parts.store.close()
+        self._made = None
 
     def lose_disk(self) -> None:
         """Be installed anew, where that does not change what is learned."""
@@ -135,6 +93,10 @@ class MortalAgent(Mortal):
             shutil.rmtree(self.home.state_folder)
             self.installations += 1
             self._had_model = False
+
+    @property
+    def _state(self) -> State | None:
+        return self._made.parts.state if self._made is not None else None
 
     def settled(self, stage: int, version: int) -> bool:
         """Whether everything of a stage is counted and told, and a version of the model runs."""
@@ -166,13 +128,12 @@ class MortalAgent(Mortal):
         )
 
     def _step(self) -> float:
-        agent, state = self._agent, self._state
-        assert agent is not None
-        assert state is not None
-        while agent.step(0):
+        made = self._made
+        assert made is not None
+        while made.agent.step(0):
             pass
-        self._had_model |= state.models.active is not None
-        return agent.wake_at
+        self._had_model |= made.parts.state.models.active is not None
+        return made.agent.wake_at
 
     def _boot(self, what: object) -> BootId:
         return seeded_boot(self.world.troubles.seed, self.name, what)
@@ -193,12 +154,3 @@ class MortalAgent(Mortal):
         if Slots(folder / "slots").active() is None:
             self.broken.append(f"{self.name}: run {self.runs} begins without a model")
         self.broken += broken_files(self.device, folder)
-
-
-def _turn(data: VirtualConnection, exchange: BlockExchange, now: Callable[[], float]) -> float:
-    """Take all turns of an exchange that are due; return when the next is."""
-    while True:
-        exchange.turn(0)
-        due = exchange.due()
-        if not data.waits and due > now():
-            return due

@@ -6,18 +6,13 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from coordinator.assembling import Assembled, BackOffice, Surroundings, assemble
 from coordinator.core.commands import Command
 from coordinator.core.due import next_look
 from coordinator.core.state import State
-from coordinator.engine import Engine
 from coordinator.operator import OperatorInbox
-from coordinator.serve import Surroundings, parts_of
-from coordinator.settings import load
-from coordinator.shell import OPERATOR_SECONDS, TICK_SECONDS, Shell
+from coordinator.shell import OPERATOR_SECONDS, TICK_SECONDS, Inbox
 from coordinator.workshop import Job
-from schemas.envelope import Sender, encode
-from schemas.presence import CoordinatorDeath
-from schemas.topics import FleetTopics
 from simulator.chaos.mortal import Mortal, World
 from simulator.virtual.coordinator import GROUP_SECONDS
 from simulator.virtual.loop import Endpoint
@@ -26,7 +21,6 @@ from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.workshop import InlineWorkshop
 from transport.interface import Outgoing
-from transport.transfer import BlockExchange
 
 
 class SlowWorkshop(InlineWorkshop):
@@ -55,10 +49,8 @@ class MortalCoordinator(Mortal):
     def __init__(self, world: World, home: Path) -> None:
         super().__init__(world, "coordinator", home)
         self.home = home
-        self._settings = load(home)
-        self._engine: Engine | None = None
-        self._inbox: OperatorInbox | None = None
-        self._shell: Shell
+        self._made: Assembled | None = None
+        self._inbox: Inbox | None = None
         self._workshop: SlowWorkshop
         self._control: VirtualConnection
         self._endpoint: Endpoint | None = None
@@ -66,47 +58,41 @@ class MortalCoordinator(Mortal):
     @property
     def state(self) -> State | None:
         """What the program knows of the ledger; None while it is off."""
-        return self._engine.core.state if self.on and self._engine is not None else None
+        return self._made.office.engine.core.state if self.on and self._made is not None else None
 
     @property
     def idle(self) -> bool:
         """Whether no model is being made."""
-        engine = self._engine
-        return self.on and engine is not None and not engine.core.live.making_model
+        made = self._made
+        return self.on and made is not None and not made.office.engine.core.live.making_model
 
     def begin(self) -> None:
-        """Put the coordinator together as `coordinator.serve` does, and let it connect."""
-        settings, loop = self._settings, self.world.loop
-        clock, topics = loop.clock.readings, FleetTopics(settings.fleet)
-        self._engine = Engine.open(self.home, settings.rules, clock=loop.clock.time_ns)
-        self._inbox = OperatorInbox(self.home)
-        boot = seeded_boot(self.world.troubles.seed, self.name, self.runs)
-        sender = Sender(settings.fleet, settings.broker.username, boot)
-        death = encode(sender.seal(CoordinatorDeath(), sent_ms=clock.time_ms()))
-        self._endpoint = self.endpoint(self._step, GROUP_SECONDS)
-        will = Outgoing(topics.coordinator_state, death, qos=1, retain=True)
-        self._control = self.connection("control", self._endpoint, will)
-        blocks = self.endpoint(lambda: self._turn(data, exchange))
-        data = self.connection("data", blocks)
-        exchange = BlockExchange(
-            data, topics, Sender(settings.fleet, settings.broker.username, boot), clock=clock
+        """Put the coordinator together, and let it connect."""
+        self._endpoint = endpoint = self.endpoint(self._step, GROUP_SECONDS)
+        self._made = made = assemble(
+            self.home,
+            Surroundings(
+                connect=self._connect,
+                exchange=lambda _, party: self.exchange(party),
+                workshop=self._open_workshop,
+                inbox=self._open_inbox,
+                clock=self.world.loop.clock.readings,
+                boot=seeded_boot(self.world.troubles.seed, self.name, self.runs),
+            ),
         )
-        self._workshop = SlowWorkshop(self._endpoint.ask, self._later_observed)
-        around = Surroundings(sender, self._control, exchange, self._workshop, self._inbox, clock)
-        self._shell = Shell(parts_of(self.home, settings, self._engine, around))
-        exchange.begin()
-        self._shell.start()
-        self._endpoint.ask()
+        made.start()
+        endpoint.ask()
 
     def lose_disk(self) -> None:
         """Keep it: a fleet without its ledger is another fleet."""
 
     def let_go(self) -> None:
         """Close the databases and give the ledger's lock back."""
-        for held in (self._engine, self._inbox):
-            if held is not None:
-                held.close()
-        self._engine = self._inbox = None
+        if self._made is not None:
+            self._made.office.engine.close()
+        if self._inbox is not None:
+            self._inbox.close()
+        self._made = self._inbox = None
 
     def command(self, command: Command) -> str:
         """Write a command into the inbox, as the command line does; return its ticket."""
@@ -119,8 +105,21 @@ class MortalCoordinator(Mortal):
             self._endpoint.ask()
         return ticket
 
+    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+        self._control = self.connection(role, self._endpoint, will)
+        return self._control
+
+    def _open_workshop(self, on_finished: Callable[[], None]) -> SlowWorkshop:
+        self._workshop = SlowWorkshop(on_finished, self._later_observed)
+        return self._workshop
+
+    def _open_inbox(self, home: Path) -> Inbox:
+        self._inbox = OperatorInbox(home)
+        return self._inbox
+
     def _step(self) -> float:
-        moved = self._shell.step(0)
+        assert self._made is not None
+        moved = self._made.shell.step(0)
         now = self.world.loop.clock.now
         assert self._inbox is not None
         if self._control.waits or not self._workshop.idle:
@@ -129,12 +128,11 @@ class MortalCoordinator(Mortal):
             return now + TICK_SECONDS
         if self._inbox.waiting():
             return now + OPERATOR_SECONDS
-        return self._next_look()
+        return self._next_look(self._made.office)
 
-    def _next_look(self) -> float:
-        assert self._engine is not None
-        clock, core = self.world.loop.clock, self._engine.core
-        moment = next_look(self._settings.rules, core.state, core.live, clock.time_ns())
+    def _next_look(self, office: BackOffice) -> float:
+        clock, core = self.world.loop.clock, office.engine.core
+        moment = next_look(office.rules, core.state, core.live, clock.time_ns())
         return clock.at(moment) if moment is not None else math.inf
 
     def _later_observed(self, lane: str, act: Callable[[], None]) -> None:
@@ -144,10 +142,3 @@ class MortalCoordinator(Mortal):
             self.world.points.point("work")
 
         self.later(lane, observed)
-
-    def _turn(self, data: VirtualConnection, exchange: BlockExchange) -> float:
-        while True:
-            exchange.turn(0)
-            due = exchange.due()
-            if not data.waits and due > self.world.loop.clock.now:
-                return due

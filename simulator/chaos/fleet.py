@@ -37,6 +37,7 @@ from transport.memory_connection import InMemoryConnection
 
 EFFECTS = (
     (Store, "commit", "commit"),
+    (Store, "begin_run", "commit"),
     (Ledger, "append", "commit"),
     (OperatorInbox, "answer", "commit"),
     (DigestCache, "update", "commit"),

@@ -14,9 +14,11 @@ from simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
 from simulator.chaos.faults import Troubles, dice
 from simulator.chaos.storm import StormyNetwork
 from simulator.chaos.volume import Volume
+from simulator.virtual.exchange import SteppedExchange
 from simulator.virtual.loop import Endpoint, Loop
 from simulator.virtual.network import VirtualConnection
 from transport.interface import Outgoing
+from transport.transfer import Party
 
 _SHORTEST_WORK, _LONGEST_WORK = 0.01, 3.0
 """Seconds that a piece of work takes."""
@@ -105,13 +107,19 @@ class Mortal(ABC):
         return endpoint
 
     def connection(
-        self, role: str, endpoint: Endpoint, will: Outgoing | None = None
+        self, role: str, endpoint: Endpoint | None, will: Outgoing | None = None
     ) -> VirtualConnection:
-        """Return a connection of this run of the program."""
+        """Return a connection of this run of the program, whose events `endpoint` is told."""
         connection = self.world.network.connection(f"{self.name}.{role}", will=will)
-        connection.on_event = endpoint.ask
+        if endpoint is not None:
+            connection.on_event = endpoint.ask
         self._connections.append(connection)
         return connection
+
+    def exchange(self, party: Party) -> SteppedExchange:
+        """Return an exchange of blocks of this run of the program."""
+        connection = self.connection(party.role, None)
+        return SteppedExchange(connection, party, self.world.loop, self.endpoint)
 
     def later(self, lane: str, act: Callable[[], None]) -> None:
         """Have a worker of this run do something, after what it was given before, in its time."""

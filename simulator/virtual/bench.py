@@ -32,6 +32,7 @@ from device_agent.core.requests import (
 from device_agent.errors import AgentError, DamagedError
 from device_agent.home import AgentHome
 from device_agent.measuring import head_of
+from device_agent.shell import Parts
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import order_of
@@ -50,7 +51,6 @@ from simulator.features.interface import Floats, FrozenFeatures
 from simulator.virtual.models import SharedModels, SharingInstaller
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.scenes import SizedScenes
-from simulator.virtual.slots import QuickSlots
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import Trainee, TrainingHall
 
@@ -83,11 +83,9 @@ class Equipment:
     installer: SharingInstaller
 
     @classmethod
-    def of(cls, home: AgentHome, models: SharedModels) -> Equipment:
-        """Return what lies in a home; folders that are missing are made."""
-        slots = QuickSlots(home.state_folder / "slots.json")
-        blobs = BlobFolder(home.state_folder / "blobs", durable=False)
-        return cls(home, blobs, slots, SharingInstaller(models, slots))
+    def of(cls, parts: Parts, models: SharedModels) -> Equipment:
+        """Return what an agent has, with an installer for it."""
+        return cls(parts.home, parts.blobs, parts.slots, SharingInstaller(models, parts.slots))
 
 
 class DeviceBench:

@@ -10,22 +10,17 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from coordinator.assembling import Surroundings, assemble
 from coordinator.core.due import next_look
 from coordinator.core.live import Live
 from coordinator.core.state import State
-from coordinator.engine import Engine
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.paths import blob_folder
-from coordinator.serve import Surroundings, parts_of
-from coordinator.settings import load
-from coordinator.shell import OPERATOR_SECONDS, Shell
-from schemas.envelope import Sender, encode
-from schemas.presence import CoordinatorDeath
-from schemas.topics import FleetTopics
+from coordinator.shell import OPERATOR_SECONDS
+from schemas.envelope import COORDINATOR
 from schemas.values import BootId, Digest
-from simulator.virtual.exchange import Party, VirtualExchange
+from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.inbox import MemoryInbox
 from simulator.virtual.loop import Endpoint
+from simulator.virtual.network import VirtualConnection
 from simulator.virtual.workshop import InlineWorkshop
 from simulator.virtual.world import World
 from transport.block_source import BlockSource
@@ -39,27 +34,29 @@ class VirtualCoordinator:
 
     def __init__(self, world: World, home: Path, boot: BootId) -> None:
         self._world = world
-        self._settings = load(home)
-        loop = world.loop
-        self._endpoint = Endpoint(loop, self._step, pause=GROUP_SECONDS)
-        topics = FleetTopics(self._settings.fleet)
-        name, clock = self._settings.broker.username, loop.clock.readings
-        sender = Sender(self._settings.fleet, name, boot)
-        death = encode(sender.seal(CoordinatorDeath(), sent_ms=clock.time_ms()))
-        will = Outgoing(topics.coordinator_state, death, qos=1, retain=True)
-        self._control = world.network.connection(f"{name}.control", will=will)
-        self._control.on_event = self._endpoint.ask
-        self._exchange = VirtualExchange(
-            world, Party(topics, Sender(self._settings.fleet, name, boot))
-        )
-        self.inbox = MemoryInbox(self._endpoint.ask, boot)
+        self._endpoint = Endpoint(world.loop, self._step, pause=GROUP_SECONDS)
         self._workshop = InlineWorkshop(self._endpoint.ask, world.stopwatch)
-        self.engine = Engine.open(home, self._settings.rules, clock=loop.clock.time_ns)
-        around = Surroundings(
-            sender, self._control, self._exchange, self._workshop, self.inbox, clock
+        self.inbox = MemoryInbox(self._endpoint.ask, boot)
+        self._made = assemble(
+            home,
+            Surroundings(
+                connect=self._connect,
+                exchange=lambda _, party: VirtualExchange(world, party),
+                workshop=lambda _: self._workshop,
+                inbox=lambda _: self.inbox,
+                clock=world.loop.clock.readings,
+                boot=boot,
+                # Nothing is lost here, and whoever hears a beat wakes for it.
+                rules=lambda settings: settings.rules,
+            ),
         )
-        self._shell = Shell(parts_of(home, self._settings, self.engine, around))
-        self.blobs = Blobs(self.engine.ledger, BlobStore(self._settings.blobs or blob_folder(home)))
+        self._shell, self._exchange = self._made.shell, self._made.exchange
+        self.engine, self.blobs = self._made.office.engine, self._made.office.blobs
+
+    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+        self._control = self._world.network.connection(f"{COORDINATOR}.{role}", will=will)
+        self._control.on_event = self._endpoint.ask
+        return self._control
 
     @property
     def state(self) -> State:
@@ -73,8 +70,7 @@ class VirtualCoordinator:
 
     def start(self) -> None:
         """Connect."""
-        self._exchange.begin()
-        self._shell.start()
+        self._made.start()
         self._endpoint.ask()
 
     def source(self, digest: Digest) -> BlockSource | None:
@@ -84,8 +80,7 @@ class VirtualCoordinator:
     def close(self) -> None:
         """Close the ledger and be stepped no more."""
         self._endpoint.end()
-        self._exchange.endpoint.end()
-        self.engine.close()
+        self._made.close()
 
     def _step(self) -> float:
         next_tick = self._shell.next_tick
@@ -102,6 +97,6 @@ class VirtualCoordinator:
 
     def _next_look(self) -> float:
         clock = self._world.loop.clock
-        rules = self._settings.rules
+        rules = self._made.office.rules
         moment = next_look(rules, self.state, self.live, clock.time_ns())
         return clock.at(moment) if moment is not None else math.inf

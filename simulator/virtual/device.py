@@ -11,29 +11,29 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from device_agent.assembling import Assembled, Connect, Run, Surroundings, assemble
 from device_agent.chance import SECRET_FILE
-from device_agent.core.state import Identity, Rules, State
+from device_agent.core.state import Rules
 from device_agent.home import AgentHome
-from device_agent.mail import Mail, make_will
-from device_agent.proxy_blocks import ProxyBlocks
 from device_agent.settings import AgentSettings
-from device_agent.shell import Agent, Parts
-from device_agent.store.store import Store
-from schemas.envelope import Sender
+from device_agent.shell import Agent
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
 from simulator.virtual.bench import DeviceBench, Equipment, Laboratory
-from simulator.virtual.exchange import Party, SharingExchange, VirtualExchange
+from simulator.virtual.exchange import SharingExchange, VirtualExchange
 from simulator.virtual.files import SharedFiles
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.network import VirtualConnection
 from simulator.virtual.pager import Pager
 from simulator.virtual.resting import rest, wake
 from simulator.virtual.seeds import seeded_boot, seeded_secret
+from simulator.virtual.slots import QuickSlots
 from simulator.virtual.worker import InlineWorker
 from simulator.virtual.world import World
+from transport.interface import Outgoing
 from transport.meter import Counts
+from transport.transfer import Exchange, Party
 
 AHEAD_SECONDS = 2.0
 """How far a device may be ahead of the others while files come."""
@@ -63,28 +63,12 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of the agent's program, from its start to its end."""
+class _Life:
+    """One run of the agent's program, from its start to its end, also while it rests."""
 
-    identity: Identity
-    control: VirtualConnection
+    run: Run
     exchange: SharingExchange
-    proxy: ProxyBlocks
-    mail: Mail
-    worker: InlineWorker
     endpoint: Endpoint
-
-    def traffic(self) -> Counts:
-        return self.control.meter.total() + self.exchange.traffic() + self.proxy.traffic()
-
-
-@dataclass(frozen=True, slots=True)
-class _Awake:
-    """What is in memory of an agent that is awake."""
-
-    agent: Agent
-    state: State
-    store: Store
 
 
 class VirtualDevice:
@@ -93,7 +77,7 @@ class VirtualDevice:
     __slots__ = (
         "_awake",
         "_ground",
-        "_run",
+        "_life",
         "_runs",
         "_spent",
         "bench",
@@ -112,53 +96,52 @@ class VirtualDevice:
         self._ground = ground
         self._spent = Counts()
         self._runs = 0
-        self._run: _Run | None = None
-        self._awake: _Awake | None = None
+        self._life: _Life | None = None
+        self._awake: Assembled | None = None
 
     @property
     def on(self) -> bool:
         """Whether the agent's program runs, awake or at rest."""
-        return self._run is not None
+        return self._life is not None
 
     def traffic(self) -> Counts:
         """Return what crossed its connections since it was made."""
-        return self._spent + self._run.traffic() if self._run is not None else self._spent
+        return self._spent + self._life.run.traffic() if self._life is not None else self._spent
 
     def start(self) -> None:
         """Switch the device on."""
-        assert self._run is None, "it runs already"
+        assert self._life is None, "it runs already"
         self._runs += 1
         self._prepare()
-        store = self._open_store()
-        self._run = run = self._new_run(store)
-        self._load(run, store).agent.begin()
+        self._life = life = self._begun()
+        self._awaken(life).agent.begin()
         self._ground.pager.stepped(self)
-        run.endpoint.ask()
+        life.endpoint.ask()
 
     def stop(self) -> None:
         """Switch it off; it says goodbye."""
-        if self._run is not None:
-            self._awaken(self._run).agent.end()
+        if self._life is not None:
+            self._awaken(self._life).agent.end()
             self._leave()
 
     def close(self) -> None:
         """Close its files, as the end of the simulating process would."""
         if self._awake is not None:
-            self._awake.store.close()
+            self._awake.parts.store.close()
         self._leave()
 
     def keep_busy(self, until: float) -> None:
         """Let it take no message before a time."""
         self.busy_until = max(self.busy_until, until)
-        if self._run is not None:
-            self._run.endpoint.not_before = max(self._run.endpoint.not_before, until)
+        if self._life is not None:
+            self._life.endpoint.not_before = max(self._life.endpoint.not_before, until)
 
     def rest(self) -> None:
         """Go to the disk until something comes."""
         awake = self._awake
         if awake is not None:
-            self._file("resting.json").write_bytes(rest(awake.state, awake.agent.wake_at))
-            awake.store.close()
+            self._file("resting.json").write_bytes(rest(awake.parts.state, awake.agent.wake_at))
+            awake.parts.store.close()
             self._sleep()
 
     def _file(self, name: str) -> Path:
@@ -171,77 +154,61 @@ class VirtualDevice:
             shutil.copyfile(self._ground.blank_store, self._file("agent.db"))
             secret.write_bytes(seeded_secret(self._ground.seed, self.name))
 
-    def _open_store(self) -> Store:
-        ground, run = self._ground, self._run
-        return Store(
-            self._file("agent.db"),
-            durable=False,
-            name=lambda: seeded_boot(ground.seed, self.name, "installation"),
-            known=run.identity.installation if run is not None else None,
-        )
-
-    def _new_run(self, store: Store) -> _Run:
+    def _begun(self) -> _Life:
+        """Put the agent together for a new run, whose connections and transfers stay."""
         ground, name = self._ground, self.name
         boot = seeded_boot(ground.seed, name, ground.era, self._runs)
-        clock = ground.world.loop.clock.readings
-        sender = Sender(ground.topics.fleet, name, boot)
-        will = make_will(ground.topics, name, sender, clock)
-        control = ground.world.network.connection(f"{name}.control", will=will)
-        blocks = Party(ground.topics, Sender(ground.topics.fleet, name, boot), name)
-        run = _Run(
-            identity=Identity(store.installation, boot, ground.capabilities),
-            control=control,
-            exchange=SharingExchange(ground.world, blocks, ground.files),
-            proxy=ProxyBlocks(lambda: self._exchange_with_proxy(boot)),
-            mail=Mail(control, ground.topics, name, sender, clock),
-            worker=InlineWorker(self.bench.answer, control.wake),
-            endpoint=Endpoint(ground.world.loop, lambda: self._step(run)),
-        )
-        control.on_event = run.endpoint.ask
+        awake = self._assembled(boot)
+        control, exchange = awake.run.control, awake.run.exchange
+        assert isinstance(control, VirtualConnection)
+        assert isinstance(exchange, SharingExchange)
+        endpoint = Endpoint(ground.world.loop, lambda: self._step(life))
+        life = _Life(awake.run, exchange, endpoint)
+        control.on_event = life.endpoint.ask
         control.may_wait = self._may_wait
-        self.bench.deliver = run.worker.put
-        return run
+        self.bench.deliver = awake.run.worker.put
+        return life
 
-    def _exchange_with_proxy(self, boot: BootId) -> VirtualExchange:
-        world, fleet = self._ground.world, self._ground.topics.fleet
-        party = Party(FleetTopics(fleet, "proxy"), Sender(fleet, self.name, boot), self.name)
-        exchange = VirtualExchange(world, party)
-        exchange.begin()
-        return exchange
-
-    def _load(self, run: _Run, store: Store) -> _Awake:
+    def _assembled(self, boot: BootId, run: Run | None = None) -> Assembled:
         ground = self._ground
         settings = ground.settings.model_copy(update={"device": self.name})
-        equipment = Equipment.of(
-            AgentHome(ground.agents / self.name, settings), ground.laboratory.models
-        )
-        self.bench.equipment = equipment
-        state = State(ground.rules, run.identity, store.load())
-        agent = Agent(
-            Parts(
-                home=equipment.home,
-                state=state,
-                store=store,
-                blobs=equipment.blobs,
-                slots=equipment.slots,
-                control=run.control,
-                exchange=run.exchange,
-                mail=run.mail,
-                bench=self.bench,
-                worker=run.worker,
-                proxy=run.proxy,
-                status_file=None,
-                clock=ground.world.loop.clock.readings,
-            )
-        )
-        self._awake = _Awake(agent, state, store)
-        return self._awake
+        home = AgentHome(ground.agents / self.name, settings)
+        self._awake = awake = assemble(home, self._surroundings(boot), run)
+        self.bench.equipment = Equipment.of(awake.parts, ground.laboratory.models)
+        return awake
 
-    def _awaken(self, run: _Run) -> _Awake:
+    def _surroundings(self, boot: BootId) -> Surroundings:
+        ground = self._ground
+        return Surroundings(
+            connect=self._connect,
+            exchange=self._exchange,
+            bench=lambda *_: self.bench,
+            worker=InlineWorker,
+            slots=QuickSlots.within,
+            clock=ground.world.loop.clock.readings,
+            durable=False,
+            boot=boot,
+            name_installation=lambda: seeded_boot(ground.seed, self.name, "installation"),
+            capabilities=ground.capabilities,
+            rules=ground.rules,
+            tells_status=False,
+        )
+
+    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+        return self._ground.world.network.connection(f"{self.name}.{role}", will=will)
+
+    def _exchange(self, _: Connect, party: Party) -> Exchange:
+        """Return an exchange; what goes to the proxy is shared with nobody."""
+        ground = self._ground
+        if party.topics.branch:
+            return VirtualExchange(ground.world, party)
+        return SharingExchange(ground.world, party, ground.files)
+
+    def _awaken(self, life: _Life) -> Assembled:
         if self._awake is not None:
             return self._awake
-        awake = self._load(run, self._open_store())
-        awake.agent.wake_at = wake(self._file("resting.json").read_bytes(), awake.state)
+        awake = self._assembled(life.run.identity.boot, life.run)
+        awake.agent.wake_at = wake(self._file("resting.json").read_bytes(), awake.parts.state)
         return awake
 
     def _may_wait(self, topic: str) -> bool:
@@ -252,19 +219,19 @@ class VirtualDevice:
         few = self.letters <= FEW_LETTERS
         return self._awake is None and few and topic.endswith("/rcpt")
 
-    def _step(self, run: _Run) -> float:
-        awake, clock = self._awaken(run), self._ground.world.loop.clock
+    def _step(self, life: _Life) -> float:
+        awake, clock = self._awaken(life), self._ground.world.loop.clock
         began = clock.now
         try:
-            self._go_on(awake.agent, run)
-            run.endpoint.not_before = max(run.endpoint.not_before, clock.now)
+            self._go_on(awake.agent, life.exchange)
+            life.endpoint.not_before = max(life.endpoint.not_before, clock.now)
         finally:
             clock.now = began
-        self.letters = len(awake.state.records.outbox)
+        self.letters = len(awake.parts.state.records.outbox)
         self._ground.pager.stepped(self)
-        return min(awake.agent.wake_at, run.exchange.next_arrival())
+        return min(awake.agent.wake_at, life.exchange.next_arrival())
 
-    def _go_on(self, agent: Agent, run: _Run) -> None:
+    def _go_on(self, agent: Agent, exchange: SharingExchange) -> None:
         """Do what there is to do, and go ahead of the others to when files arrive.
 
         Nobody can tell, since messages of the device leave later, too; and an agent need not go to
@@ -272,25 +239,25 @@ class VirtualDevice:
         """
         clock = self._ground.world.loop.clock
         horizon = clock.now + AHEAD_SECONDS
-        run.exchange.receive(self.name, clock.now)
+        exchange.receive(self.name, clock.now)
         while True:
             while agent.step(0):
                 pass
-            arrival = run.exchange.next_arrival()
+            arrival = exchange.next_arrival()
             if arrival > horizon:
                 return
             clock.now = max(clock.now, arrival)
-            run.exchange.receive(self.name, clock.now)
+            exchange.receive(self.name, clock.now)
 
     def _sleep(self) -> None:
         self._awake = self.bench.equipment = None
         self._ground.pager.forget(self)
 
     def _leave(self) -> None:
-        if self._run is not None:
-            self._run.endpoint.end()
-            self._spent += self._run.traffic()
-            self._run.exchange.stop()
-            self._run.proxy.stop()
+        if self._life is not None:
+            self._life.endpoint.end()
+            self._spent += self._life.run.traffic()
+            self._life.run.exchange.stop()
+            self._life.run.proxy.stop()
         self._sleep()
-        self._run = None
+        self._life = None

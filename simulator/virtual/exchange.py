@@ -3,74 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.envelope import Sender
 from schemas.offers import Offer
-from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
-from simulator.virtual.loop import Endpoint
+from simulator.virtual.loop import Endpoint, Loop
 from simulator.virtual.network import VirtualConnection
 from simulator.virtual.world import World
 from transport.block_source import BlockSource
 from transport.meter import Counts
-from transport.transfer import BlockExchange
+from transport.transfer import BlockExchange, Party
 
 if TYPE_CHECKING:
     from simulator.virtual.files import Arrival, SharedFiles
 
 
-@dataclass(frozen=True, slots=True)
-class Party:
-    """Who exchanges: the sender of its messages, and the device whose side it is."""
-
-    topics: FleetTopics
-    sender: Sender
-    device: DeviceId | None = None
-
-    @property
-    def client_id(self) -> str:
-        """Name of its connection for blocks."""
-        return f"{self.sender.name}.{self.topics.branch or 'data'}"
-
-
-class VirtualExchange(BlockExchange):
+class SteppedExchange(BlockExchange):
     """A block exchange that takes its turns when the loop lets it."""
 
-    def __init__(self, world: World, party: Party) -> None:
-        self._own = world.network.connection(party.client_id)
+    def __init__(
+        self,
+        connection: VirtualConnection,
+        party: Party,
+        loop: Loop,
+        endpoint: Callable[[Callable[[], float]], Endpoint],
+    ) -> None:
+        """`endpoint` makes what is stepped by the loop."""
         super().__init__(
-            self._own,
+            connection,
             party.topics,
             party.sender,
             device=party.device,
-            clock=world.loop.clock.readings,
+            clock=loop.clock.readings,
         )
-        self._loop = world.loop
-        self.endpoint = Endpoint(world.loop, self._turns)
-        self._own.on_event = self.endpoint.ask
+        self.own = connection
+        """Its connection."""
+        self._loop = loop
+        self.endpoint = endpoint(self._turns)
+        connection.on_event = self.endpoint.ask
+
+    def start(self) -> None:
+        """Begin; the loop gives it its turns."""
+        self.begin()
 
     def stop(self) -> None:
         """End, and take no turns any more."""
         super().stop()
         self.endpoint.end()
 
-    @property
-    def own(self) -> VirtualConnection:
-        """Return its connection."""
-        return self._own
-
     def _turns(self) -> float:
         """Take all turns that are due; return when the next one is."""
         while True:
             self.turn(0)
             due = self.due()
-            if not self._own.waits and due > self._loop.clock.now:
+            if not self.own.waits and due > self._loop.clock.now:
                 return due
+
+
+class VirtualExchange(SteppedExchange):
+    """The exchange of somebody in a virtual world."""
+
+    def __init__(self, world: World, party: Party) -> None:
+        connection = world.network.connection(f"{party.sender.name}.{party.role}")
+        super().__init__(connection, party, world.loop, partial(Endpoint, world.loop))
 
 
 class SharingExchange:
@@ -80,9 +79,11 @@ class SharingExchange:
     and attach what they send.
     """
 
-    __slots__ = ("_arrivals", "_charged", "_crossing", "_files", "_party", "_world")
+    __slots__ = ("_arrivals", "_charged", "_crossing", "_files", "_party", "_world", "on_failure")
 
     def __init__(self, world: World, party: Party, files: SharedFiles) -> None:
+        self.on_failure: Callable[[Exception], None] | None = None
+        """Told nothing: what goes wrong in the loop ends the loop."""
         self._world = world
         self._party = party
         self._files = files

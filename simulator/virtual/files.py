@@ -17,11 +17,12 @@ from schemas.envelope import COORDINATOR, Sender
 from schemas.offers import Offer
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, Digest
-from simulator.virtual.exchange import Party, VirtualExchange
+from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Loop
 from simulator.virtual.world import World
 from transport.block_source import BlockSource
 from transport.meter import Counts
+from transport.transfer import Party
 
 _BOOT = BootId("0" * 16)
 _PATIENCE_SECONDS = 3600.0

@@ -43,3 +43,6 @@ class MemoryInbox:
     def answer_to(self, ticket: str) -> Answer | None:
         """Take the answer to a command; None while there is none."""
         return self._answers.pop(ticket, None)
+
+    def close(self) -> None:
+        """Nothing is open."""

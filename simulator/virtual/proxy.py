@@ -18,10 +18,11 @@ from coordinator.proxy.workbench import Job
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
 from schemas.values import BootId, FleetId
-from simulator.virtual.exchange import Party, VirtualExchange
+from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.world import World
 from transport.meter import Counts
+from transport.transfer import Party
 
 PAUSE_SECONDS = 0.02
 """Between two steps, so that time goes on whatever is due."""

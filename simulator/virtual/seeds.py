@@ -1,10 +1,16 @@
-"""Names and secrets that real programs draw at random, here made from the seed of the run."""
+"""Names, secrets and keys that real programs draw at random, here made from the seed of the run."""
 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
-from schemas.values import BootId
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from coordinator.keys import key_folder
+from schemas.keys import KeyName, SigningKey
+from schemas.private_file import write_private
+from schemas.values import BootId, FleetId
 
 
 def seeded_boot(seed: int, *what: object) -> BootId:
@@ -15,6 +21,20 @@ def seeded_boot(seed: int, *what: object) -> BootId:
 def seeded_secret(seed: int, *what: object) -> bytes:
     """Return 32 bytes that stand for what a device would have drawn."""
     return _digest(seed, what).digest()
+
+
+def seeded_key(seed: int, name: KeyName) -> SigningKey:
+    """Return the key of a name."""
+    private = Ed25519PrivateKey.from_private_bytes(seeded_secret(seed, "key", name))
+    return SigningKey(name, private)
+
+
+def give_key(home: Path, fleet: FleetId, seed: int) -> SigningKey:
+    """Put the coordinator's key into its home, as its first start would; return it."""
+    key = seeded_key(seed, KeyName(f"{fleet}/coordinator"))
+    key_folder(home).mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(key_folder(home) / "coordinator.pem", key.pem)
+    return key
 
 
 def _digest(seed: int, what: tuple[object, ...]) -> hashlib._Hash:

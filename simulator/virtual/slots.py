@@ -27,6 +27,11 @@ class QuickSlots(Slots):
         self._path_of_both = path
         self._both = _Both.model_validate_json(path.read_bytes()) if path.exists() else _Both()
 
+    @classmethod
+    def within(cls, state_folder: Path) -> QuickSlots:
+        """Return the slots of the device that keeps its things in a folder."""
+        return cls(state_folder / "slots.json")
+
     def active(self) -> Slot | None:
         """Return the slot that is in use."""
         return self._both.active

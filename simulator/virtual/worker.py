@@ -39,6 +39,10 @@ class InlineWorker:
         self._inputs.append(event)
         self._on_answer()
 
+    def fail(self, error: Exception) -> None:
+        """End the loop, in which everything is done."""
+        raise error
+
     def collect(self) -> list[Input]:
         """Take the inputs so far."""
         taken, self._inputs = self._inputs, []

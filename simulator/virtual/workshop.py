@@ -45,6 +45,13 @@ class InlineWorkshop:
         taken, self._results = self._results, []
         return taken
 
+    def fail(self, error: BaseException) -> None:
+        """End the loop, in which everything is done."""
+        raise error
+
+    def stop(self) -> None:
+        """Nothing is under way that could be waited for."""
+
     @property
     def idle(self) -> bool:
         """Whether all results were taken."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from device_agent.assembling import Surroundings, assemble
 from device_agent.core.state import Rules
 from device_agent.home import AgentHome
-from device_agent.running import build_agent
 from device_agent.shell import Agent
 from methods.registry import load_coordinator
 from schemas.assignments import Assignment
@@ -134,7 +134,7 @@ class RunningAgent:
     def _run(self) -> None:
         try:
             # Built here, because the store belongs to the thread that opens it.
-            self.agent = build_agent(self.home, self._connect, self._rules)
+            self.agent = assemble(self.home, Surroundings(self._connect, rules=self._rules)).agent
             self._built.set()
             self.agent.run()
         except BaseException as error:  # noqa: BLE001 - raised again by `stop`

@@ -12,9 +12,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from device_agent.assembling import Surroundings, assemble
 from device_agent.cli import HINDERED, NOT_RUNNING, app
 from device_agent.errors import StoreError
-from device_agent.running import build_agent
 from device_agent.shell import Agent
 from device_agent.status import read_status, write_status
 from device_agent.store.store import Store
@@ -73,11 +73,13 @@ def test_what_cannot_be_written_is_not_acknowledged_and_comes_again(
     word: str,
 ) -> None:
     opened = write_settings(home)
-    agent = build_agent(
+    agent = assemble(
         opened,
-        lambda role, will: broker.connection(f"{DEVICE}.{role}", user=str(DEVICE), will=will),
-        FAST,
-    )
+        Surroundings(
+            lambda role, will: broker.connection(f"{DEVICE}.{role}", user=str(DEVICE), will=will),
+            rules=FAST,
+        ),
+    ).agent
     agent.begin()
     for _ in range(10):
         agent.step(0.01)
@@ -118,7 +120,7 @@ def test_a_database_that_cannot_be_written_ends_the_agent_and_status_says_why(
     connect = lambda role, will: broker.connection(  # noqa: E731
         f"{DEVICE}.{role}", user=str(DEVICE), will=will
     )
-    agent = build_agent(opened, connect, FAST)
+    agent = assemble(opened, Surroundings(connect, rules=FAST)).agent
     begin = agent.begin
     monkeypatch.setattr(agent, "begin", lambda: (begin(), fill(agent, opened.state_folder)))
     coordinator.assign(stsa_assignment()[0])

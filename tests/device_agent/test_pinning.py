@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from device_agent.assembling import rules_of
 from device_agent.cli import app
 from device_agent.core.changes import ReleaseInstalled, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
@@ -15,7 +16,6 @@ from device_agent.doctor import examine
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome
 from device_agent.pinning import check_taken, pinned_of
-from device_agent.running import rules_of
 from device_agent.status import describe_trust
 from device_agent.store.blobs import make_folder
 from device_agent.store.store import Store

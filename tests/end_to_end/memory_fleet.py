@@ -13,9 +13,9 @@ from PIL import Image
 
 from coordinator.core.entries import EntryBody, read_entry
 from coordinator.core.rules import Rules as CoordinatorRules
+from device_agent.assembling import Surroundings, assemble
 from device_agent.core.state import Rules
 from device_agent.home import AgentHome, NewHome, write_home
-from device_agent.running import build_agent
 from device_agent.shell import Agent
 from device_agent.status import Status, read_status
 from device_agent.store.blobs import BlobFolder
@@ -136,7 +136,9 @@ class MemoryDevice:
 
         def live() -> None:
             # SQLite wants its connection used by the thread that opened it.
-            agent = build_agent(AgentHome.open(self.home), self._connect, self._rules)
+            agent = assemble(
+                AgentHome.open(self.home), Surroundings(self._connect, rules=self._rules)
+            ).agent
             self._agent = agent
             ready.set()
             agent.run()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from coordinator.assembling import Surroundings, assemble
 from coordinator.backbones import prepare_backbone
 from coordinator.cli.models import app as model_app
 from coordinator.cli.trust import app as trust_app
@@ -20,11 +21,14 @@ from coordinator.engine import carry_out_waiting
 from coordinator.ledger.reader import LedgerReader
 from coordinator.operator import send
 from coordinator.paths import ledger_path
-from coordinator.serve import assemble
+from coordinator.serve import mqtt_connect as coordinator_connect
 from coordinator.settings import CoordinatorSettings, MethodSettings, load
 from coordinator.shell import Shell
+from device_agent.assembling import Surroundings as AgentSurroundings
+from device_agent.assembling import assemble as assemble_agent
+from device_agent.assembling import rules_of
 from device_agent.home import AgentHome
-from device_agent.running import build_agent, mqtt_connect, rules_of
+from device_agent.running import mqtt_connect
 from device_agent.shell import Agent
 from device_agent.status import Status, read_status
 from export.scaling_backbone import scaling_backbone
@@ -70,8 +74,11 @@ class RunningCoordinator:
 
     def _run(self) -> None:
         with ExitStack() as stack:
-            self._shell = assemble(self._home, load(self._home), stack)
-            self._shell.start()
+            connect = coordinator_connect(self._home, load(self._home))
+            coordinator = assemble(self._home, Surroundings(connect))
+            stack.callback(coordinator.close)
+            coordinator.start()
+            self._shell = coordinator.shell
             stack.callback(self._shell.say_goodbye)
             self._ready.set()
             self._shell.run()
@@ -119,7 +126,9 @@ class ReleasedFleet:
         def live() -> None:
             home = AgentHome.open(self.agent_home)
             quick = {"settle_seconds": 0.2, "letter_shortest": 0.5, "heartbeat_seconds": 1.0}
-            agent = build_agent(home, mqtt_connect(home), replace(rules_of(home), **quick))
+            agent = assemble_agent(
+                home, AgentSurroundings(mqtt_connect(home), rules=replace(rules_of(home), **quick))
+            ).agent
             self._agent = agent
             ready.set()
             agent.run()

@@ -17,8 +17,8 @@ from coordinator.core.entries import (
 )
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.core.rules import Rules as CoordinatorRules
+from device_agent.assembling import rules_of
 from device_agent.home import AgentHome
-from device_agent.running import rules_of
 from tests.end_to_end.memory_fleet import RULES, MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
 

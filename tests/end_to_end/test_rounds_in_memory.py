@@ -256,7 +256,7 @@ def without_torch(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     def found(name: str) -> object:
         return None if (name, current_thread().name) == ("torch", device) else find_spec(name)
 
-    monkeypatch.setattr("device_agent.running.find_spec", found)
+    monkeypatch.setattr("device_agent.capabilities.find_spec", found)
 
 
 def test_a_device_without_torch_is_not_asked_and_says_so(

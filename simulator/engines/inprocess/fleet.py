@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, ImportNetwork
+from device_agent.assembling import detection_of
+from device_agent.capabilities import find_capabilities
 from device_agent.core.state import Rules
-from device_agent.running import detection_of, find_capabilities
 from device_agent.settings import AgentSettings, DataSettings, TrainingSettings
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store

@@ -16,6 +16,7 @@ from simulator.engines.interface import Prepared
 from simulator.engines.rounds import BOUNDS, INTAKE, method_settings, round_rules, rounds_seconds
 from simulator.scenario.model import Scenario
 from simulator.virtual.clock import BEGINNING_NS
+from simulator.virtual.seeds import give_key
 
 FLEET = FleetId("simulation")
 QUIET_SECONDS = 5.0
@@ -27,8 +28,9 @@ SETTLE_SECONDS = 2 * SCAN_SECONDS
 
 
 def make_home(home: Path, scenario: Scenario, seed: int) -> None:
-    """Write the coordinator's settings, unless a former run did."""
+    """Write the coordinator's settings and its key, unless a former run did."""
     if not (home / FILE_NAME).exists():
+        give_key(home, FLEET, seed)
         write_new(home, coordinator_settings(scenario, seed))
 
 

@@ -10,10 +10,11 @@ import pytest
 from schemas.envelope import COORDINATOR, Sender
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
-from simulator.virtual.exchange import Party, SharingExchange, VirtualExchange
+from simulator.virtual.exchange import SharingExchange, VirtualExchange
 from simulator.virtual.files import Depot, SharedFiles
 from simulator.virtual.world import World
 from transport.block_source import BlockSource
+from transport.transfer import Party
 
 TOPICS = FleetTopics(FleetId("files"))
 BOOT = BootId("1" * 16)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from coordinator.assembling import open_office
 from coordinator.core import inputs
 from coordinator.core.commands import Command
 from coordinator.core.due import next_look
@@ -18,11 +19,6 @@ from coordinator.core.requests import (
     SendToDevice,
 )
 from coordinator.core.state import State
-from coordinator.engine import Engine
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.model_maker import ModelMaker
-from coordinator.paths import blob_folder
-from coordinator.settings import load
 from coordinator.workshop import Finished
 from schemas.receipts import Receipt, Refused
 from schemas.values import BootId, Digest
@@ -38,15 +34,12 @@ class LightCoordinator:
     """A coordinator that lives in `home`; what it would tell devices, nobody hears."""
 
     def __init__(self, home: Path, clock: VirtualClock, boot: BootId, stopwatch: Stopwatch) -> None:
-        settings = load(home)
-        store = BlobStore(settings.blobs or blob_folder(home))
-        self.engine = Engine.open(home, settings.rules, clock=clock.time_ns)
-        self.blobs = Blobs(self.engine.ledger, store)
-        self.maker = ModelMaker(home, store)
-        self.fleet = settings.fleet
+        office = open_office(home, clock.readings, lambda settings: settings.rules)
+        self.engine, self.blobs, self.maker = office.engine, office.blobs, office.maker
+        self.fleet = office.settings.fleet
         self.average: Average | None = None
         """Who averages a round, since answers are not kept."""
-        self._rules = settings.rules
+        self._rules = office.rules
         self._clock = clock
         self._stopwatch = stopwatch
         self._inbox = MemoryInbox(lambda: None, boot)

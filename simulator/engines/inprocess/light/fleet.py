@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coordinator.core.commands import AdmitDevice, ImportNetwork
 from coordinator.core.records import Round
-from device_agent.running import find_capabilities
+from device_agent.capabilities import find_capabilities
 from methods.registry import load_training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId

@@ -1,0 +1,196 @@
+"""Putting a coordinator together: what lies in its home, and what it runs on, become a shell.
+
+The real program and the simulators' are put together here. They differ in their surroundings
+alone. One that speaks to nobody has the part of it that needs no network: its back office.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from coordinator.core.rules import Rules
+from coordinator.engine import Engine
+from coordinator.file_server import FileServer
+from coordinator.gate import Gate
+from coordinator.intake_desk import IntakeDesk
+from coordinator.invitations import Invitations
+from coordinator.keys import coordinator_key, signer_of_notes
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.model_maker import ModelMaker, check_payload
+from coordinator.operator import OperatorInbox
+from coordinator.paths import blob_folder
+from coordinator.quotas import Quotas
+from coordinator.release_key import release_signer
+from coordinator.settings import CoordinatorSettings, load, rules_of_serving
+from coordinator.shell import Inbox, Parts, Shell
+from coordinator.time_sentences import CALENDAR_TOLERANCE_NS, entries_ahead
+from coordinator.workshop import Workplace, Workshop
+from schemas.envelope import Sender, encode
+from schemas.keys import SigningKey
+from schemas.presence import CoordinatorDeath
+from schemas.topics import FleetTopics
+from schemas.values import BootId
+from transport.clock import SYSTEM_CLOCK, Clock, steady_time
+from transport.interface import Connection, Outgoing
+from transport.transfer import BlockExchange, Party
+
+log = logging.getLogger("coordinator")
+
+Connect: TypeAlias = "Callable[[str, Outgoing | None], Connection]"
+"""Makes the connection of a role (`control` or `data`), with its will."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a coordinator runs on; a real one where nothing else is said."""
+
+    connect: Connect
+    exchange: Callable[[Connect, Party], BlockExchange] = lambda connect, party: BlockExchange(
+        connect(party.role, None), party.topics, party.sender
+    )
+    """Makes the exchange of blocks, not yet at work."""
+    workshop: Callable[[Callable[[], None]], Workplace] = Workshop
+    inbox: Callable[[Path], Inbox] = OperatorInbox
+    clock: Clock = SYSTEM_CLOCK
+    boot: BootId = field(default_factory=BootId.fresh)
+    rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
+    """By which it decides."""
+
+
+@dataclass(frozen=True)
+class BackOffice:
+    """What a coordinator has without a network: its core on its ledger, files, maker of models."""
+
+    home: Path
+    settings: CoordinatorSettings
+    rules: Rules
+    key: SigningKey
+    engine: Engine
+    store: BlobStore
+    maker: ModelMaker
+
+    @property
+    def blobs(self) -> Blobs:
+        """Small files of the ledger, and large ones beside it."""
+        return Blobs(self.engine.ledger, self.store)
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A coordinator that has not begun yet, and what it is made of."""
+
+    office: BackOffice
+    shell: Shell
+    exchange: BlockExchange
+    close: Callable[[], None]
+    """Ends its threads, and closes its files."""
+
+    def start(self) -> None:
+        """Connect."""
+        self.exchange.start()
+        self.shell.start()
+
+
+def open_office(
+    home: Path, clock: Clock, rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
+) -> BackOffice:
+    """Open the ledger of the coordinator that lives in `home`; its settings must be there.
+
+    Raises `SettingsError`, `KeyFileError`, and what `Engine.open` raises.
+    """
+    settings = load(home)
+    key = coordinator_key(home, settings.fleet)
+    decides_by = rules(settings)
+    engine = Engine.open(
+        home,
+        decides_by,
+        clock=steady_time(clock),
+        calendar=clock.time_ns,
+        sign_note=signer_of_notes(key, settings.fleet),
+        sign_release=release_signer(home, settings),
+    )
+    store = BlobStore(settings.blobs or blob_folder(home))
+    return BackOffice(home, settings, decides_by, key, engine, store, ModelMaker(home, store))
+
+
+def assemble(home: Path, around: Surroundings) -> Assembled:
+    """Put the coordinator that lives in `home` together; its settings must be there.
+
+    Raises what `open_office` raises, and what making the connections does.
+    """
+    with ExitStack() as stack:
+        office = open_office(home, around.clock, around.rules)
+        stack.callback(office.engine.close)
+        if office.engine.ahead_ns > CALENDAR_TOLERANCE_NS:
+            log.warning("%s", entries_ahead(office.engine.ahead_ns))
+        inbox = around.inbox(home)
+        stack.callback(inbox.close)
+        topics, name = FleetTopics(office.settings.fleet), office.settings.broker.username
+        sender = Sender(topics.fleet, name, around.boot, signer=office.key)
+        control = around.connect("control", _will(topics, sender))
+        # Blocks are named by their digests in what is signed here, and need no signature.
+        party = Party(topics, Sender(topics.fleet, name, around.boot))
+        exchange = around.exchange(around.connect, party)
+        stack.callback(exchange.stop)
+        workshop = around.workshop(control.wake)
+        stack.callback(workshop.stop)
+        exchange.on_failure = workshop.fail
+        links = _Links(sender, control, exchange, workshop, inbox)
+        shell = Shell(_parts(office, links, around.clock))
+        return Assembled(office, shell, exchange, stack.pop_all().close)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """What a coordinator has to do with others."""
+
+    sender: Sender
+    control: Connection
+    exchange: BlockExchange
+    workshop: Workplace
+    inbox: Inbox
+
+
+def _parts(office: BackOffice, links: _Links, clock: Clock) -> Parts:
+    home, settings, engine = office.home, office.settings, office.engine
+    topics, invitations = FleetTopics(settings.fleet), Invitations(home)
+    return Parts(
+        topics=topics,
+        sender=links.sender,
+        connection=links.control,
+        engine=engine,
+        inbox=links.inbox,
+        workshop=links.workshop,
+        desk=IntakeDesk(
+            links.exchange,
+            links.workshop,
+            office.store,
+            home / "incoming",
+            check_payload,
+            office.maker.networks.check,
+        ),
+        maker=office.maker,
+        files=FileServer(links.exchange, lambda: office.blobs),
+        store=office.store,
+        invitations=invitations,
+        gate=Gate(
+            topics,
+            lambda: engine.core.state,
+            invitations.secret,
+            require_keys=settings.security.require_keys,
+        ),
+        clock=clock,
+        quotas=Quotas(settings.intake),
+    )
+
+
+def _will(topics: FleetTopics, sender: Sender) -> Outgoing:
+    """Return the coordinator's death, which the broker tells; nobody asks it when that was."""
+    topic = topics.coordinator_state
+    death = sender.seal(CoordinatorDeath(), sent_ms=0, topic=topic)
+    return Outgoing(topic, encode(death), qos=1, retain=True)

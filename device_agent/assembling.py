@@ -1,0 +1,228 @@
+"""Putting an agent together: what lies in its home, and what it runs on, become a shell.
+
+The real program, the simulators' and the tests' are put together here. They differ in their
+surroundings alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from device_agent.bench import Bench, Workbench
+from device_agent.capabilities import find_capabilities
+from device_agent.core.records import Enrolling
+from device_agent.core.state import Identity, Rules, State, Trust
+from device_agent.home import AgentHome
+from device_agent.keys import KeyRing
+from device_agent.mail import Mail, Signing, make_will
+from device_agent.pinning import check_taken, pinned_of
+from device_agent.proxy_blocks import ProxyBlocks
+from device_agent.settings import AgentSettings, DetectionSettings
+from device_agent.shell import Agent, Parts
+from device_agent.slots import Slots
+from device_agent.store.blobs import BlobFolder, make_folder
+from device_agent.store.store import Store
+from device_agent.worker import Answer, Worker, WorkerThread
+from learning.numerics.detection import DetectionRules
+from schemas.envelope import Sender
+from schemas.presence import Capabilities
+from schemas.topics import FleetTopics
+from schemas.values import BootId
+from transport.clock import SYSTEM_CLOCK, Clock
+from transport.interface import Connection, Outgoing
+from transport.meter import Counts
+from transport.transfer import BlockExchange, Exchange, Party
+
+Connect: TypeAlias = "Callable[[str, Outgoing | None], Connection]"
+"""Makes the connection of a role (`control`, `data` or `proxy`), with its will."""
+Traffic = Callable[[], Counts]
+
+
+def slots_in(state_folder: Path) -> Slots:
+    """Return the slots of a device that may lose its power at any time."""
+    return Slots(state_folder / "slots")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an agent runs on; a real one where nothing else is said."""
+
+    connect: Connect
+    exchange: Callable[[Connect, Party], Exchange] = lambda connect, party: BlockExchange(
+        connect(party.role, None), party.topics, party.sender, device=party.device
+    )
+    """Makes an exchange of blocks, not yet at work."""
+    bench: Callable[[AgentHome, BlobFolder, Slots, Traffic], Workbench] = Bench
+    worker: Callable[[Answer, Callable[[], None]], Worker] = WorkerThread
+    slots: Callable[[Path], Slots] = slots_in
+    """Makes the slots in a state folder."""
+    clock: Clock = SYSTEM_CLOCK
+    durable: bool = True
+    """Whether what is written outlives a loss of power."""
+    boot: BootId = field(default_factory=BootId.fresh)
+    name_installation: Callable[[], BootId] = BootId.fresh
+    capabilities: Capabilities = field(default_factory=find_capabilities)
+    rules: Rules | None = None
+    """By which it decides; those of its settings if left out."""
+    tells_status: bool = True
+    """Whether it writes its status file, for people who look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the program, but for what a simulated agent that rests leaves to the disk."""
+
+    identity: Identity
+    rules: Rules
+    keys: KeyRing
+    control: Connection
+    exchange: Exchange
+    proxy: ProxyBlocks
+    mail: Mail
+    bench: Workbench
+    worker: Worker
+    traffic: Traffic
+    """Of all its connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """An agent that has not begun yet, and what it is made of."""
+
+    agent: Agent
+    parts: Parts
+    run: Run
+
+
+def assemble(home: AgentHome, around: Surroundings, run: Run | None = None) -> Assembled:
+    """Put an agent together; one that has rested goes on with its `run`.
+
+    Raises `StoreError`, and `HomeError` or `SettingsError` for keys and roots that cannot be used.
+    """
+    make_folder(home.state_folder, durable=around.durable)
+    # Features and exemplars tell of images.
+    home.state_folder.chmod(0o700)
+    store = Store(
+        home.state_folder / "agent.db",
+        durable=around.durable,
+        name=around.name_installation,
+        known=None if run is None else run.identity.installation,
+    )
+    blobs = BlobFolder(home.state_folder / "blobs", durable=around.durable)
+    slots = around.slots(home.state_folder)
+    with ExitStack() as stack:
+        stack.callback(store.close)
+        if run is None:
+            run = _begun(home, around, store, blobs, slots)
+        state = State(run.rules, run.identity, store.load())
+        check_taken(state.rules.pinned, state.records)
+        state.enrolling = Enrolling(run.keys.asks, first=run.keys.current is None)
+        stack.pop_all()
+    parts = Parts(
+        home=home,
+        state=state,
+        store=store,
+        blobs=blobs,
+        slots=slots,
+        control=run.control,
+        exchange=run.exchange,
+        mail=run.mail,
+        bench=run.bench,
+        worker=run.worker,
+        status_file=home.status_file if around.tells_status else None,
+        clock=around.clock,
+        proxy=run.proxy,
+        keys=run.keys,
+    )
+    return Assembled(Agent(parts), parts, run)
+
+
+def _begun(
+    home: AgentHome, around: Surroundings, store: Store, blobs: BlobFolder, slots: Slots
+) -> Run:
+    """Return a new run, with its connections, which are not opened yet."""
+    settings, boot = home.settings, around.boot
+    fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
+    formers = store.begin_run(boot)
+    keys = KeyRing.beside(home.folder, fleet, device)
+    # The will may be told long after a key that waits has come to count.
+    sender = Sender(fleet, device, boot, signer=keys.newest)
+    control = around.connect("control", make_will(topics, device, sender, around.clock))
+
+    def exchange(topics: FleetTopics) -> Exchange:
+        # A sender is for one thread, so that of the blocks has its own.
+        return around.exchange(around.connect, Party(topics, Sender(fleet, device, boot), device))
+
+    def proxy_exchange() -> Exchange:
+        made = exchange(FleetTopics(fleet, "proxy"))
+        made.on_failure = worker.fail
+        made.start()
+        return made
+
+    blocks, proxy = exchange(topics), ProxyBlocks(proxy_exchange)
+
+    def traffic() -> Counts:
+        return control.meter.total() + blocks.traffic() + proxy.traffic()
+
+    bench = around.bench(home, blobs, slots, traffic)
+    worker = around.worker(bench.answer, control.wake)
+    blocks.on_failure = worker.fail
+    return Run(
+        identity=Identity(store.installation, boot, around.capabilities, formers),
+        rules=around.rules or rules_of(home),
+        keys=keys,
+        control=control,
+        exchange=blocks,
+        proxy=proxy,
+        mail=Mail(
+            control,
+            topics,
+            device,
+            sender,
+            around.clock,
+            signing=Signing(keys.signer_for, settings.coordinator_key),
+        ),
+        bench=bench,
+        worker=worker,
+        traffic=traffic,
+    )
+
+
+def rules_of(home: AgentHome) -> Rules:
+    """Return the settings by which the rules decide."""
+    return Rules(
+        scan_seconds=home.settings.data.scan_seconds,
+        deadline_seconds=home.settings.model.deadline_hours * 3600,
+        evaluates=home.evaluation_folder is not None,
+        detection=detection_of(home.settings.detection),
+        publish_features=home.settings.policy.publish_features,
+        publish_gradients=home.settings.policy.publish_gradients,
+        publish_images=home.settings.policy.publish_images,
+        samples=home.settings.data.samples,
+        trust=trust_of(home.settings),
+        pinned=pinned_of(home),
+        silent_seconds=home.settings.trust.silent_hours * 3600,
+    )
+
+
+def trust_of(settings: AgentSettings) -> Trust | None:
+    """Return whom this device believes about the ledger; None where it asks for no proof."""
+    if settings.coordinator_key is None:
+        return None
+    return Trust(settings.fleet, settings.device, settings.coordinator_key)
+
+
+def detection_of(settings: DetectionSettings) -> DetectionRules | None:
+    """Return when a batch of new images is a transition; None where nobody looks."""
+    if settings.mode == "off":
+        return None
+    return DetectionRules(
+        mode=settings.mode,
+        min_images=settings.min_images,
+        deviations=settings.deviations,
+        rise_nats=settings.rise_nats,
+    )

@@ -1,0 +1,37 @@
+"""What this machine can run, as it is told with every birth."""
+
+from __future__ import annotations
+
+import platform
+from importlib.util import find_spec
+
+import psutil
+
+from schemas.presence import Capabilities
+
+OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
+"""Packages whose presence decides which phases of which methods can run here."""
+
+
+def find_capabilities() -> Capabilities:
+    """Say what this device can run, without importing it."""
+    return Capabilities(
+        agent_version=agent_version(),
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        features=frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
+        memory_mib=int(psutil.virtual_memory().total) >> 20,
+    )
+
+
+def agent_version() -> str:
+    """Return the installed version, or `source` where the program runs from its folder."""
+    from importlib.metadata import (  # noqa: PLC0415 - a megabyte, needed once
+        PackageNotFoundError,
+        version,
+    )
+
+    try:
+        return version("fleetledger")
+    except PackageNotFoundError:
+        return "source"
