@@ -62,9 +62,11 @@ class MortalCoordinator(Mortal):
 
     @property
     def idle(self) -> bool:
-        """Whether no model is being made."""
-        made = self._made
-        return self.on and made is not None and not made.office.engine.core.live.making_model
+        """Whether no model is being made, and nothing waits for the disk."""
+        if not self.on or self._made is None:
+            return False
+        engine = self._made.office.engine
+        return not engine.waits and not engine.core.live.making_model
 
     def begin(self) -> None:
         """Put the coordinator together, and let it connect."""
