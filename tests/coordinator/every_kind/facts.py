@@ -1,0 +1,125 @@
+"""What is to be seen of the ledger that lies here, through the command line and by plain SQL.
+
+`facts.json` holds it as the program saw it that made the ledger. Where a table is declared anew, or
+a sentence is worded anew on purpose, write the file anew and look at what differs:
+
+python -m tests.coordinator.every_kind.facts
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from fleetledger import app
+from schemas.assignments import Assignment
+from schemas.models import DesiredModel
+from schemas.presence import Welcome
+from tests.coordinator.core.round_bench import ABLE
+from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice
+from transport.clock import Clock
+from transport.memory import InMemoryBroker
+
+PACKED = Path(__file__).parent / "home.tar.xz"
+KINDS = (Assignment.kind, DesiredModel.kind)
+STEPS = 20
+LATER_NS = 1_900_000_000 * 10**9
+FACTS = Path(__file__).parent / "facts.json"
+
+
+def unpack(folder: Path) -> Path:
+    """Return the home of a coordinator that holds the ledger."""
+    with tarfile.open(PACKED) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "home"
+
+
+def run(home: Path, *words: str) -> str:
+    """Run `fleetledger ledger`, which succeeds; return what it says."""
+    done = CliRunner().invoke(app, ["ledger", *words, "--home", str(home)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def read(home: Path, query: str) -> list[tuple[Any, ...]]:
+    """Ask the ledger's database."""
+    with closing(sqlite3.connect(home / "ledger" / "ledger.db")) as db:
+        return db.execute(query).fetchall()
+
+
+def tables(home: Path) -> list[str]:
+    """Return the names of all tables that are made from entries."""
+    return sorted(name for (name,) in read(home, "SELECT name FROM projection"))
+
+
+def digests(home: Path) -> dict[str, str]:
+    """Return of every table that is made from entries a digest of its rows."""
+    return {name: _digest(home, name) for name in tables(home)}
+
+
+def _digest(home: Path, table: str) -> str:
+    columns = [row[1] for row in read(home, f'PRAGMA table_info("{table}")')]
+    rows = read(home, f'SELECT * FROM "{table}"')
+    told = [json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True) for row in rows]
+    return f"{len(rows)} rows, {hashlib.sha256(chr(10).join(sorted(told)).encode()).hexdigest()}"
+
+
+def told(home: Path) -> dict[str, dict[str, Any]]:
+    """Start a coordinator on a ledger; return what it tells two devices that connect.
+
+    That is what its state comes to. The ledger gets entries by it.
+    """
+    shutil.rmtree(home / "keys", ignore_errors=True)  # there is no private half; it makes new ones
+    broker, found = InMemoryBroker(), {}
+    coordinator = MemoryCoordinator(home, broker, clock=Clock(lambda: 0.0, lambda: LATER_NS))
+    try:
+        for name in ("dev-1", "dev-2"):
+            device = ScriptedDevice(name, broker, coordinator)
+            device.born(ABLE)
+            device.wait_for(Welcome)
+            for _ in range(STEPS):
+                coordinator.shell.step(0)
+            device._drain()
+            bodies = {item.header.kind: item.header.body for item in device.received}
+            found[name] = {kind: bodies[kind] for kind in KINDS if kind in bodies}
+            device.close()
+    finally:
+        coordinator.close()
+    return found
+
+
+def facts(home: Path) -> dict[str, Any]:
+    """Return all that is compared."""
+    ((size, root),) = read(
+        home, "SELECT size, hex(root) FROM checkpoint ORDER BY size DESC LIMIT 1"
+    )
+    kinds = read(home, "SELECT kind, count(*) FROM entry GROUP BY kind ORDER BY kind")
+    return {
+        "size": size,
+        "root": root.lower(),
+        "kinds": dict(kinds),
+        "tables": digests(home),
+        "sentences": run(home, "tail", "-n", str(size)).splitlines(),
+        "replayed": run(home, "replay", "--all").splitlines(),
+        "told": told(home),
+    }
+
+
+def main() -> None:
+    """Write the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = facts(unpack(Path(folder)))
+    FACTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
