@@ -44,7 +44,7 @@ VERBS = {
         "coordinator.cli.trust:app",
         "Say by which keys devices install: make, rotate and revoke root and release keys.",
     ),
-    "ledger": Verb("coordinator.ledger.cli:app", "Read the ledger and verify it."),
+    "ledger": Verb("coordinator.cli.ledger:app", "Read the ledger and verify it."),
     "simulate": Verb(
         "simulator.cli:simulate",
         "Replay a fleet of up to thousands of devices on this machine, from a scenario.",

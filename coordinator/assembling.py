@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TypeAlias
 
 from coordinator.core.rules import Rules
-from coordinator.engine import Engine
-from coordinator.file_server import FileServer
-from coordinator.gate import Gate
-from coordinator.intake_desk import IntakeDesk
-from coordinator.invitations import Invitations
-from coordinator.keys import coordinator_key, signer_of_notes
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.model_maker import ModelMaker, check_payload
-from coordinator.operator import OperatorInbox
+from coordinator.making.model_maker import ModelMaker, check_payload
+from coordinator.making.workshop import Workplace, Workshop
 from coordinator.paths import blob_folder
-from coordinator.quotas import Quotas
-from coordinator.release_key import release_signer
+from coordinator.serving.engine import Engine
+from coordinator.serving.file_server import FileServer
+from coordinator.serving.gate import Gate
+from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.operator import OperatorInbox
+from coordinator.serving.quotas import Quotas
+from coordinator.serving.shell import Inbox, Parts, Shell
 from coordinator.settings import CoordinatorSettings, load, rules_of_serving
-from coordinator.shell import Inbox, Parts, Shell
-from coordinator.time_sentences import CALENDAR_TOLERANCE_NS, entries_ahead
-from coordinator.workshop import Workplace, Workshop
+from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
+from coordinator.trust.invitations import Invitations
+from coordinator.trust.keys import coordinator_key, signer_of_notes
+from coordinator.trust.release_key import release_signer
 from schemas.envelope import Sender, encode
 from schemas.keys import SigningKey
 from schemas.presence import CoordinatorDeath

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.assembling import Connect, Surroundings, assemble
+from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
-from coordinator.shell import Shell
 from transport.interface import Connection, Outgoing
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings

@@ -20,6 +20,15 @@ RETRACTED = "retracted: "
 """How the reason of a refusal begins that is due to a retraction."""
 
 
+ENTRY_OF = {
+    "contribution": "contribution.accepted",
+    "withdrawal": "contribution.withdrawn",
+    "nothing": "nothing.reported",
+    "transition": "transition.reported",
+}
+"""The kind of ledger entry that a device's letter becomes, by what its receipt is about."""
+
+
 class Accepted(Strict):
     """In the ledger; final."""
 

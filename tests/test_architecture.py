@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -34,6 +35,7 @@ METHOD_FILES = {
     "settings.py",
 }
 MOST_LINES = 600
+MOST_LINES_OF_HALF = 100
 MOST_LINES_OF_A_FUNCTION = 60
 
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -147,6 +149,11 @@ def test_files_stay_small() -> None:
     lines = {path: path.read_text(encoding="utf-8").count("\n") for path in product_files() + tests}
     long = sorted(((count, path) for path, count in lines.items() if count > MOST_LINES))
     assert not long, "\n".join(f"{path.relative_to(ROOT)}: {count} lines" for count, path in long)
+
+
+def test_half_of_the_files_are_short() -> None:
+    lines = [path.read_text(encoding="utf-8").count("\n") for path in product_files()]
+    assert median(lines) <= MOST_LINES_OF_HALF
 
 
 def test_functions_stay_small() -> None:

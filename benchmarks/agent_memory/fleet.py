@@ -20,12 +20,15 @@ from benchmarks.networks.mobilenet_v2 import (
     imagenet_preprocessing,
     random_weights,
 )
-from coordinator.backbones import prepare_backbone
-from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, OpenStage
+from coordinator.core.commands import Command
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.engine import carry_out_waiting
-from coordinator.operator import send
+from coordinator.making.backbones import prepare_backbone
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import send
 from coordinator.settings import BrokerSettings, CoordinatorSettings, MethodSettings, write_new
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.stages.commands import OpenStage
 from schemas.values import ClassName, DeviceId, FleetId
 from transport.brokers import Broker, start_child_broker
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core import commands
-from coordinator.core.entries import BackboneImported
+from coordinator.core.commands import Command
 from coordinator.core.inputs import EnrolmentProven, OperatorCommand
 from coordinator.core.requests import AnswerOperator
 from coordinator.core.rules import IntakeRules, ModelRules, StageRules
-from coordinator.engine import Engine
+from coordinator.making.backbones import prepare_backbone
+from coordinator.serving.engine import Engine
 from coordinator.settings import (
     BrokerSettings,
     CoordinatorSettings,
@@ -25,6 +24,11 @@ from coordinator.settings import (
     load,
     write_new,
 )
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.keys.commands import InviteDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.lineages.entries import BackboneImported
+from coordinator.topics.stages.commands import OpenStage
 from export.scaling_backbone import scaling_backbone
 from methods.registry import load_coordinator, load_device
 from schemas.contributions import Contribution, PartKey
@@ -90,9 +94,9 @@ def make_home(
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
     backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")
-    admitted = [commands.AdmitDevice(device=name) for name in plan.names]
-    imported = commands.ImportBackbone(backbone=backbone)
-    _carry_out(home, [*admitted, imported, commands.OpenStage(class_names=CLASSES)])
+    admitted = [AdmitDevice(device=name) for name in plan.names]
+    imported = ImportBackbone(backbone=backbone)
+    _carry_out(home, [*admitted, imported, OpenStage(class_names=CLASSES)])
     return backbone
 
 
@@ -105,9 +109,7 @@ def enrol(home: Path, keys: Mapping[DeviceId, SigningKey]) -> None:
     """Let devices' keys count: from here on only what they signed does."""
     token = Digest.of(b"a token that is used here and nowhere else")
     expires_ns = time.time_ns() + round(LONG_SECONDS * 1e9)
-    invited = [
-        commands.InviteDevice(device=name, invitation=token, expires_ns=expires_ns) for name in keys
-    ]
+    invited = [InviteDevice(device=name, invitation=token, expires_ns=expires_ns) for name in keys]
     _carry_out(home, invited, prefix="invite")
     engine = Engine.open(home, load(home).rules)
     try:
@@ -138,7 +140,7 @@ def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
     )
 
 
-def _carry_out(home: Path, wanted: Sequence[commands.Command], prefix: str = "setup") -> None:
+def _carry_out(home: Path, wanted: Sequence[Command], prefix: str = "setup") -> None:
     engine = Engine.open(home, load(home).rules)
     try:
         for number, command in enumerate(wanted):

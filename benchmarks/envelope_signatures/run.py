@@ -23,9 +23,10 @@ from pathlib import Path
 
 from benchmarks.machine import describe_machine
 from coordinator.core.inputs import DeviceMessage
-from coordinator.core.records import Device
 from coordinator.core.state import State
-from coordinator.gate import Gate
+from coordinator.serving.gate import Gate
+from coordinator.topics.devices.state import Device
+from coordinator.topics.keys.state import DeviceKeys
 from schemas.contributions import Contribution, PartKey
 from schemas.enrolment import device_key_name
 from schemas.envelope import Sender, decode, encode
@@ -85,9 +86,9 @@ def seal(name: str, count: int, key: SigningKey | None) -> list[bytes]:
 
 def take_in(name: str, data: Sequence[bytes], key: SigningKey | None) -> None:
     """Let a fresh gate take envelopes in; all must pass."""
-    device = Device(0)
-    device.keys.key = None if key is None else key.verify_key
-    state = State(devices={DEVICE: device})
+    state = State()
+    state.devices.admitted[DEVICE] = Device(0)
+    state.keys.by_device[DEVICE] = DeviceKeys(key=None if key is None else key.verify_key)
     gate = Gate(TOPICS, lambda: state, lambda _: None)
     gate.born(BIRTH)
     topic = TOPICS.up(DEVICE, MESSAGES[name][2])

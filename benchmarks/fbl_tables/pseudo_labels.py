@@ -20,10 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coordinator.core.entries import NetworkImported, RoundOpened, read_entry
+from coordinator.core.state import read_entry
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened
 from learning.losses.segmentation.pseudo_labels import adaptive_labels
 from learning.losses.segmentation.thresholds import adaptive_thresholds
 from learning.networks.conversion import to_tensors

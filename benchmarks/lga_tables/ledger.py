@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from coordinator.core import entries
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
+from coordinator.topics.proxy.entries import OldModelChosen
+from coordinator.topics.rounds.entries import RoundOpened
 
 
 def bodies_of(home: Path) -> list[EntryBody]:
@@ -28,10 +30,10 @@ def choices(bodies: Iterable[EntryBody]) -> list[str]:
     chosen: dict[int, str] = {}
     scores: dict[int, list[float]] = {}
     for body in bodies:
-        if isinstance(body, entries.RoundOpened):
+        if isinstance(body, RoundOpened):
             stages[body.number] = body.stage
             places[body.number] = f"{body.stage}.{body.round_of_stage}"
-        elif isinstance(body, entries.OldModelChosen) and body.newest and body.current:
+        elif isinstance(body, OldModelChosen) and body.newest and body.current:
             stage = stages[body.number]
             chosen[stage] = places[body.current.round]
             scores.setdefault(stage, []).append(body.newest.score)

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator import views
 from coordinator.cli.common import HOME, Home
 from coordinator.settings import FILE_NAME, CoordinatorSettings, load
+from coordinator.topics.devices import views as device_views
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
 from schemas.values import DeviceId
@@ -43,7 +43,7 @@ def broker_config(
         folder=out,
         place=(place or out).absolute(),
         port=settings.broker.port,
-        devices=[DeviceId(row.device) for row in views.devices(home)],
+        devices=[DeviceId(row.device) for row in device_views.devices(home)],
         certificates=read_certificates(
             *(_absolute(file) for file in (certificate_file, key_file, client_ca_file))
         ),

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator import views
 from coordinator.cli.common import HOME, Home, command, print_table
-from coordinator.core.commands import MergeClasses, RenameClass
+from coordinator.topics.classes import views as class_views
+from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
@@ -20,7 +20,8 @@ Name = Annotated[str, typer.Argument(help="Name of a class.")]
 def list_classes(home: Home = HOME) -> None:
     """Show every class with its index, its other names and its number of images."""
     rows = [
-        (row.index, row.name, ", ".join(row.aliases), row.samples) for row in views.classes(home)
+        (row.index, row.name, ", ".join(row.aliases), row.samples)
+        for row in class_views.classes(home)
     ]
     print_table("Classes", ("index", "name", "other names", "samples"), rows)
 

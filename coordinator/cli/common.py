@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from coordinator import fleet_model_views
 from coordinator.core.commands import Command
-from coordinator.engine import carry_out_waiting
 from coordinator.errors import CommandError
-from coordinator.operator import send
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from coordinator.topics.models import views as fleet_model_views
 from schemas.values import ClassName, DeviceId
 
 Home = Annotated[

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 
 from coordinator import settings as settings_module
-from coordinator import views
 from coordinator.cli.broker_config import broker_config
 from coordinator.cli.common import (
     HOME,
@@ -23,12 +22,24 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
-from coordinator.core.commands import AdmitDevice, CloseStage, CorrectClock, OpenStage, ResumeRounds
 from coordinator.errors import QuestionError
 from coordinator.ledger.describe import time_text
 from coordinator.proxy import settings as proxy_settings
 from coordinator.settings import BrokerSettings, CoordinatorSettings
-from coordinator.time_sentences import CALENDAR_TOLERANCE_NS, entries_ahead
+from coordinator.topics.clock import views as clock_views
+from coordinator.topics.clock.commands import CorrectClock
+from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
+from coordinator.topics.contributions import views as contribution_views
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.devices.views import DeviceRow
+from coordinator.topics.models import views as model_views
+from coordinator.topics.proxy import views as proxy_views
+from coordinator.topics.rounds import views as round_views
+from coordinator.topics.rounds.commands import ResumeRounds
+from coordinator.topics.rounds.views import RoundRow
+from coordinator.topics.stages import views as stage_views
+from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.values import DeviceId, FleetId
 
 ProxyHome = Annotated[
@@ -157,10 +168,12 @@ def stages(home: Home = HOME) -> None:
     """Show the stages, why each was opened and closed, and what devices have reported since."""
     rows = [
         (row.stage, ", ".join(row.class_names), row.contributions, row.opened, row.closed)
-        for row in views.stages(home)
+        for row in stage_views.stages(home)
     ]
     print_table("Stages", ("stage", "classes", "contributions", "opened", "closed"), rows)
-    reported = [(row.device, row.text, ", ".join(row.class_names)) for row in views.reports(home)]
+    reported = [
+        (row.device, row.text, ", ".join(row.class_names)) for row in stage_views.reports(home)
+    ]
     if reported:
         title = "Reported since the last stage was opened"
         print_table(title, ("device", "report", "unknown classes"), reported)
@@ -169,7 +182,7 @@ def stages(home: Home = HOME) -> None:
 @app.command()
 def rounds(home: Home = HOME) -> None:
     """Show the rounds of training: who was asked, what counted, what came of it, who looked."""
-    found = views.rounds(home)
+    found = round_views.rounds(home)
     rows = [
         (
             row.number,
@@ -191,7 +204,7 @@ def rounds(home: Home = HOME) -> None:
     looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
     if looked:
         print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
-    declined = [(row.round, row.device, row.reason) for row in views.declined(home)]
+    declined = [(row.round, row.device, row.reason) for row in round_views.declined(home)]
     if declined:
         print_table("Gave no answer", ("round", "device", "why"), declined)
     _stopped(home)
@@ -200,7 +213,7 @@ def rounds(home: Home = HOME) -> None:
 
 def _stopped(home: Path) -> None:
     """Say that the open stage asks for no more rounds, and why."""
-    reason = views.stopped(home)
+    reason = round_views.stopped(home)
     if reason is not None:
         Console().print(f"stopped: {reason}", markup=False, soft_wrap=True)
 
@@ -217,32 +230,32 @@ def _old_models(home: Path) -> None:
             row.previous,
             row.current,
         )
-        for row in views.old_models(home)
+        for row in proxy_views.old_models(home)
     ]
     if chosen:
         columns = ("round", "proxy", "score", "compared", "best", "old model", "for the next task")
         print_table("Old models, by the round that gave them", columns, chosen)
 
 
-def _kilobytes(row: views.RoundRow) -> str:
+def _kilobytes(row: RoundRow) -> str:
     """Return the size of the weights that each device was given, and of an answer."""
     up = "-" if row.bytes_up is None else f"{row.bytes_up / 1000:.0f}"
     return f"{row.bytes_down / 1000:.0f}/{up}"
 
 
-def _accuracy(row: views.DeviceRow) -> str | None:
+def _accuracy(row: DeviceRow) -> str | None:
     if row.accuracy is None:
         return None
     return f"{100 * row.accuracy:.1f} %" + (" mIoU" if row.of_pixels else "")
 
 
-def _troubles(home: Path, devices: list[views.DeviceRow]) -> None:
+def _troubles(home: Path, devices: list[DeviceRow]) -> None:
     """Say which devices are silent, and that entries are ahead of the calendar."""
     for row in devices:
         if row.silent_ns is not None:
             since = time_text(row.silent_ns)
             say(f"silent: {row.device}: nothing that can be believed came since {since}")
-    ahead = (views.last_entry_ns(home) or 0) - time.time_ns()
+    ahead = (clock_views.last_entry_ns(home) or 0) - time.time_ns()
     if ahead > CALENDAR_TOLERANCE_NS:
         say(entries_ahead(ahead))
 
@@ -250,7 +263,7 @@ def _troubles(home: Path, devices: list[views.DeviceRow]) -> None:
 @app.command()
 def status(home: Home = HOME) -> None:
     """Show the devices: what they gave, which model they run, how well it does there."""
-    devices = views.devices(home)
+    devices = device_views.devices(home)
     rows = [
         (
             row.device,
@@ -265,9 +278,9 @@ def status(home: Home = HOME) -> None:
     ]
     columns = ("device", "key", "contributions", "samples", "runs model", "last report")
     print_table("Devices", (*columns, "accuracy there"), rows)
-    for text in views.left_out(home):
+    for text in contribution_views.left_out(home):
         Console().print(text, markup=False, soft_wrap=True)
-    for twins in views.twins(home):
+    for twins in device_views.twins(home):
         Console().print(
             f"{twins.device}: two installations run under this name, {twins.one} and "
             f"{twins.other}; nothing more is taken in until you say which one goes on: "
@@ -277,7 +290,7 @@ def status(home: Home = HOME) -> None:
             soft_wrap=True,
         )
     _troubles(home, devices)
-    newest = views.models(home)[-1:]
+    newest = model_views.models(home)[-1:]
     for model in newest:
         Console().print(f"newest model: version {model.version}, {model.state}", markup=False)
     print_what_goes_out(home)

@@ -14,11 +14,11 @@ import typer
 from pydantic import ValidationError
 
 from coordinator.cli.common import HOME, Home, command
-from coordinator.core.commands import RetractContributions
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.settings import FILE_NAME, load
+from coordinator.topics.contributions.commands import RetractContributions
 from schemas.contributions import PartKey
 from schemas.message import explain
 from schemas.values import DeviceId

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.common import HOME, Home, command
-from coordinator.core.commands import RevokeKey, SettleTwins
-from coordinator.inviting import invite
+from coordinator.serving.inviting import invite
+from coordinator.topics.devices.commands import SettleTwins
+from coordinator.topics.keys.commands import RevokeKey
 from schemas.values import BootId, DeviceId
 
 Device = Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")]

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator import fleet_model_views, release_views, views
 from coordinator.cli.common import (
     HOME,
     Home,
@@ -21,16 +20,15 @@ from coordinator.cli.common import (
     print_what_goes_out,
     say,
 )
-from coordinator.core.commands import (
-    GoBack,
-    HoldModels,
-    ImportBackbone,
-    ImportNetwork,
-    PushModel,
-    SignModel,
-)
-from coordinator.key_files import read_key
 from coordinator.settings import load
+from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from coordinator.topics.models import views as fleet_model_views
+from coordinator.topics.models import views as model_views
+from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from coordinator.topics.models.views import ModelRow
+from coordinator.topics.releases import views as release_views
+from coordinator.topics.releases.commands import SignModel
+from coordinator.trust.key_files import read_key
 from export.output_file import check_place
 from schemas.releases import SignedRelease
 
@@ -45,13 +43,13 @@ def list_models(home: Home = HOME) -> None:
     waiting = {push.version for push in release_views.waiting(home)}
     rows = [
         (row.version, _state(row, waiting), len(row.class_names), row.contributions, row.running_on)
-        for row in views.models(home)
+        for row in model_views.models(home)
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
     print_what_goes_out(home)
 
 
-def _state(row: views.ModelRow, waiting: Collection[int]) -> str:
+def _state(row: ModelRow, waiting: Collection[int]) -> str:
     """Return the state: whether it waits for its release, and whose retracted answers are in it."""
     state = f"{row.state}, waits for `model sign`" if row.version in waiting else row.state
     return f"{state}, descends from {', '.join(row.descends)}" if row.descends else state
@@ -60,7 +58,7 @@ def _state(row: views.ModelRow, waiting: Collection[int]) -> str:
 @app.command()
 def show(version: Version, home: Home = HOME) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    for name, value in views.model_facts(home, version):
+    for name, value in model_views.model_facts(home, version):
         Console().print(f"{name:>14}  {value}", markup=False, soft_wrap=True)
 
 
@@ -136,7 +134,7 @@ def export_version(
     home: Home = HOME,
 ) -> None:
     """Write a version as one ONNX file, with a JSON file beside it that describes it."""
-    from coordinator.joined import joined_model  # noqa: PLC0415 - onnx is heavy
+    from coordinator.making.joined import joined_model  # noqa: PLC0415 - onnx is heavy
 
     check_place(out)
     joined = joined_model(home, version)
@@ -199,7 +197,7 @@ def import_backbone(
     home: Home = HOME,
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
-    from coordinator.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
+    from coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
 
     backbone = prepare_backbone(home, file, preprocessing, pool=pool)
     command(home, ImportBackbone(backbone=backbone))
@@ -243,8 +241,8 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     home: Home = HOME,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
-    from coordinator.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
-    from coordinator.networks import prepare_network  # noqa: PLC0415
+    from coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
+    from coordinator.making.networks import prepare_network  # noqa: PLC0415
 
     first = FirstFiles(first_weights, trunk, shared)
     network = prepare_network(

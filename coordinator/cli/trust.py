@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator import release_views
 from coordinator.cli.common import HOME, Home, command, print_table
-from coordinator.core.commands import PublishRoot
 from coordinator.errors import LedgerError, TrustError
-from coordinator.key_files import read_or_make
-from coordinator.keys import coordinator_key
-from coordinator.root_drafts import (
+from coordinator.settings import CoordinatorSettings, load
+from coordinator.topics.releases import views as release_views
+from coordinator.topics.releases.commands import PublishRoot
+from coordinator.trust.key_files import read_or_make
+from coordinator.trust.keys import coordinator_key
+from coordinator.trust.root_drafts import (
     DAY_NS,
     Changes,
     describe,
@@ -28,7 +29,6 @@ from coordinator.root_drafts import (
     without_key,
     write_root,
 )
-from coordinator.settings import CoordinatorSettings, load
 from schemas.keys import KeyName, VerifyKey, read_verify_key
 from schemas.roots import RootDocument, SignedRoot
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.entries import BackboneImported, RoundOpened
 from coordinator.core.state import State
+from coordinator.topics.rounds.state import Round
 from schemas.assignments import Assignment
 from schemas.rounds import PhaseName, RoundOrder
 from schemas.values import ClassName, DeviceId
@@ -14,32 +14,37 @@ _ANY_SAMPLES = 1_000_000
 
 def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     """Return what `device` is asked to do; None before the first stage is open."""
-    return _assignment(state, state.action_for(device), _order(state, device))
+    return _assignment(state, action_for(state, device), _order(state, device))
 
 
-def round_assignment(state: State, opened: RoundOpened, *, observes: bool = False) -> Assignment:
+def action_for(state: State, device: DeviceId) -> int:
+    """Return the index of the last entry that changed what `device` is asked to do."""
+    everybodys = max(state.lineages.changed, state.classes.changed, state.stages.changed)
+    return max(everybodys, state.rounds.of(device).order_action)
+
+
+def round_assignment(state: State, asked: Round, *, observes: bool = False) -> Assignment:
     """Return what a round of the newest stage asks, or asked, of everybody in its cohort.
 
     Or, with `observes`, of everybody outside it.
     """
-    action = state.rounds[opened.number].opened_index
-    assignment = _assignment(state, action, _order_of(state, opened, observes=observes))
+    assignment = _assignment(state, asked.opened_index, _order_of(state, asked, observes=observes))
     assert assignment is not None, "a round is opened in a stage"
     return assignment
 
 
 def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignment | None:
-    stage, lineage = state.current_stage, state.lineage
+    stage, lineage = state.stages.current, state.lineages.current
     if stage is None or lineage is None:
         return None
     frozen, backbone, base, most, least = None, None, None, _ANY_SAMPLES, 1
     phases: tuple[PhaseName, ...] = ()
-    if isinstance(lineage, BackboneImported):
-        frozen = lineage.frozen
-        most, least = lineage.max_samples_per_part, lineage.min_samples_per_class
-    else:
-        base, phases = lineage.base, lineage.phases
-        backbone = None if lineage.backbone is None else lineage.backbone.frozen
+    if (solved := state.lineages.backbone) is not None:
+        frozen = solved.frozen
+        most, least = solved.max_samples_per_part, solved.min_samples_per_class
+    if (network := state.lineages.network) is not None:
+        base, phases = network.base, network.phases
+        backbone = None if network.backbone is None else network.backbone.frozen
     return Assignment(
         action=action,
         stage=stage,
@@ -51,7 +56,7 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         base=base,
         preprocessing=lineage.preprocessing,
         class_names=state.classes.accepted_names,
-        stage_class_names=state.stages[stage].class_names,
+        stage_class_names=state.stages.by_number[stage].class_names,
         max_samples_per_part=most,
         min_samples_per_class=least,
         phases=phases,
@@ -61,21 +66,22 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
 
 def _order(state: State, device: DeviceId) -> RoundOrder | None:
     """Return what the open round asks of a device that has not answered it."""
-    current = state.current_round
+    current = state.rounds.current
     if current is None or current.closed is not None:
         return None
     opened = current.opened
-    if opened.stage != state.current_stage:
+    if opened.stage != state.stages.current:
         return None  # it closes with the next tick
     observes = device in current.observers
     if not (observes or device in current.cohort):
         return None
-    if opened.number in state.devices[device].answers:
+    if opened.number in state.rounds.of(device).answers:
         return None
-    return _order_of(state, opened, observes=observes)
+    return _order_of(state, current, observes=observes)
 
 
-def _order_of(state: State, opened: RoundOpened, *, observes: bool) -> RoundOrder:
+def _order_of(state: State, asked: Round, *, observes: bool) -> RoundOrder:
+    opened = asked.opened
     return RoundOrder(
         number=opened.number,
         phase=opened.phase,
@@ -97,7 +103,7 @@ def _order_of(state: State, opened: RoundOpened, *, observes: bool) -> RoundOrde
 def _class_stages(state: State, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
     """Return the stage that brought each row; of names for one class, the earliest counts."""
     first: dict[ClassName, int] = {}
-    for number in sorted(state.stages):
-        for name in state.stages[number].class_names:
+    for number in sorted(state.stages.by_number):
+        for name in state.stages.by_number[number].class_names:
             first.setdefault(state.classes.resolve(name), number)
     return tuple(first[state.classes.resolve(row)] for row in rows)

@@ -11,47 +11,43 @@ The shell's part of the bargain:
 from __future__ import annotations
 
 from coordinator.core import inputs
-from coordinator.core.commands import AdmitDevice, Command
-from coordinator.core.correcting import Correcting
+from coordinator.core.commands import Command
 from coordinator.core.decision import Decision, ask, record
 from coordinator.core.devices import Devices
-from coordinator.core.enrolling import Enrolling
-from coordinator.core.entries import (
-    OPERATOR,
-    BackboneImported,
-    ClockCorrected,
-    CommandDone,
-    EntryBody,
-    ModelFailed,
-    NetworkImported,
-    NewEntry,
-    WeightsAveraged,
-)
-from coordinator.core.intake import Intake
+from coordinator.core.done import CommandDone
+from coordinator.core.entry import OPERATOR, EntryBody, NewEntry
 from coordinator.core.live import Live
-from coordinator.core.models import Models
-from coordinator.core.opening import Opening
-from coordinator.core.operator import Operator, Rooms
-from coordinator.core.releases import Releases, SignRelease, SignsNothing
-from coordinator.core.requests import (
-    AnnounceCoordinator,
-    AnswerOperator,
-    Request,
-)
-from coordinator.core.rounds import Rounds
+from coordinator.core.operator import Operator
+from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
 from coordinator.core.rules import Rules
-from coordinator.core.silence import Silence
-from coordinator.core.stages import CanLearn, Stages
-from coordinator.core.state import State
-from coordinator.core.temperature import Temperature
-from coordinator.core.transitions import apply
-from coordinator.core.twins import Twins
+from coordinator.core.state import KINDS, State
+from coordinator.core.work import (
+    HeadExported,
+    HeadSolved,
+    ModelNotMade,
+    NetworkFrozen,
+    RoundAveraged,
+    RoundNotAveraged,
+    WorkResult,
+)
 from coordinator.errors import CommandError, QuestionError
+from coordinator.topics.clock.rules import Correcting
+from coordinator.topics.contributions.rules import Intake
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.devices.silence import Silence
+from coordinator.topics.devices.twins import Twins
+from coordinator.topics.keys.rules import Enrolling
+from coordinator.topics.models.rules import Models
+from coordinator.topics.models.temperature import Temperature
+from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
+from coordinator.topics.rounds.rules import Rounds
+from coordinator.topics.stages.opening import Opening
+from coordinator.topics.stages.rules import CanLearn, Stages
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
 from schemas.values import DeviceId
 
-_CHANGES_SCORING = frozenset((BackboneImported, NetworkImported, WeightsAveraged))
+_REORDERS = frozenset(kind.body for kind in KINDS.values() if kind.reorders)
 """Entries after which the proxy has another order, or none."""
 
 
@@ -72,24 +68,22 @@ class Core:
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
         self.rounds = Rounds(rules, self.state, self.live, self.stages, can_learn)
-        self.models = Models(rules, self.state, self.live)
+        self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
+        self.models = Models(rules, self.state, self.live, self.releases)
         self.twins = Twins(rules.intake, self.state, self.live)
         self.devices = Devices(
             rules.intake, self.state, self.live, self.models, self.intake, self.twins
         )
         self.enrolling = Enrolling(self.state)
-        self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
         self.silence = Silence(rules.silence, self.state, self.live)
         self.operator = Operator(
             self.state,
-            Rooms(
-                stages=self.stages,
-                models=self.models,
-                enrolling=self.enrolling,
-                releases=self.releases,
-                twins=self.twins,
-                correcting=Correcting(self.state, self.live),
-            ),
+            correcting=Correcting(self.state, self.live),
+            twins=self.twins,
+            enrolling=self.enrolling,
+            stages=self.stages,
+            models=self.models,
+            releases=self.releases,
         )
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
@@ -138,8 +132,7 @@ class Core:
             return self.devices.complain(PROXY, str(error), now_ns)
 
     def _stored(self, stored: inputs.PayloadStored, now_ns: int) -> Decision:
-        known = self.state.devices.get(stored.device)
-        if known is not None and known.keys.revoked:
+        if self.state.keys.of(stored.device).revoked:
             return Decision()  # it was shut out while the payload was on its way
         decision = self.intake.payload_stored(
             stored.device, stored.contribution, now_ns, waits=stored.waits
@@ -155,36 +148,36 @@ class Core:
         answer = self.intake.payload_unusable if unusable else self.intake.payload_missing
         return answer(result.device, result.contribution, result.reason, now_ns)
 
-    def _worked(self, result: inputs.WorkResult) -> Decision:
+    def _worked(self, result: WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""
         match result:
-            case inputs.HeadSolved(solved):
+            case HeadSolved(solved):
                 return self.models.solved(solved)
-            case inputs.HeadExported(exported):
+            case HeadExported(exported):
                 return self.models.exported(exported)
-            case inputs.ModelNotMade(used, names, reason):
-                failure = ModelFailed(inputs=used, class_names=names, reason=reason[:2000])
-                return self.models.not_made(failure)
-            case inputs.RoundAveraged(averaged):
+            case ModelNotMade(used, names, reason):
+                return self.models.not_made(used, names, reason)
+            case RoundAveraged(averaged):
                 return self.rounds.averaged(averaged)
-            case inputs.RoundNotAveraged(number, reason):
+            case RoundNotAveraged(number, reason):
                 return self.rounds.not_averaged(number, reason)
-            case inputs.NetworkFrozen(backbone):
+            case NetworkFrozen(backbone):
                 return self.rounds.frozen(backbone)
 
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""
-        apply(self.state, entry.body, entry.device, now_ns)
-        if isinstance(entry.body, ClockCorrected):
-            self.live.set_back(entry.body.by_ns)
+        before = self.state.clock.set_back_ns
+        self.state.apply(entry.body, entry.device, now_ns)
+        if self.state.clock.set_back_ns != before:
+            self.live.set_back(self.state.clock.set_back_ns - before)
         told = self.devices.tell_about(entry.body).requests
-        if type(entry.body) in _CHANGES_SCORING:
+        if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests
         return told
 
     def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in one entry that was committed before this program started."""
-        apply(self.state, body, device, time_ns)
+        self.state.apply(body, device, time_ns)
 
     def _look_around(self, now_ns: int) -> Decision:
         released = self.releases.look(self.live.calendar(now_ns))
@@ -206,11 +199,11 @@ class Core:
 
     def _command(self, ticket: str, command: Command, now_ns: int) -> Decision:
         """Carry a command out, or repeat the answer that a crash kept from the inbox."""
-        answer = self.state.commands.get(ticket)
+        answer = self.state.done.answers.get(ticket)
         if answer is not None:
             return ask(AnswerOperator(ticket, True, answer))
         try:
-            decision, text = self.operator.carry_out(command, actor=OPERATOR, now_ns=now_ns)
+            decision, text = self.operator.carry_out(command, now_ns)
         except CommandError as error:
             asks = isinstance(error, QuestionError)
             return ask(AnswerOperator(ticket, False, str(error), asks))

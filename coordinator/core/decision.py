@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coordinator.core.entries import COORDINATOR, EntryBody, NewEntry
+from coordinator.core.entry import COORDINATOR, EntryBody, NewEntry
 from coordinator.core.requests import Request
 from schemas.values import DeviceId
 

@@ -6,18 +6,22 @@ protocol is answered with a `Problem` that names field and value, so the owner c
 
 from __future__ import annotations
 
-from coordinator.core import entries
-from coordinator.core.assigning import assignment_for, round_assignment
-from coordinator.core.background import is_taken
+from coordinator.core.assigning import action_for, assignment_for, round_assignment
 from coordinator.core.decision import Decision, ask, record_for, together
-from coordinator.core.intake import Intake, Letter
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Telling
 from coordinator.core.live import Live
-from coordinator.core.models import Models
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
-from coordinator.core.retraction_refusals import told_of_retraction, told_of_retractions
 from coordinator.core.rules import IntakeRules
-from coordinator.core.state import State
-from coordinator.core.twins import Twins
+from coordinator.core.state import KINDS, State
+from coordinator.topics.contributions.refusals import told_of_newest_retraction, told_of_retractions
+from coordinator.topics.contributions.rules import Intake, Letter
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.devices.rules import note_problem
+from coordinator.topics.devices.twins import Twins
+from coordinator.topics.lineages.background import is_taken
+from coordinator.topics.models.rules import Models
+from coordinator.topics.releases.delivery import Delivery
 from schemas.assignments import Assignment
 from schemas.class_names import fault_of
 from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
@@ -28,32 +32,9 @@ from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
 from schemas.values import BootId, DeviceId
 
-_CHANGES_ASSIGNMENT = (
-    entries.BackboneImported,
-    entries.NetworkImported,
-    # Not ClassNamed: the stage that it is named for follows in the same decision, and a device
-    # that heard of the name first would count its images for the stage before.
-    entries.ClassRenamed,
-    entries.ClassMerged,
-    entries.StageOpened,
-)
-_TOLD = frozenset(
-    (
-        *_CHANGES_ASSIGNMENT,
-        entries.RoundOpened,
-        entries.RoundClosed,
-        entries.ModelDesired,
-        entries.RootPublished,
-        entries.ReleaseSigned,
-        entries.DeviceAdmitted,
-        entries.DeviceKeyRevoked,
-        entries.ContributionRetracted,
-        entries.DeviceDoubled,
-        entries.DeviceSettled,
-    )
-)
-"""Entries of which devices are told; most are none."""
 _SILENCE = Decision()
+_TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not None}
+"""What devices are told again, by the kind of entry; of most they are told nothing."""
 
 _LETTERS: dict[str, type[Letter]] = {
     body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition)
@@ -77,6 +58,7 @@ class Devices:
         self._state = state
         self._live = live
         self._models = models
+        self._delivery = Delivery(state)
         self._intake = intake
         self._twins = twins
 
@@ -88,7 +70,7 @@ class Devices:
             )
             return self.complain(device, text, now_ns)
         try:
-            if device not in self._state.devices:
+            if device not in self._state.devices.admitted:
                 return self._by_kind(device, envelope, now_ns)
             found = self._twins.heard(device, envelope, now_ns)
             if found.entries:
@@ -126,7 +108,7 @@ class Devices:
     def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         if envelope.header.kind in _ANSWERED:
             return self._answered(device, envelope, now_ns)
-        if device not in self._state.devices:
+        if device not in self._state.devices.admitted:
             text = (
                 f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
             )
@@ -139,16 +121,13 @@ class Devices:
             case Heartbeat.kind:
                 return self._alive(device, envelope.header.boot, envelope.read(Heartbeat))
             case ModelStatus.kind:
-                return self._model_status(device, envelope.read(ModelStatus))
+                return self._models.status(device, envelope.read(ModelStatus))
             case Evaluation.kind:
-                return self._evaluated(device, envelope.read(Evaluation))
+                return self._models.evaluated(device, envelope.read(Evaluation))
             case WaitingClasses.kind:
                 return self._waiting(device, envelope.read(WaitingClasses), now_ns)
             case Problem.kind:
-                problem = envelope.read(Problem)
-                return record_for(
-                    device, entries.DeviceProblem(about=problem.about, text=problem.text)
-                )
+                return note_problem(device, envelope.read(Problem))
             case kind:
                 raise SchemaError(f"kind: {kind!r} is not a message of devices; see docs/protocol")
 
@@ -213,66 +192,62 @@ class Devices:
 
     def doubts(self, device: DeviceId, text: str) -> Decision:
         """Record that an admitted device has seen another history of the ledger."""
-        if device not in self._state.devices:
+        if device not in self._state.devices.admitted:
             return Decision()
-        return record_for(device, entries.DeviceProblem(about="ledger", text=text))
+        return note_problem(device, Problem(about="ledger", text=text))
 
     def remind_all(self) -> Decision:
         """Publish every device's assignment and desired model again, as a broker may forget."""
         return together(
-            self._assignment(device) + self._models.tell(device) for device in self._state.devices
+            self._assignment(device) + self._delivery.tell(device)
+            for device in self._state.devices.admitted
         )
 
-    def tell_about(self, body: entries.EntryBody) -> Decision:
-        """Return what devices must be told because of an entry."""
-        if type(body) not in _TOLD:
+    def tell_about(self, body: EntryBody) -> Decision:
+        """Return what devices must be told because of an entry, which the state has taken."""
+        tells = _TELLS.get(type(body))
+        if tells is None:
             return _SILENCE
-        if isinstance(body, entries.StageOpened) or (
-            isinstance(body, _CHANGES_ASSIGNMENT) and self._state.stages
-        ):
-            return together(self._assignment(device) for device in self._state.devices)
-        if isinstance(body, entries.RoundOpened):
-            # The same for everybody who was asked just now.
-            trains = round_assignment(self._state, body)
-            told = [_told(device, trains) for device in body.cohort]
-            if body.observers:
-                looks = round_assignment(self._state, body, observes=True)
-                told += [_told(device, looks) for device in body.observers]
-            return ask(*told)
-        if isinstance(body, entries.RoundClosed):
-            unheard = self._state.rounds[body.number].unheard
-            return together(self._assignment(device) for device in unheard)
-        return self._tell_of_model(body) + self._tell_one(body)
+        telling = tells(body)
+        if telling.what == "round":
+            return self._tell_round()
+        devices = telling.devices or tuple(self._state.devices.admitted)
+        return together(self._tell(device, telling) for device in devices)
 
-    def _tell_of_model(self, body: entries.EntryBody) -> Decision:
-        """Return what devices must be told of a model that is to run."""
-        devices: tuple[DeviceId, ...] | None
-        match body:
-            case entries.ModelDesired(devices=devices):
-                if self._state.trust.root is not None:
-                    return _SILENCE  # its release comes first
-            case entries.ReleaseSigned(signed=signed):
-                devices = signed.release.devices
-            case entries.RootPublished():
-                devices = None
-            case _:
-                return _SILENCE
-        return together(self._models.tell(name) for name in devices or tuple(self._state.devices))
-
-    def _tell_one(self, body: entries.EntryBody) -> Decision:
-        """Return what one device must be told of what was decided of it."""
-        match body:
-            case entries.DeviceAdmitted(device=device):
+    def _tell(self, device: DeviceId, telling: Telling) -> Decision:
+        """Tell a device again what an entry may have changed for it."""
+        match telling.what:
+            case "assignment" if self._state.stages.by_number:
+                return self._assignment(device)
+            case "desired" if self._state.trust.root is None:  # else its release comes first
+                return self._delivery.tell(device)
+            case "released":
+                return self._delivery.tell(device)
+            case "everything":
                 return self._greet(device)
-            case entries.DeviceKeyRevoked(device=device):
-                self._live.device(device).boot = None  # it is away, whatever it says
-            case entries.ContributionRetracted(device=device, key=key):
-                return ask(told_of_retraction(self._state, device, key))
-            case entries.DeviceDoubled(device=device):
+            case "installations" if self._is_doubled(device):
                 return self._tell_of_twins(device)
-            case entries.DeviceSettled():
-                self._twins.settled(body)
+            case "installations":
+                self._twins.settled(device)
+            case "retraction":
+                return ask(told_of_newest_retraction(self._state, device))
+            case "revocation":
+                self._live.device(device).boot = None  # it is away, whatever it says
         return _SILENCE
+
+    def _tell_round(self) -> Decision:
+        """Tell whom the newest round asked just now, or whom it asks no more."""
+        current = self._state.rounds.current
+        assert current is not None
+        if current.closed is not None:
+            return together(self._assignment(device) for device in current.unheard)
+        # The same for everybody who is asked.
+        trains = round_assignment(self._state, current)
+        told = [_told(device, trains) for device in current.opened.cohort]
+        if current.observers:
+            looks = round_assignment(self._state, current, observes=True)
+            told += [_told(device, looks) for device in current.opened.observers]
+        return ask(*told)
 
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
         live = self._live.device(device)
@@ -281,25 +256,13 @@ class Devices:
         seen = birth.seen_checkpoint
         live.seen_size = None if seen is None else seen.size
         live.pending.clear()
-        if self._state.devices[device].boot == boot or self._is_doubled(device):
+        if self._state.devices.admitted[device].boot == boot or self._is_doubled(device):
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)
-        body = entries.DeviceBorn(
+        body = DeviceBorn(
             boot=boot, installation=birth.installation, capabilities=birth.capabilities
         )
-        return record_for(device, body) + self._running(device, birth) + self._greet(device)
-
-    def _running(self, device: DeviceId, birth: Birth) -> Decision:
-        """Record the model that a device says it runs, if its own report of it was lost."""
-        known = self._state.models.get(birth.active_version or 0)
-        if known is None or known.exported is None or birth.active_manifest is None:
-            return Decision()
-        if known.exported.manifest.digest != birth.active_manifest:
-            return Decision()
-        body = entries.DeviceModelStatus(
-            version=known.solved.version, manifest=birth.active_manifest, state="active"
-        )
-        return self._models.status(device, body)
+        return record_for(device, body) + self._models.running(device, birth) + self._greet(device)
 
     def _died(self, device: DeviceId, boot: BootId) -> Decision:
         live = self._live.device(device)
@@ -320,11 +283,11 @@ class Devices:
             # Its birth or our answer was lost; our own birth makes it begin again.
             return ask(AnnounceCoordinator(self._state.size))
         repeated = Decision()
-        if _older(heartbeat.assignment_action, self._state.action_for(device)):
+        if _older(heartbeat.assignment_action, action_for(self._state, device)):
             repeated += self._assignment(device)
-        told = self._models.told(device)
+        told = self._delivery.told(device)
         if told is not None and _older(heartbeat.desired_action, told.action):
-            repeated += self._models.tell(device)
+            repeated += self._delivery.tell(device)
         if heartbeat.outbox_length == 0 and self._holds_otherwise(device, heartbeat):
             repeated += ask(*self._welcomes(device, boot))
         return repeated
@@ -334,7 +297,7 @@ class Devices:
 
         Letters of an earlier installation may arrive after the birth of the one that is here.
         """
-        held = self._state.devices[device].held_parts()
+        held = self._state.contributions.of(device).held_parts()
         return heartbeat.held is not None and heartbeat.held != held_digest(held)
 
     def _greet(self, device: DeviceId) -> Decision:
@@ -344,12 +307,12 @@ class Devices:
         return (
             ask(*self._welcomes(device, boot))
             + self._assignment(device)
-            + self._models.tell(device)
+            + self._delivery.tell(device)
             + self._tell_of_twins(device)
         )
 
     def _is_doubled(self, device: DeviceId) -> bool:
-        return self._state.devices[device].doubled is not None
+        return self._state.devices.admitted[device].doubled is not None
 
     def _tell_of_twins(self, device: DeviceId) -> Decision:
         """Tell whoever is there under a name that two installations have."""
@@ -358,8 +321,7 @@ class Devices:
         return self._twins.complain(device, text) if text else _SILENCE
 
     def _welcomes(self, device: DeviceId, boot: BootId) -> list[Request]:
-        record = self._state.devices[device]
-        held = record.held_parts()
+        held = self._state.contributions.of(device).held_parts()
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it anew as something lost.
         told: list[Request] = [*told_of_retractions(self._state, device)]
@@ -371,7 +333,7 @@ class Devices:
                     boot=boot,
                     held=tuple(page),
                     more=number < len(pages),
-                    next_part=record.next_part,
+                    next_part=_next_part(self._state, device),
                 ),
             )
             for number, page in enumerate(pages, start=1)
@@ -383,34 +345,11 @@ class Devices:
             return Decision()
         return ask(_told(device, body))
 
-    def _model_status(self, device: DeviceId, status: ModelStatus) -> Decision:
-        if status.state not in ("active", "failed", "rolled_back"):
-            return Decision()
-        body = entries.DeviceModelStatus(
-            version=status.version,
-            manifest=status.manifest,
-            state=status.state,
-            reason=status.reason,
-        )
-        return self._models.status(device, body)
 
-    def _evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
-        if self._state.devices[device].evaluated_version == evaluation.model_version:
-            return Decision()
-        model = self._state.models.get(evaluation.model_version)
-        lineage = None if model is None else model.lineage
-        of_pixels = isinstance(lineage, entries.NetworkImported) and lineage.segments
-        body = entries.DeviceEvaluated(
-            version=evaluation.model_version,
-            results=evaluation.results,
-            provider=evaluation.provider,
-            seconds=evaluation.seconds,
-            bytes_up=evaluation.bytes_up,
-            bytes_down=evaluation.bytes_down,
-            losses=evaluation.losses,
-            answers="pixels" if of_pixels else "sample",
-        )
-        return record_for(device, body)
+def _next_part(state: State, device: DeviceId) -> int:
+    """Return a part number above all that a device ever used, answers to rounds among them."""
+    parts, answers = state.contributions.of(device).parts, state.rounds.of(device).answers
+    return max((*(key.part for key in parts), *answers), default=-1) + 1
 
 
 def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:

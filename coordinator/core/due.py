@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.proxy import Proxy
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
-from coordinator.core.void_rounds import pause_seconds
+from coordinator.topics.proxy.rules import Proxy
+from coordinator.topics.rounds.void import pause_seconds
 
 _LATER_NS = 1000
 """A little after the moment, so that no rounding makes it too early."""
@@ -25,31 +25,32 @@ def next_look(rules: Rules, state: State, live: Live, now_ns: int) -> int | None
 
 
 def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
-    stage = state.stages.get(state.current_stage or 0)
+    stage = state.stages.by_number.get(state.stages.current or 0)
     if stage is not None and stage.closed_index is None:
         yield stage.opened_ns + _ns(rules.stages.deadline_seconds)
-        if stage.last_answer_ns is not None:
-            yield stage.last_answer_ns + _ns(rules.stages.quiet_seconds)
+        last = state.contributions.last_answer_ns.get(state.stages.current or 0)
+        if last is not None:
+            yield last + _ns(rules.stages.quiet_seconds)
         if live.started_ns is not None and stage.opened_ns < live.started_ns:
             yield live.started_ns + _ns(rules.stages.gather_seconds)
     yield from _of_rounds(rules, state, live)
     if live.last_model_ns is not None:
         yield live.last_model_ns + _ns(rules.models.solve_every_seconds)
-    if rules.stages.open == "reports" and state.last_report_ns is not None:
-        yield state.last_report_ns + _ns(rules.stages.settle_seconds)
+    if rules.stages.open == "reports" and state.stages.last_report_ns is not None:
+        yield state.stages.last_report_ns + _ns(rules.stages.settle_seconds)
 
 
 def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:
-    current = state.current_round
+    current = state.rounds.current
     if current is not None and current.closed is None:
         yield current.opened_ns + _ns(current.opened.deadline_seconds)
     elif current is not None and current.ended_ns is not None:
         yield current.ended_ns + _ns(rules.rounds.pause_seconds)
-        yield current.ended_ns + _ns(pause_seconds(rules.rounds, state.void))
+        yield current.ended_ns + _ns(pause_seconds(rules.rounds, state.rounds.void))
     until = Proxy(rules.rounds, state, live).waits_until()
     if until is not None:
         yield until
-    if state.network is not None and live.since_ns is not None:
+    if state.lineages.network is not None and live.since_ns is not None:
         yield live.since_ns + _ns(rules.rounds.gather_seconds)
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.core.commands import Command
-from coordinator.core.entries import (
-    BackboneImported,
-    ModelExported,
-    ModelSolved,
-    WeightsAveraged,
-)
+from coordinator.core.work import WorkResult
 from schemas.contributions import Contribution
 from schemas.envelope import Envelope
 from schemas.keys import VerifyKey
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)
@@ -121,51 +116,6 @@ class PayloadMissing:
 
 
 @dataclass(frozen=True)
-class HeadSolved:
-    """A worker summed the contributions and solved a head; the weights are in the blob store."""
-
-    solved: ModelSolved
-
-
-@dataclass(frozen=True)
-class HeadExported:
-    """A worker exported a solved head; the files are in the blob store."""
-
-    exported: ModelExported
-
-
-@dataclass(frozen=True)
-class ModelNotMade:
-    """A worker could not solve or export a model."""
-
-    inputs: tuple[int, ...]
-    class_names: tuple[ClassName, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class RoundAveraged:
-    """A worker averaged a round's answers; the weights are in the blob store."""
-
-    averaged: WeightsAveraged
-
-
-@dataclass(frozen=True)
-class RoundNotAveraged:
-    """A worker could not average a round's answers."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class NetworkFrozen:
-    """A worker made the frozen model of the lineage that follows; its files are in the store."""
-
-    backbone: BackboneImported
-
-
-@dataclass(frozen=True)
 class OperatorCommand:
     """A command of the operator; `ticket` names it in the answer."""
 
@@ -177,11 +127,6 @@ class OperatorCommand:
 class Tick:
     """Time has passed."""
 
-
-WorkResult = (
-    HeadSolved | HeadExported | ModelNotMade | RoundAveraged | RoundNotAveraged | NetworkFrozen
-)
-"""What a worker made, or could not make."""
 
 Input = (
     Connected

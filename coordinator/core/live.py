@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.runs import RunWatch
+from coordinator.topics.devices.runs import RunWatch
 from schemas.contributions import PartKey
 from schemas.presence import Heartbeat
 from schemas.values import BootId, ClassName, DeviceId, Digest

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.entries import (
-    BackboneImported,
-    Lineage,
-    ModelSolved,
-    NetworkImported,
-    RoundOpened,
-    WeightsAveraged,
-)
-from schemas.contributions import Contribution
+from coordinator.core.work import TakePayload, Work
 from schemas.message import Message
 from schemas.topics import DownLeaf
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)
@@ -42,80 +34,6 @@ class AnnounceCoordinator:
     """Publish the coordinator's retained birth."""
 
     ledger_size: int
-
-
-@dataclass(frozen=True)
-class TakePayload:
-    """Take the payload in, attached or by fetching the offer; then check and store it."""
-
-    device: DeviceId
-    contribution: Contribution
-    attachment: bytes
-    lineage: Lineage
-    round: RoundOpened | None = None
-    """The round that it answers."""
-
-
-@dataclass(frozen=True)
-class SolveInput:
-    """One contribution of a solve."""
-
-    index: int
-    payload: Digest
-    stage: int
-    """Stage that it was made in."""
-
-
-@dataclass(frozen=True)
-class SolveHead:
-    """Sum the inputs and solve the head: the recipe of a model."""
-
-    version: int
-    lineage: BackboneImported
-    inputs: tuple[SolveInput, ...]
-    class_names: tuple[ClassName, ...]
-    """Rows of the head, in order."""
-    resolution: dict[ClassName, ClassName]
-    """Every accepted name with the class that it means."""
-
-
-@dataclass(frozen=True)
-class ExportHead:
-    """Turn a solved head into a pair of ONNX files with a manifest."""
-
-    solved: ModelSolved
-    solved_index: int
-    """Ledger index of the solve."""
-    solved_ns: int
-    lineage: Lineage
-    logit_scale: float | None = None
-    """The fitted inverse temperature; None for the method's own."""
-
-
-@dataclass(frozen=True)
-class AverageInput:
-    """One answer of a round."""
-
-    index: int
-    payload: Digest
-    samples: int
-
-
-@dataclass(frozen=True)
-class AverageRound:
-    """Average the answers of a round, exactly."""
-
-    lineage: NetworkImported
-    opened: RoundOpened
-    inputs: tuple[AverageInput, ...]
-
-
-@dataclass(frozen=True)
-class FreezeNetwork:
-    """Turn the trunk of a trained network into the frozen model of the lineage that follows."""
-
-    lineage: NetworkImported
-    weights: WeightsAveraged
 
 
 @dataclass(frozen=True)
@@ -164,10 +82,7 @@ Request = (
     | AnnounceCoordinator
     | BeatCoordinator
     | TakePayload
-    | SolveHead
-    | ExportHead
-    | AverageRound
-    | FreezeNetwork
+    | Work
     | PruneBlobs
     | ForgetInvitation
     | TellOperator

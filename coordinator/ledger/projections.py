@@ -131,6 +131,11 @@ class Projections:
             yield from _table_differences(table, fresh, db)
 
 
+def json_text(value: object) -> str:
+    """Return a value as it stands in a column of text: canonical JSON."""
+    return canonical_json(value).decode("utf-8")
+
+
 def _one_by_one(rule: Rule) -> RunRule:
     def run(db: Database, entries: Sequence[Entry]) -> None:
         for entry in entries:

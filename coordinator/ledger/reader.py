@@ -18,6 +18,7 @@ from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.nodes import StoredNodes
 from coordinator.ledger.projections import Projections
+from coordinator.paths import ledger_path
 from schemas.errors import ProofError
 from schemas.proofs.consistency import ConsistencyProof
 from schemas.proofs.inclusion import InclusionProof
@@ -242,3 +243,8 @@ def _checkpoint(row: Sequence[Any]) -> Checkpoint:
             Mismatch(place, "root", f"{HASH_BYTES} bytes", root.hex() or "none")
         )
     return Checkpoint(size, Digest(root.hex()), time_ns, note)
+
+
+def ledger_of(home: Path) -> LedgerReader:
+    """Open the ledger of the coordinator in `home` for reading; raise `LedgerError`."""
+    return LedgerReader.open_read_only(ledger_path(home))

@@ -7,27 +7,21 @@ request needs (the lineage, the round's order, which names mean one class) stand
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
-from coordinator.core.entries import (
-    BackboneImported,
-    ClassMerged,
-    ClassNamed,
-    ClassRenamed,
-    ContributionAccepted,
-    EntryBody,
-    Lineage,
-    ModelSolved,
-    NetworkImported,
-    RoundClosed,
-    RoundOpened,
-    WeightsAveraged,
-    read_entry,
-)
-from coordinator.core.registry import ClassRegistry
-from coordinator.core.requests import AverageInput, AverageRound, SolveHead, SolveInput
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Place
+from coordinator.core.state import read_entry
+from coordinator.core.work import AverageInput, AverageRound, SolveHead, SolveInput
 from coordinator.errors import LedgerError, UnknownClassError
 from coordinator.ledger.entries import Entry
+from coordinator.topics.classes.entries import CLASSES
+from coordinator.topics.classes.state import ClassRegistry
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
+from coordinator.topics.models.entries import ModelSolved
+from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from schemas.values import ClassName, Digest
 
 
@@ -77,21 +71,19 @@ def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
             told.take(entry.index, body)
 
 
+_OF_CLASSES: set[type[EntryBody]] = {kind.body for kind in CLASSES.kinds}
 _KINDS = {
     kind.kind
     for kind in (
         BackboneImported,
         NetworkImported,
-        ClassNamed,
-        ClassRenamed,
-        ClassMerged,
         ContributionAccepted,
         RoundClosed,
         RoundOpened,
         WeightsAveraged,
         ModelSolved,
     )
-}
+} | {kind.kind for kind in _OF_CLASSES}
 
 
 class _Told:
@@ -124,8 +116,8 @@ class _Told:
                 self._fewer.update(body.weights)
             case WeightsAveraged():
                 self._weights[index] = body.weights.digest
-            case ClassNamed() | ClassRenamed() | ClassMerged():
-                self._registries.append(_after(self._registries[-1], body))
+            case _ if type(body) in _OF_CLASSES:
+                self._registries.append(_after(self._registries[-1], body, index))
 
     def recipe(self, index: int, body: EntryBody) -> Recipe | None:
         """Return how what an entry records was made, if it records that something was."""
@@ -196,16 +188,10 @@ class _Told:
         return self._registries[-1].resolution()
 
 
-def _after(before: ClassRegistry, body: ClassNamed | ClassRenamed | ClassMerged) -> ClassRegistry:
-    classes = ClassRegistry(dict(before.indices), dict(before.aliases), before.next_index)
-    match body:
-        case ClassNamed(name=name, index=index):
-            classes.name(name, index)
-        case ClassRenamed(old=old, new=new):
-            classes.rename(old, new)
-        case ClassMerged(source=source, target=target):
-            classes.merge(source, target)
-    return classes
+def _after(before: ClassRegistry, body: EntryBody, index: int) -> ClassRegistry:
+    after = deepcopy(before)
+    dict(CLASSES.on(after))[type(body)](body, Place(index))
+    return after
 
 
 def _rows(registry: ClassRegistry, learned: set[ClassName]) -> tuple[ClassName, ...] | None:

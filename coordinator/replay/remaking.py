@@ -8,16 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from coordinator.core.inputs import HeadSolved, ModelNotMade, RoundAveraged, RoundNotAveraged
+from coordinator.core.work import HeadSolved, ModelNotMade, RoundAveraged, RoundNotAveraged
 from coordinator.errors import BlobError, BlobPrunedError
-from coordinator.fingerprint import fingerprint_of, trains_here
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.reader import LedgerReader
-from coordinator.model_maker import ModelMaker
+from coordinator.making.fingerprint import fingerprint_of, trains_here
+from coordinator.making.model_maker import ModelMaker
+from coordinator.making.workshop import Finished
 from coordinator.replay import comparing
 from coordinator.replay.keeping import KeepingStore
 from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe
-from coordinator.workshop import Finished
 from learning.errors import LearningError
 from methods.registry import load_training_coordinator
 from schemas.errors import FleetledgerError

@@ -17,7 +17,7 @@ from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.errors import ProofError, SchemaError
 from schemas.presence import SeenCheckpoint
 from schemas.proofs.entry import ProvenEntry, check_entry
-from schemas.receipts import Accepted
+from schemas.receipts import ENTRY_OF, Accepted
 from schemas.reports import Transition
 from schemas.values import DeviceId
 
@@ -54,15 +54,15 @@ def _entry_of(key: LetterKey, letter: Letter) -> tuple[tuple[str, ...], dict[str
     part = key.key.model_dump(mode="json")
     if isinstance(body, Contribution):
         wanted = {"key": part, "revision": body.revision, "payload": body.payload}
-        return ("contribution.accepted",), wanted
+        return (ENTRY_OF["contribution"],), wanted
     if isinstance(body, Withdrawal):
-        return ("contribution.withdrawn",), {"key": part, "revision": body.revision}
+        return (ENTRY_OF["withdrawal"],), {"key": part, "revision": body.revision}
     if isinstance(body, Nothing):
         # A round that this device had answered before needs no second entry.
-        kinds = ("nothing.reported", "contribution.accepted")
+        kinds = (ENTRY_OF["nothing"], ENTRY_OF["contribution"])
         return kinds, {"round": body.round}
     assert isinstance(body, Transition)
-    return ("transition.reported",), {"stage": body.stage, "number": body.number}
+    return (ENTRY_OF["transition"],), {"stage": body.stage, "number": body.number}
 
 
 def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> SeenCheckpoint:

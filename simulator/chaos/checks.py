@@ -8,34 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.core.entries import (
-    BackboneImported,
-    ContributionAccepted,
-    ContributionWithdrawn,
-    NothingReported,
-    TransitionReported,
-    read_entry,
-)
-from coordinator.core.inputs import HeadSolved
-from coordinator.core.requests import SolveHead, SolveInput
 from coordinator.core.state import State
+from coordinator.core.work import HeadSolved, SolveHead, SolveInput
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import compare
 from coordinator.ledger.verify import verify
-from coordinator.model_maker import ModelMaker
+from coordinator.making.model_maker import ModelMaker
 from coordinator.paths import blob_folder, ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
+from coordinator.topics.lineages.entries import BackboneImported
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import FleetledgerError
-from schemas.receipts import Accepted, Receipt
+from schemas.receipts import ENTRY_OF, Accepted, Receipt
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.chaos.outcome import Images, Outcome, Places, numbers, read_outcome, replayed
 
@@ -123,7 +115,7 @@ def undisturbed_end(outcome: Outcome) -> Undisturbed:
     assert model is not None, "a run ends with a model"
     solved = model.solved
     images = {name: outcome.images(name) for name in outcome.devices}
-    stages = {number: stage.class_names for number, stage in outcome.state.stages.items()}
+    stages = {number: stage.class_names for number, stage in outcome.state.stages.by_number.items()}
     return Undisturbed(solved.aggregate, solved.head, solved.class_names, stages, images)
 
 
@@ -144,14 +136,16 @@ def _tables_equal_a_rebuild(run: Run) -> Iterator[str]:
 def _replay_gives_the_state(run: Run) -> Iterator[str]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
         state = replayed(ledger)
-    for name, value in vars(state).items():
-        live = getattr(run.seen.live, name)
+    for part in fields(state):
+        live, value = getattr(run.seen.live, part.name), getattr(state, part.name)
         if live != value:
-            yield f"{name} is {live} in the program, {value} by the ledger"
+            yield f"{part.name} is {live} in the program, {value} by the ledger"
 
 
 def _commands_are_carried_out_once(run: Run) -> Iterator[str]:
-    stages = {number: stage.class_names for number, stage in run.outcome.state.stages.items()}
+    stages = {
+        number: stage.class_names for number, stage in run.outcome.state.stages.by_number.items()
+    }
     if stages != run.undisturbed.stages:
         yield f"stages {stages} were opened, {run.undisturbed.stages} undisturbed"
 
@@ -173,31 +167,21 @@ def _receipts_are_true(run: Run) -> Iterator[str]:
 
 
 def _stands_for(entry: Entry, device: DeviceId, receipt: Receipt) -> bool:
-    body = read_entry(entry.kind, entry.body)
-    if entry.device != device or entry.kind != _ENTRY_OF[receipt.about]:
+    if entry.device != device or entry.kind != ENTRY_OF.get(receipt.about):
         return False
-    match body:
-        case ContributionAccepted() | ContributionWithdrawn():
-            return (body.key, body.revision) == (receipt.key, receipt.revision)
-        case TransitionReported():
-            return (body.stage, body.number) == (receipt.key.stage, receipt.key.part)
-        case NothingReported():
-            return body.stage == receipt.key.stage
+    body, key = entry.body, receipt.key.model_dump(mode="json")
+    match receipt.about:
+        case "contribution" | "withdrawal":
+            return (body["key"], body["revision"]) == (key, receipt.revision)
+        case "transition":
+            return {"stage": body["stage"], "part": body["number"]} == key
         case _:
-            return False
-
-
-_ENTRY_OF = {
-    "contribution": ContributionAccepted.kind,
-    "withdrawal": ContributionWithdrawn.kind,
-    "nothing": NothingReported.kind,
-    "transition": TransitionReported.kind,
-}
+            return bool(body["stage"] == key["stage"])
 
 
 def _accepted_is_in_the_sum(run: Run) -> Iterator[str]:
     state = run.outcome.state
-    counted = {(item.device, item.key): item for item in state.counted.values()}
+    counted = {(item.device, item.key): item for item in state.contributions.counted.values()}
     for device, records in run.outcome.devices.items():
         for key, part in records.parts.items():
             name = f"{device}, stage {key.stage}, part {key.part}, revision {part.revision}"
@@ -219,11 +203,11 @@ def _accepted_is_in_the_sum(run: Run) -> Iterator[str]:
 
 def _nothing_counts_twice(run: Run) -> Iterator[str]:
     state = run.outcome.state
-    keys = Counter((item.device, item.key) for item in state.counted.values())
+    keys = Counter((item.device, item.key) for item in state.contributions.counted.values())
     for (device, key), times in keys.items():
         if times > 1:
             yield f"{device}, stage {key.stage}, part {key.part} is in the sum {times} times"
-    for index, item in state.counted.items():
+    for index, item in state.contributions.counted.items():
         part = run.outcome.devices[item.device].parts.get(item.key)
         if part is None or part.state != "accepted":
             known = part.state if part is not None else "unknown there"
@@ -242,7 +226,7 @@ def _every_image_counts_once(run: Run) -> Iterator[str]:
         for digest in found.keys() - expected.keys():
             yield f"{device}: image {digest.short} counts, and should not"
         samples: Counter[ClassName] = Counter()
-        for item in run.outcome.state.counted.values():
+        for item in run.outcome.state.contributions.counted.values():
             if item.device == device:
                 samples.update(item.samples)
         if dict(samples) != numbers(expected.values()):
@@ -261,8 +245,9 @@ def _model_is_the_undisturbed_one(run: Run) -> Iterator[str]:
         if getattr(model.solved, name) != getattr(expected, name):
             found = getattr(model.solved, name)
             yield f"{name}: {found}, undisturbed {getattr(expected, name)}"
-    if model.solved.inputs != run.outcome.state.inputs():
-        yield f"inputs: {model.solved.inputs}, in the sum {run.outcome.state.inputs()}"
+    if model.solved.inputs != run.outcome.state.contributions.inputs():
+        now = run.outcome.state.contributions.inputs()
+        yield f"inputs: {model.solved.inputs}, in the sum {now}"
 
 
 def _model_can_be_made_again(run: Run) -> Iterator[str]:
@@ -274,9 +259,13 @@ def _model_can_be_made_again(run: Run) -> Iterator[str]:
         version=solved.version,
         lineage=model.lineage,
         inputs=tuple(
-            SolveInput(index, state.counted[index].payload, state.counted[index].key.stage)
+            SolveInput(
+                index,
+                state.contributions.counted[index].payload,
+                state.contributions.counted[index].key.stage,
+            )
             for index in solved.inputs
-            if index in state.counted
+            if index in state.contributions.counted
         ),
         class_names=solved.class_names,
         resolution=state.classes.resolution(),
@@ -289,7 +278,7 @@ def _model_can_be_made_again(run: Run) -> Iterator[str]:
 
 
 def _every_device_runs_the_last_model(run: Run) -> Iterator[str]:
-    desired = run.outcome.state.desired
+    desired = run.outcome.state.models.desired
     for device, folder in run.places.states.items():
         slot = Slots(folder / "slots").active()
         version = slot.version if slot is not None else None

@@ -10,9 +10,9 @@ from coordinator.assembling import Assembled, BackOffice, Surroundings, assemble
 from coordinator.core.commands import Command
 from coordinator.core.due import next_look
 from coordinator.core.state import State
-from coordinator.operator import OperatorInbox
-from coordinator.shell import OPERATOR_SECONDS, TICK_SECONDS, Inbox
-from coordinator.workshop import Job
+from coordinator.making.workshop import Job
+from coordinator.serving.operator import OperatorInbox
+from coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, Inbox
 from simulator.chaos.mortal import Mortal, World
 from simulator.virtual.coordinator import GROUP_SECONDS
 from simulator.virtual.loop import Endpoint

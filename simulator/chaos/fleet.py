@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from coordinator.core.commands import OpenStage
 from coordinator.ledger.store import Ledger
-from coordinator.operator import OperatorInbox
+from coordinator.serving.operator import OperatorInbox
+from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
 from device_agent.sources.cache import DigestCache
 from device_agent.store.store import Store
@@ -160,19 +160,19 @@ class ChaosFleet:
 
     def _opened(self, number: int) -> bool:
         state = self.coordinator.state
-        return state is not None and number in state.stages
+        return state is not None and number in state.stages.by_number
 
     def _settled(self, planned: int) -> bool:
         """Whether everything of a stage, or of one opened after it, is learned everywhere."""
         state = self.coordinator.state
-        number = state.current_stage if state is not None else None
+        number = state.stages.current if state is not None else None
         if state is None or number is None or number < planned or not self.coordinator.idle:
             return False
-        model, desired = state.newest_model, state.desired
+        model, desired = state.models.newest, state.models.desired
         return (
-            state.stages[number].closed_index is not None
+            state.stages.by_number[number].closed_index is not None
             and model is not None
-            and model.solved.inputs == state.inputs()
+            and model.solved.inputs == state.contributions.inputs()
             and desired is not None
             and desired.version == model.solved.version
             and all(agent.settled(number, desired.version) for agent in self.agents)
@@ -197,10 +197,10 @@ class ChaosFleet:
         state = self.coordinator.state
         if state is None:
             return "the coordinator is off"
-        model = state.newest_model
+        model = state.models.newest
         lines = [
-            f"stage {state.current_stage}, {len(state.counted)} parts in the sum, model "
-            f"{model.solved.version if model else None}, desired {state.desired}, "
+            f"stage {state.stages.current}, {len(state.contributions.counted)} parts in the sum, "
+            f"model {model.solved.version if model else None}, desired {state.models.desired}, "
             f"{'idle' if self.coordinator.idle else 'making a model'}"
         ]
         return "; ".join(lines + [agent.waits_for() for agent in self.agents])

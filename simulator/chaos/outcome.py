@@ -9,13 +9,11 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.core.entries import read_entry
-from coordinator.core.records import Model
-from coordinator.core.state import State
-from coordinator.core.transitions import apply
+from coordinator.core.state import State, read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
+from coordinator.topics.models.state import Model
 from device_agent.core.state import Records
 from device_agent.store.rows import load_records
 from schemas.values import ClassName, DeviceId, Digest
@@ -45,11 +43,11 @@ class Outcome:
     @property
     def model(self) -> Model | None:
         """The newest model."""
-        return self.state.newest_model
+        return self.state.models.newest
 
     def images(self, device: DeviceId) -> Images:
         """Return the images that a device's store counts for the current lineage."""
-        lineage = self.state.lineage
+        lineage = self.state.lineages.current
         if lineage is None:
             return {}
         counted = self.devices[device].counted.get(lineage.digest, {})
@@ -67,7 +65,7 @@ def replayed(ledger: LedgerReader) -> State:
     """Return the coordinator's state as the entries give it."""
     state = State()
     for entry in ledger.entries():
-        apply(state, read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
+        state.apply(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
     return state
 
 

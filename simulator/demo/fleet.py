@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from coordinator.core.commands import OpenStage
-from coordinator.operator import send
+from coordinator.serving.operator import send
+from coordinator.topics.stages.commands import OpenStage
 from simulator.demo.homes import make_agent, make_coordinator
 from simulator.demo.material import Material
 from simulator.demo.plan import Plan, StagePlan

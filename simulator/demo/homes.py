@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.inviting import invite
+from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
 from device_agent.enrolling import enrol
 from device_agent.settings import AgentSettings, DataSettings, ModelSettings

@@ -11,7 +11,7 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
 from simulator.demo.fleet import Run
 from simulator.demo.metrics_file import RunFacts, metrics
 from simulator.demo.plot import draw_accuracy

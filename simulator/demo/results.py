@@ -65,7 +65,7 @@ def read_result(view: FleetView, plan: Plan, stage: int, seconds: float) -> Stag
     return StageResult(
         stage=stage,
         class_names=plan.stages[stage - 1].class_names,
-        opened=view.opened[stage],
+        opened=view.state.stages.by_number[stage].opened_by,
         version=view.desired,
         aggregate=model.solved.aggregate,
         manifest=model.exported.manifest.digest,
@@ -86,7 +86,7 @@ def read_result(view: FleetView, plan: Plan, stage: int, seconds: float) -> Stag
 def _payload_sizes(view: FleetView, stage: int) -> list[int]:
     return [
         view.payload_bytes[index]
-        for index, part in view.state.counted.items()
+        for index, part in view.state.contributions.counted.items()
         if part.key.stage == stage
     ]
 

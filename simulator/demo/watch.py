@@ -45,10 +45,10 @@ def _images_counted(view: FleetView, wanted: dict[ClassName, int]) -> str | None
                 f"class {name}: {number} images are counted, but only {wanted.get(name, 0)} "
                 "exist; some were counted twice"
             )
-    devices = len({part.device for part in view.state.counted.values()})
+    devices = len({part.device for part in view.state.contributions.counted.values()})
     return (
         f"statistics: {sum(counted.values())} of {sum(wanted.values())} images in "
-        f"{len(view.state.counted)} contributions of {devices} agents"
+        f"{len(view.state.contributions.counted)} contributions of {devices} agents"
     )
 
 

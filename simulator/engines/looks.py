@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.rounds import TRAIN, Observation
 from schemas.values import DeviceId
 from simulator.records import LookRecord
@@ -21,9 +23,9 @@ class LookLog:
     """Stage of each round, and its number in the stage."""
     _found: list[tuple[int, LookRecord]] = field(init=False, default_factory=list)
 
-    def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
+    def take(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry; a look of a round that began before the log is left out."""
-        if isinstance(body, entries.RoundOpened) and body.phase == TRAIN:
+        if isinstance(body, RoundOpened) and body.phase == TRAIN:
             self._counted[body.stage] += 1
             self._places[body.number] = (body.stage, self._counted[body.stage])
             return
@@ -38,9 +40,9 @@ class LookLog:
         return tuple(look for stage, look in self._found if stage in stages)
 
 
-def _observation(body: entries.EntryBody) -> tuple[int | None, Observation | None]:
-    if isinstance(body, entries.NothingReported):
+def _observation(body: EntryBody) -> tuple[int | None, Observation | None]:
+    if isinstance(body, NothingReported):
         return body.round, body.observation
-    if isinstance(body, entries.ContributionAccepted) and body.answer is not None:
+    if isinstance(body, ContributionAccepted) and body.answer is not None:
         return body.round, body.answer.observation
     return None, None

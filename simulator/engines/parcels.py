@@ -12,7 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import InitVar, dataclass, field
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.stages.entries import StageOpened
 from methods.card import Card
 from methods.registry import card
 from methods.training_half import SHARED
@@ -45,7 +49,7 @@ class Parcels:
 class ParcelCount:
     """Follows a ledger, or a part of it that begins with a stage."""
 
-    network: InitVar[entries.NetworkImported | None] = None
+    network: InitVar[Lineage | None] = None
     _card: Card | None = field(init=False, default=None)
     _found: dict[tuple[DeviceId, int], Parcels] = field(
         init=False, default_factory=lambda: defaultdict(Parcels)
@@ -55,22 +59,22 @@ class ParcelCount:
     """Of files that orders may name."""
     _phases: dict[int, str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, network: entries.NetworkImported | None) -> None:
+    def __post_init__(self, network: Lineage | None) -> None:
         if network is not None:
             self._card = card(network.method)
 
-    def take(self, body: entries.EntryBody, device: DeviceId | None) -> None:
+    def take(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry."""
         match body:
-            case entries.NetworkImported():
+            case _ if isinstance(body, LINEAGE_KINDS):
                 self._card = card(body.method)
-            case entries.StageOpened():
+            case StageOpened():
                 self._held.clear()
-            case entries.RoundOpened():
+            case RoundOpened():
                 self._order(body)
-            case entries.WeightsAveraged():
+            case WeightsAveraged():
                 self._give(body)
-            case entries.ContributionAccepted() if device is not None:
+            case ContributionAccepted() if device is not None:
                 self._accept(body, device)
 
     def of(self, device: DeviceId, stages: Collection[int]) -> Parcels:
@@ -81,7 +85,7 @@ class ParcelCount:
                 total.add(self._found[device, stage])
         return total
 
-    def _order(self, opened: entries.RoundOpened) -> None:
+    def _order(self, opened: RoundOpened) -> None:
         self._phases[opened.number] = opened.phase
         self._kinds[opened.weights.digest] = WEIGHTS
         files = [(opened.weights, WEIGHTS)]
@@ -97,7 +101,7 @@ class ParcelCount:
         """Return the kind of an extra; one of an earlier stage is images or a model."""
         return self._kinds.get(offer.digest, IMAGES if name == SHARED else WEIGHTS)
 
-    def _give(self, averaged: entries.WeightsAveraged) -> None:
+    def _give(self, averaged: WeightsAveraged) -> None:
         phase = self._phases.get(averaged.number)
         self._kinds[averaged.weights.digest] = WEIGHTS
         if phase is None or self._card is None:
@@ -106,7 +110,7 @@ class ParcelCount:
         for offer in averaged.extras.values():
             self._kinds.setdefault(offer.digest, kind)
 
-    def _accept(self, accepted: entries.ContributionAccepted, device: DeviceId) -> None:
+    def _accept(self, accepted: ContributionAccepted, device: DeviceId) -> None:
         parcels = self._found[device, accepted.key.stage]
         parcels.sent[accepted.payload_kind] += accepted.payload_bytes
         if accepted.payload_kind == IMAGES and accepted.answer is not None:

@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.entries import NetworkImported
 from coordinator.core.rules import BoundRules, IntakeRules, RoundRules
-from coordinator.first_files import FirstFiles
-from coordinator.networks import prepare_network
+from coordinator.making.first_files import FirstFiles
+from coordinator.making.networks import prepare_network
 from coordinator.settings import FirstStageSettings, MethodSettings
+from coordinator.topics.lineages.entries import NetworkImported
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario

@@ -14,7 +14,7 @@ from coordinator.assembling import Surroundings, assemble
 from coordinator.core.due import next_look
 from coordinator.core.live import Live
 from coordinator.core.state import State
-from coordinator.shell import OPERATOR_SECONDS
+from coordinator.serving.shell import OPERATOR_SECONDS
 from schemas.envelope import COORDINATOR
 from schemas.values import BootId, Digest
 from simulator.virtual.exchange import VirtualExchange

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from coordinator.core.commands import Command
-from coordinator.operator import Answer, Waiting
+from coordinator.serving.operator import Answer, Waiting
 from schemas.values import BootId
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from coordinator.keys import key_folder
+from coordinator.trust.keys import key_folder
 from schemas.keys import KeyName, SigningKey
 from schemas.private_file import write_private
 from schemas.values import BootId, FleetId

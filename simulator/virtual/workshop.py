@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from coordinator.core.inputs import HeadExported
-from coordinator.workshop import Finished, Job
+from coordinator.core.work import HeadExported
+from coordinator.making.workshop import Finished, Job
 from simulator.virtual.stopwatch import Stopwatch
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import DevicesHeard, DevicesSilent
 from coordinator.core.rules import SilenceRules
-from coordinator.keys import coordinator_key
+from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
+from coordinator.trust.keys import coordinator_key
 from device_agent.core.state import Trust
 from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat

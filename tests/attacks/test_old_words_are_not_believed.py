@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import PushModel
-from coordinator.core.entries import DeviceModelStatus
-from coordinator.keys import coordinator_key
+from coordinator.topics.models.commands import PushModel
+from coordinator.topics.models.entries import DeviceModelStatus
+from coordinator.trust.keys import coordinator_key
 from device_agent.core.state import Rules, Trust
 from device_agent.forgetting import forget_checkpoint
 from device_agent.home import AgentHome

@@ -6,7 +6,9 @@ import pytest
 
 from benchmarks.lga_tables.ledger import choices
 from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, table
-from coordinator.core import entries
+from coordinator.topics.proxy.entries import OldModelChosen
+from coordinator.topics.proxy.state import OldModel
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.offers import Offer
 from schemas.proxy import ScoredModel
 from schemas.values import ClassName, DeviceId, Digest
@@ -22,8 +24,8 @@ def metrics() -> SeedMetrics:
     return fake_seed(LOOKING, seed=1).metrics
 
 
-def opened(number: int, stage: int, round_of_stage: int) -> entries.RoundOpened:
-    return entries.RoundOpened(
+def opened(number: int, stage: int, round_of_stage: int) -> RoundOpened:
+    return RoundOpened(
         number=number,
         stage=stage,
         round_of_stage=round_of_stage,
@@ -37,16 +39,16 @@ def opened(number: int, stage: int, round_of_stage: int) -> entries.RoundOpened:
     )
 
 
-def scored(number: int, score: float, current: int) -> entries.OldModelChosen:
+def scored(number: int, score: float, current: int) -> OldModelChosen:
     newest = ScoredModel(round=number, weights=Digest.of(b"%d" % number), score=score)
-    return entries.OldModelChosen(
+    return OldModelChosen(
         number=number,
         action=number,
         newest=newest,
         scored=(newest,),
         winner=newest,
         previous=None,
-        current=entries.OldModel(
+        current=OldModel(
             round=current,
             weights=Offer(digest=OFFER.digest, size=1, list_digest=OFFER.list_digest),
         ),

@@ -13,24 +13,27 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core import commands
+from coordinator.core.commands import Command
 from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
-from coordinator.engine import Engine
-from coordinator.file_server import FileServer
-from coordinator.gate import Gate
-from coordinator.intake_desk import IntakeDesk
-from coordinator.invitations import Invitations
-from coordinator.keys import coordinator_key, note_signer
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.model_maker import ModelMaker, check_payload
-from coordinator.offering import offer_of
-from coordinator.operator import OperatorInbox
+from coordinator.making.backbones import prepare_backbone
+from coordinator.making.model_maker import ModelMaker, check_payload
+from coordinator.making.offering import offer_of
+from coordinator.making.workshop import Workshop
 from coordinator.paths import blob_folder
-from coordinator.quotas import Quotas
+from coordinator.serving.engine import Engine
+from coordinator.serving.file_server import FileServer
+from coordinator.serving.gate import Gate
+from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.operator import OperatorInbox
+from coordinator.serving.quotas import Quotas
+from coordinator.serving.shell import Parts, Shell
 from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
-from coordinator.shell import Parts, Shell
-from coordinator.workshop import Workshop
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.stages.commands import OpenStage
+from coordinator.trust.invitations import Invitations
+from coordinator.trust.keys import coordinator_key, note_signer
 from export.scaling_backbone import scaling_backbone
 from methods.registry import card, load_coordinator, load_device
 from schemas.contributions import Contribution, PartKey
@@ -134,7 +137,7 @@ class MemoryCoordinator:
         )
         self.shell.start()
 
-    def command(self, command: commands.Command) -> str:
+    def command(self, command: Command) -> str:
         ticket = self._inbox.submit(command)
         answer = self.until(lambda: self._inbox.answer_to(ticket))
         assert answer is not None
@@ -144,13 +147,13 @@ class MemoryCoordinator:
     def begin(self, *devices: str, classes: tuple[str, ...]) -> None:
         """Admit devices, import the backbone, open a stage."""
         for device in devices:
-            self.command(commands.AdmitDevice(device=DeviceId(device)))
+            self.command(AdmitDevice(device=DeviceId(device)))
         backbone = prepare_backbone(self.home, self.home / "pixels.onnx", self.home / "pixels.json")
-        self.command(commands.ImportBackbone(backbone=backbone))
+        self.command(ImportBackbone(backbone=backbone))
         self.open(*classes)
 
     def open(self, *classes: str) -> None:
-        self.command(commands.OpenStage(class_names=tuple(ClassName(name) for name in classes)))
+        self.command(OpenStage(class_names=tuple(ClassName(name) for name in classes)))
 
     def until(self, found: Callable[[], object]) -> object:
         """Step until `found` gives something; fail after a while."""
@@ -259,7 +262,7 @@ def contribution_of(
     exchange: BlockExchange | None = None,
 ) -> tuple[Contribution, bytes]:
     """Compute a real contribution; payloads above the inline limit are offered on `exchange`."""
-    lineage = coordinator.engine.core.state.lineage
+    lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
     assignment = load_coordinator(lineage.method).read_assignment(lineage.settings)
     made = load_device(lineage.method).finish(assignment, features, labels)

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import Rules as CoordinatorRules
+from coordinator.core.state import read_entry
 from device_agent.assembling import Surroundings, assemble
 from device_agent.core.state import Rules
 from device_agent.home import AgentHome, NewHome, write_home
@@ -211,7 +212,7 @@ class MemoryFleet:
     def counted_samples(self) -> dict[str, int]:
         """Images per class in the sum, by the ledger."""
         totals: dict[str, int] = {}
-        for item in self.coordinator.engine.core.state.counted.values():
+        for item in self.coordinator.engine.core.state.contributions.counted.values():
             for name, samples in item.samples.items():
                 totals[name] = totals.get(name, 0) + samples
         return totals

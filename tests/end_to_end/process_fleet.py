@@ -13,10 +13,12 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from coordinator.core.entries import DeviceEvaluated, EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
+from coordinator.topics.models.entries import DeviceEvaluated
 from device_agent.settings import Exemplars
 from device_agent.status import Status, read_status
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password

@@ -12,18 +12,22 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from coordinator.assembling import Surroundings, assemble
-from coordinator.backbones import prepare_backbone
 from coordinator.cli.models import app as model_app
 from coordinator.cli.trust import app as trust_app
-from coordinator.core import commands, entries
+from coordinator.core.commands import Command
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.engine import carry_out_waiting
 from coordinator.ledger.reader import LedgerReader
-from coordinator.operator import send
+from coordinator.making.backbones import prepare_backbone
 from coordinator.paths import ledger_path
 from coordinator.serve import mqtt_connect as coordinator_connect
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import send
+from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, MethodSettings, load
-from coordinator.shell import Shell
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.releases.entries import ReleaseSigned
+from coordinator.topics.stages.commands import OpenStage
 from device_agent.assembling import Surroundings as AgentSurroundings
 from device_agent.assembling import assemble as assemble_agent
 from device_agent.assembling import rules_of
@@ -118,7 +122,7 @@ class ReleasedFleet:
         for name in classes:
             put_pictures(self.agent_home / "data", name, range(10))
         names = tuple(ClassName(name) for name in classes)
-        self._command(commands.OpenStage(class_names=names))
+        self._command(OpenStage(class_names=names))
 
     def start_agent(self) -> None:
         ready = threading.Event()
@@ -160,8 +164,8 @@ class ReleasedFleet:
         """Number and version of every release in the ledger."""
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
             found = [
-                entries.ReleaseSigned.model_validate(entry.body).signed.release
-                for entry in ledger.entries(kind=entries.ReleaseSigned.kind)
+                ReleaseSigned.model_validate(entry.body).signed.release
+                for entry in ledger.entries(kind=ReleaseSigned.kind)
             ]
         return [(item.number, item.version) for item in found]
 
@@ -188,8 +192,8 @@ class ReleasedFleet:
         (self.home / "pixels.onnx").write_bytes(scaling_backbone(SMALL))
         (self.home / "pixels.json").write_text(SMALL.model_dump_json(), encoding="utf-8")
         backbone = prepare_backbone(self.home, self.home / "pixels.onnx", self.home / "pixels.json")
-        self._command(commands.AdmitDevice(device=self.device))
-        self._command(commands.ImportBackbone(backbone=backbone))
+        self._command(AdmitDevice(device=self.device))
+        self._command(ImportBackbone(backbone=backbone))
 
     def _make_agent(self) -> None:
         (self.agent_home / "data").mkdir(parents=True)
@@ -205,7 +209,7 @@ class ReleasedFleet:
         root = (self.home / "trust" / "root-1.json").read_bytes()
         (self.agent_home / "root.json").write_bytes(root)
 
-    def _command(self, command: commands.Command) -> str:
+    def _command(self, command: Command) -> str:
         return send(self.home, command, carry_out_here=lambda: carry_out_waiting(self.home))
 
     def _invoke(self, app: object, *words: str) -> str:

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.core.commands import AdmitDevice, ImportNetwork
-from coordinator.core.entries import EntryBody
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.networks import prepare_network
+from coordinator.making.networks import prepare_network
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportNetwork
 from device_agent.core.requests import Train
 from device_agent.settings import TrainingSettings
 from device_agent.training import TrainingDone, train

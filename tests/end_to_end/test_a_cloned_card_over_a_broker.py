@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import views
-from coordinator.core.entries import ContributionWithdrawn, DeviceDoubled
+from coordinator.topics.contributions.entries import ContributionWithdrawn
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.entries import DeviceDoubled
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
@@ -65,7 +66,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessFl
 
 
 def samples(fleet: ProcessFleet) -> int:
-    return sum(row.samples for row in views.devices(fleet.home))
+    return sum(row.samples for row in device_views.devices(fleet.home))
 
 
 def told(fleet: ProcessFleet, home: str) -> str:

@@ -13,19 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import OpenStage
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    DeviceEnrolled,
-    DeviceModelStatus,
-    EntryBody,
-    ModelSolved,
-    NothingReported,
-)
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.inviting import invite
+from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.keys.entries import DeviceEnrolled
+from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
+from coordinator.topics.stages.commands import OpenStage
 from device_agent.enrolling import enrol
 from device_agent.settings import AgentSettings, DataSettings, ModelSettings
 from export.scaling_backbone import scaling_backbone

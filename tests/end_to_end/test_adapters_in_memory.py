@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 import safetensors.numpy
 
-from coordinator.core.entries import (
-    BackboneImported,
-    DeviceEvaluated,
-    ModelExported,
-    ModelSolved,
-    NetworkImported,
-    RoundOpened,
-    StageClosed,
-)
-from coordinator.joined import joined_model
 from coordinator.ledger.verify import verify
+from coordinator.making.joined import joined_model
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from coordinator.topics.models.entries import DeviceEvaluated, ModelExported, ModelSolved
+from coordinator.topics.rounds.entries import RoundOpened
+from coordinator.topics.stages.entries import StageClosed
 from learning.networks.plan import initial_arrays
 from learning.networks.registry import BODIES
 from learning.networks.vision_transformer import VisionTransformer

@@ -16,24 +16,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator import views
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    DeviceEvaluated,
-    ModelExported,
-    NetworkImported,
-    NothingReported,
-    RoundClosed,
-    RoundOpened,
-    WeightsAveraged,
-)
-from coordinator.core.inputs import RoundAveraged
-from coordinator.core.requests import AverageInput, AverageRound
+from coordinator.core.work import AverageInput, AverageRound, RoundAveraged
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
-from coordinator.network_maker import NetworkMaker
+from coordinator.making.network_maker import NetworkMaker
 from coordinator.paths import blob_folder, ledger_path
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.models.entries import DeviceEvaluated, ModelExported
+from coordinator.topics.rounds import views as round_views
+from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from schemas.values import ClassName
 from simulator.engines.mqtt.processes import Children
 from tests.end_to_end.process_fleet import ProcessFleet, put_digits
@@ -144,7 +137,7 @@ def test_every_phase_is_a_round_in_the_ledger(fleet: DcidFleet) -> None:
     for body in rounds:
         assert body.follows == (body.number - 1 if body.phase == "distil" else None)
         assert set(body.cohort) == set(DEVICES)
-    rows = views.rounds(fleet.home)
+    rows = round_views.rounds(fleet.home)
     assert [row.state for row in rows] == ["averaged"] * len(rounds)
     assert fleet.operator("coordinator", "rounds").count("averaged") == len(rounds)
 
@@ -253,7 +246,7 @@ def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFl
 
 def test_other_instructions_of_torch_make_nearly_the_same_weights(fleet: DcidFleet) -> None:
     """Another fingerprint, really: sums are equal, what was trained lies within the tolerance."""
-    command = "from coordinator.ledger.cli import app; app()"
+    command = "from coordinator.cli.ledger import app; app()"
     finished = subprocess.run(
         [sys.executable, "-c", command, "replay", "--all", "--home", str(fleet.home)],
         env={**os.environ, "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},

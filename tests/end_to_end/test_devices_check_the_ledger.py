@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import ContributionAccepted, DeviceProblem
-from coordinator.keys import coordinator_key
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceProblem
+from coordinator.trust.keys import coordinator_key
 from device_agent.core.state import Rules, Trust
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator

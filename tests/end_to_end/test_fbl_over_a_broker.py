@@ -14,13 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    DeviceModelStatus,
-    RoundOpened,
-    WeightsAveraged,
-)
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.models.entries import DeviceModelStatus
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
 from schemas.models import BACKGROUND
 from schemas.values import ClassName

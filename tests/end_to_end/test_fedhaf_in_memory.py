@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceEvaluated,
-    ModelSolved,
-    NetworkImported,
-    StageClosed,
-    WeightsAveraged,
-)
-from coordinator.joined import joined_model
 from coordinator.ledger.rebuild import compare
 from coordinator.ledger.verify import verify
+from coordinator.making.joined import joined_model
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from coordinator.topics.rounds.entries import WeightsAveraged
+from coordinator.topics.stages.entries import StageClosed
 from schemas.values import Digest
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules

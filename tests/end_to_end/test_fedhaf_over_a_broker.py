@@ -15,16 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import views
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    DeviceEvaluated,
-    ModelExported,
-    RoundClosed,
-    RoundOpened,
-    WeightsAveraged,
-)
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.models.entries import DeviceEvaluated, ModelExported
+from coordinator.topics.rounds import views as round_views
+from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from device_agent.status import RoundBytes
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
@@ -255,7 +250,7 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
 
 
 def test_the_operator_sees_the_rounds_and_a_ledger_that_verifies(fleet: FedHafFleet) -> None:
-    rows = views.rounds(fleet.home)
+    rows = round_views.rounds(fleet.home)
     assert [row.state for row in rows] == ["averaged"] * (2 * ROUNDS_PER_TASK)
     assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
     for row in rows:

@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import (
-    ContributionAccepted,
-    ContributionWithdrawn,
-    DeviceEvaluated,
-    ModelSolved,
-)
 from coordinator.ledger.verify import verify
-from coordinator.sentences import SENTENCES
+from coordinator.reading.sentences import SENTENCES
+from coordinator.topics.contributions.entries import ContributionAccepted, ContributionWithdrawn
+from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from methods.registry import load_coordinator
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
@@ -42,17 +38,17 @@ def sent_forms(fleet: MemoryFleet) -> dict[str, str]:
     """The form in which each device contributed, read from the stored payloads."""
     half = load_coordinator("stsa")
     core = fleet.coordinator.engine.core
-    own = half.read_assignment(core.state.lineage.settings)
+    own = half.read_assignment(core.state.lineages.current.settings)
     return {
         str(held.device): half.check(own, fleet.coordinator.blobs.get(held.payload)).form
-        for held in core.state.counted.values()
+        for held in core.state.contributions.counted.values()
     }
 
 
 def newest(fleet: MemoryFleet) -> ModelSolved | None:
     """The newest model, if everything that is held is in it."""
     solved = fleet.entries(ModelSolved)
-    inputs = fleet.coordinator.engine.core.state.inputs()
+    inputs = fleet.coordinator.engine.core.state.contributions.inputs()
     found = solved[-1] if solved else None
     return found if isinstance(found, ModelSolved) and found.inputs == inputs else None
 

@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    DeviceEvaluated,
-    OldModelChosen,
-    RoundOpened,
-    WeightsAveraged,
-)
 from coordinator.paths import ledger_path
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.models.entries import DeviceEvaluated
+from coordinator.topics.proxy.entries import OldModelChosen
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.envelope import PROXY
 from schemas.values import ClassName
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import RenameClass
-from coordinator.core.entries import (
+from coordinator.topics.classes.commands import RenameClass
+from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
-    DeviceEvaluated,
-    ModelSolved,
     NothingReported,
 )
+from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from schemas.values import ClassName
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
 from transport.faults import Faults
@@ -43,7 +42,7 @@ def counts(fleet: MemoryFleet, **samples: int) -> bool:
     return (
         fleet.counted_samples() == samples
         and bool(models)
-        and last_solved(fleet).inputs == state.inputs()
+        and last_solved(fleet).inputs == state.contributions.inputs()
     )
 
 
@@ -104,7 +103,7 @@ def test_a_relabelled_image_replaces_the_part_that_counted_it(fleet: MemoryFleet
     fleet.until(lambda: counts(fleet, vertical=10, horizontal=10))
     (one.data / "vertical" / "3.png").rename(one.data / "horizontal" / "was-3.png")
     fleet.until(lambda: counts(fleet, vertical=9, horizontal=11))
-    assert len(fleet.coordinator.engine.core.state.counted) == 1
+    assert len(fleet.coordinator.engine.core.state.contributions.counted) == 1
 
 
 def test_moved_and_copied_files_change_nothing(fleet: MemoryFleet) -> None:

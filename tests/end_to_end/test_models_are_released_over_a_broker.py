@@ -9,13 +9,15 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.core import entries
-from coordinator.key_files import make_key
-from coordinator.keys import coordinator_key
+from coordinator.core.entry import EntryBody
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.serve import mqtt_settings
 from coordinator.settings import load
+from coordinator.topics.models.entries import ModelExported
+from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from coordinator.trust.key_files import make_key
+from coordinator.trust.keys import coordinator_key
 from schemas.envelope import COORDINATOR, Sender, encode
 from schemas.keys import KeyName
 from schemas.models import DesiredModel
@@ -28,7 +30,7 @@ from transport.brokers import MosquittoBroker
 from transport.interface import Outgoing
 from transport.mqtt import MqttConnection
 
-Body = TypeVar("Body", bound=entries.EntryBody)
+Body = TypeVar("Body", bound=EntryBody)
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 
@@ -77,10 +79,10 @@ class Thief:
 
 def forgeries(thief: Thief) -> Iterator[tuple[str, DesiredModel]]:
     """Yield what the thief tries, with what the device must say to each."""
-    model = thief.recorded(entries.ModelExported)[1]
-    old = thief.recorded(entries.ReleaseSigned)[1].signed
+    model = thief.recorded(ModelExported)[1]
+    old = thief.recorded(ReleaseSigned)[1].signed
     assert (model.version, old.release.version) == (2, 2)
-    roots = [body.root for body in thief.recorded(entries.RootPublished)]
+    roots = [body.root for body in thief.recorded(RootPublished)]
     newest: RootDocument = roots[-1].document
     release = Release(fleet=newest.fleet, number=99, manifest=model.manifest.digest, version=2)
     own = make_key(thief.home / "own.pem", KeyName(f"{newest.fleet}/release"))

@@ -12,24 +12,22 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core.commands import AdmitDevice, ImportBackbone, ImportNetwork
-from coordinator.core.entries import (
-    EntryBody,
-    ModelExported,
-    ModelSolved,
-    NetworkImported,
-    StageClosed,
-    WeightsAveraged,
-    read_entry,
-)
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.joined import joined_model
+from coordinator.core.state import read_entry
 from coordinator.ledger.describe import explain
 from coordinator.ledger.rebuild import compare
 from coordinator.ledger.verify import verify
-from coordinator.networks import prepare_network
-from coordinator.sentences import SENTENCES
+from coordinator.making.backbones import prepare_backbone
+from coordinator.making.joined import joined_model
+from coordinator.making.networks import prepare_network
+from coordinator.reading.sentences import SENTENCES
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.models.entries import ModelExported, ModelSolved
+from coordinator.topics.rounds.entries import WeightsAveraged
+from coordinator.topics.stages.entries import StageClosed
 from device_agent.inference import Frozen, Model, Session, SessionSettings
 from device_agent.self_test import self_test
 from learning.numerics.weights import WeightGrid

@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceEvaluated,
-    ModelSolved,
-    NothingReported,
-    StageClosed,
-)
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.core.rules import Rules as CoordinatorRules
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from coordinator.topics.stages.entries import StageClosed
 from device_agent.assembling import rules_of
 from device_agent.home import AgentHome
 from tests.end_to_end.memory_fleet import RULES, MemoryDevice, MemoryFleet, put_pictures

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from coordinator import views
+from coordinator.topics.stages import views as stage_views
 from simulator.demo.run import run_demo
 from simulator.demo.settings import DemoSettings
 
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
 
 def test_the_operator_opens_the_first_stage_and_the_reports_of_all_devices_the_second(run):
     out, content = run
-    first, second = views.stages(out / "coordinator")
+    first, second = stage_views.stages(out / "coordinator")
     assert first.opened == "by operator"
     assert second.opened.startswith("by reports of 2 devices, 2 needed: ")
     assert set(second.class_names) == NEW

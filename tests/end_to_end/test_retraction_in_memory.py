@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import RetractContributions
-from coordinator.core.entries import (
-    ContributionAccepted,
-    ContributionRetracted,
-    DeviceModelStatus,
-    ModelSolved,
-    WeightsAveraged,
-)
 from coordinator.ledger.verify import verify
+from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.contributions.entries import ContributionAccepted, ContributionRetracted
+from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
+from coordinator.topics.rounds.entries import WeightsAveraged
 from schemas.values import DeviceId
 from tests.coordinator.replay.stories import replay
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
@@ -49,8 +45,8 @@ def begun(folder: Path, fleets: list[MemoryFleet], *names: str) -> MemoryFleet:
 
 def newest(fleet: MemoryFleet) -> ModelSolved | None:
     """The newest model, if it is that of everything that is held."""
-    model = fleet.coordinator.engine.core.state.newest_model
-    inputs = fleet.coordinator.engine.core.state.inputs()
+    model = fleet.coordinator.engine.core.state.models.newest
+    inputs = fleet.coordinator.engine.core.state.contributions.inputs()
     return model.solved if model is not None and model.solved.inputs == inputs else None
 
 

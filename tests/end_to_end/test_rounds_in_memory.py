@@ -9,21 +9,15 @@ from threading import current_thread
 
 import pytest
 
-from coordinator.core.entries import (
-    BackboneImported,
-    ContributionAccepted,
-    DeviceEvaluated,
-    DeviceProblem,
-    ModelSolved,
-    NothingReported,
-    RoundClosed,
-    RoundOpened,
-    StageClosed,
-    WeightsAveraged,
-)
 from coordinator.ledger.describe import explain
 from coordinator.ledger.verify import verify
-from coordinator.sentences import SENTENCES
+from coordinator.reading.sentences import SENTENCES
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.devices.entries import DeviceProblem
+from coordinator.topics.lineages.entries import BackboneImported
+from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from coordinator.topics.stages.entries import StageClosed
 from schemas.envelope import INLINE_LIMIT
 from schemas.values import Digest
 from tests.end_to_end.memory_fleet import MemoryDevice, put_pictures
@@ -244,7 +238,7 @@ def test_a_coordinator_that_is_killed_comes_to_the_same_weights(
     stormy.restart_coordinator()  # between two rounds
     stormy.until(lambda: len(stormy.told(RoundClosed)) == 2)
     state = stormy.coordinator.engine.core.state
-    assert not state.rounds[2].done
+    assert not state.rounds.by_number[2].done
     stormy.restart_coordinator()  # while the second round is averaged
     stormy.until(lambda: stormy.told(StageClosed))
     assert weights_of(stormy) == weights_of(calm)
@@ -296,8 +290,8 @@ def test_a_network_with_a_successor_freezes_and_statistics_go_on_without_torch(
     fleet.until(lambda: len(evaluations(fleet, version)) == 3)
     assert worst(fleet, version, *BARS, "spot") > 0.8
     assert {body.stage for body in fleet.told(RoundOpened)} == {1}
-    assert {item.device for item in fleet.coordinator.engine.core.state.counted.values()} == set(
-        NAMES
-    )
+    assert {
+        item.device for item in fleet.coordinator.engine.core.state.contributions.counted.values()
+    } == set(NAMES)
     report = verify(fleet.coordinator.engine.ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)

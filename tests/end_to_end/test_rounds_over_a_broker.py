@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator import views
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceBorn,
-    RoundOpened,
-)
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.rounds import views as round_views
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.envelope import INLINE_LIMIT
 from simulator.engines.mqtt.processes import Children
 from tests.end_to_end.process_fleet import ProcessFleet, put_digits
@@ -99,7 +97,7 @@ def test_every_device_runs_a_model_that_knows_both_stages(fleet: Fleet) -> None:
 
 
 def test_the_killed_agent_answered_its_round_and_the_rounds_after_it(fleet: Fleet) -> None:
-    rows = views.rounds(fleet.home)
+    rows = round_views.rounds(fleet.home)
     assert len(rows) == 2 * ROUNDS_PER_STAGE
     assert [(row.asked, row.counted, row.missing) for row in rows] == [(3, 3, 0)] * len(rows)
     assert {row.state for row in rows} == {"averaged"}

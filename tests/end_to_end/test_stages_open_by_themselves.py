@@ -9,18 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator import views
-from coordinator.core.commands import AdmitDevice
-from coordinator.core.entries import (
-    ContributionAccepted,
-    DeviceEvaluated,
-    EntryBody,
-    ModelExported,
-    StageOpened,
-    TemperatureFitted,
-    TransitionReported,
-)
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import ModelRules, Rules, StageRules
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.models.entries import DeviceEvaluated, ModelExported, TemperatureFitted
+from coordinator.topics.stages import views as stage_views
+from coordinator.topics.stages.entries import StageOpened, TransitionReported
 from learning.numerics.detection import DetectionRules
 from schemas.models import Manifest
 from schemas.values import DeviceId
@@ -79,7 +74,7 @@ def test_a_fleet_opens_its_second_stage_by_itself(fleet: MemoryFleet) -> None:
     assert second.class_names == ("spot",)
     assert second.reason.startswith("reports of ")
     assert fleet.counted_samples()["spot"] == 30
-    opened = [stage.opened for stage in views.stages(fleet.coordinator.home)]
+    opened = [stage.opened for stage in stage_views.stages(fleet.coordinator.home)]
     assert opened == ["by operator", f"by {second.reason}"]
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import views
-from coordinator.core.commands import SettleTwins
-from coordinator.core.entries import ContributionWithdrawn, DeviceDoubled
 from coordinator.core.rules import IntakeRules
+from coordinator.topics.contributions.entries import ContributionWithdrawn
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.commands import SettleTwins
+from coordinator.topics.devices.entries import DeviceDoubled
 from tests.coordinator.shell_harness import RULES
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
@@ -58,7 +59,7 @@ def found(fleet: MemoryFleet, *machines: MemoryDevice) -> DeviceDoubled:
 
 def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: Path) -> None:
     camera = give_192(fleet)
-    before = dict(fleet.coordinator.engine.core.state.counted)
+    before = dict(fleet.coordinator.engine.core.state.contributions.counted)
     camera.stop()
     clone = camera.copied(tmp_path / "copy")
     camera.start()
@@ -71,9 +72,9 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
         machine.take_over()
         fleet.until(lambda m=machine: m.outbox)
         fleet.until(lambda m=machine: f"this one is {m.boot}" in " ".join(m.status().problems))
-    assert fleet.coordinator.engine.core.state.counted == before
+    assert fleet.coordinator.engine.core.state.contributions.counted == before
     assert fleet.entries(ContributionWithdrawn) == []
-    (row,) = views.twins(fleet.coordinator.home)
+    (row,) = device_views.twins(fleet.coordinator.home)
     assert {row.one, row.other} == {camera.boot, clone.boot}
 
     answer = fleet.coordinator.command(
@@ -85,14 +86,14 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
     camera.take_over()
     fleet.until(lambda: camera.outbox == 0)
     assert fleet.counted_samples() == {"vertical": 108, "horizontal": 104}
-    assert views.twins(fleet.coordinator.home) == []
+    assert device_views.twins(fleet.coordinator.home) == []
     assert clone.outbox == 1, "its images are not lost"
     clone.stop()
 
 
 def test_two_homes_with_one_name_withdraw_nothing(fleet: MemoryFleet, tmp_path: Path) -> None:
     camera = give_192(fleet)
-    before = dict(fleet.coordinator.engine.core.state.counted)
+    before = dict(fleet.coordinator.engine.core.state.contributions.counted)
     camera.stop()
     twin = camera.copied(tmp_path / "twin")
     shutil.rmtree(twin.home / "state")
@@ -100,7 +101,7 @@ def test_two_homes_with_one_name_withdraw_nothing(fleet: MemoryFleet, tmp_path: 
     fleet.until(lambda: camera.status().coordinator)
     twin.start()
     found(fleet, camera, twin)
-    assert fleet.coordinator.engine.core.state.counted == before
+    assert fleet.coordinator.engine.core.state.contributions.counted == before
     fleet.coordinator.command(SettleTwins(device=camera.name, installation=camera.boot))
     camera.take_over()
     put_pictures(camera.data, "vertical", range(2000, 2004))

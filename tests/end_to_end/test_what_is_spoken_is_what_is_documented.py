@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from coordinator.core.entries import DeviceEvaluated
+from coordinator.topics.models.entries import DeviceEvaluated
 from schemas.catalogue import CATALOGUE
 from schemas.envelope import decode
 from schemas.topics import ROOT, qos_of

@@ -36,10 +36,11 @@ from benchmarks.contribution_rate.load import (
 )
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.transport_rate.raw import Peer, bare_client
-from coordinator.core.entries import BackboneImported, ContributionAccepted
 from coordinator.core.rules import IntakeRules
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import BackboneImported
 from schemas.envelope import Sender, decode
 from schemas.keys import SigningKey
 from schemas.receipts import Accepted, Later, Receipt

@@ -20,12 +20,12 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.contribution_rate.load import Plan, make_home, make_messages
-from coordinator.core.entries import ContributionAccepted
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
+from coordinator.topics.contributions.entries import ContributionAccepted
 from schemas.contributions import Contribution
 from schemas.envelope import decode
 from schemas.values import DeviceId

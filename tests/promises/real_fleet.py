@@ -142,20 +142,20 @@ class Runner:
             source.close()
         state, plan = self._view.state, self.course.plan
         self.course.counted = self._counted()
-        model, desired = state.newest_model, state.desired
+        model, desired = state.models.newest, state.models.desired
         if model is None or desired is None:
             return False
         self.course.version = model.solved.version
         return (
             all(self.course.counted[name] == plan.images(name) for name in plan.devices)
-            and model.solved.inputs == state.inputs()
+            and model.solved.inputs == state.contributions.inputs()
             and desired.version == model.solved.version
             and all(self._since[name][0] == desired.version for name in plan.devices)
         )
 
     def _counted(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for item in self._view.state.counted.values():
+        for item in self._view.state.contributions.counted.values():
             found[item.device] += sum(item.samples.values())
         return found
 
@@ -169,7 +169,7 @@ class Runner:
         runs = {name: version for name, (version, _) in self._since.items()}
         return (
             f"{sum(self.course.counted.values())} images in the sum, model {self.course.version}, "
-            f"desired {state.desired}, devices run {runs}"
+            f"desired {state.models.desired}, devices run {runs}"
         )
 
     def _broke(self, promise: str, how: str) -> None:

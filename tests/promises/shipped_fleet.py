@@ -7,11 +7,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from coordinator.core.commands import OpenStage
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.inviting import invite
-from coordinator.operator import OperatorInbox
+from coordinator.serving.inviting import invite
+from coordinator.serving.operator import OperatorInbox
 from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings, write_new
+from coordinator.topics.stages.commands import OpenStage
 from device_agent.enrolling import enrol
 from device_agent.home import ROOT_FILE
 from device_agent.settings import AgentSettings, DataSettings

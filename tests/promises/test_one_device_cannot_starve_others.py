@@ -219,8 +219,8 @@ def hostile_message() -> bytes:
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     found = Reading()
-    monkeypatch.setattr("coordinator.gate.decode", found.read)
-    monkeypatch.setattr("coordinator.hearing.decode", found.read)
+    monkeypatch.setattr("coordinator.serving.gate.decode", found.read)
+    monkeypatch.setattr("coordinator.serving.hearing.decode", found.read)
     return found
 
 

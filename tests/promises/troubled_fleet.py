@@ -11,10 +11,11 @@ from random import Random
 
 import numpy as np
 
-from coordinator.core.commands import CloseStage
-from coordinator.core.entries import ContributionAccepted, ModelSolved
 from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from coordinator.ledger.verify import verify
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.models.entries import ModelSolved
+from coordinator.topics.stages.commands import CloseStage
 from methods.registry import load_coordinator
 from schemas.values import DeviceId, Digest
 from tests.coordinator.shell_harness import MemoryCoordinator, contribution_of, write_home
@@ -94,7 +95,7 @@ def _letter(coordinator: MemoryCoordinator, part: int, random: np.random.Generat
 
 def _aggregate(coordinator: MemoryCoordinator, letters: dict[DeviceId, Sequence[Letter]]) -> Digest:
     """Add all payloads up, one after the other."""
-    lineage = coordinator.engine.core.state.lineage
+    lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
     half = load_coordinator("stsa")
     assignment = half.read_assignment(lineage.settings)

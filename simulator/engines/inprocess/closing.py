@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from coordinator.core.commands import CloseStage
+from coordinator.topics.stages.commands import CloseStage
 from schemas.values import DeviceId
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.home import QUIET_SECONDS
@@ -33,22 +33,25 @@ class Closing:
 
     def look(self) -> None:
         """Look at the ledger, which has new entries."""
-        if self._fleet.coordinator.state.devices.keys() - self._may_answer:
+        if self._fleet.coordinator.state.devices.admitted.keys() - self._may_answer:
             self._hand.ask()
 
     def _act(self) -> float:
         state, clock = self._fleet.coordinator.state, self._fleet.world.loop.clock
-        stage = state.stages.get(state.current_stage or 0)
-        if stage is None or stage.closed_index is not None or stage.last_answer_ns is None:
+        stage = state.stages.by_number.get(state.stages.current or 0)
+        last = state.contributions.last_answer_ns.get(state.stages.current or 0)
+        if stage is None or stage.closed_index is not None or last is None:
             return math.inf
-        if state.network is not None:
+        if state.lineages.network is not None:
             return math.inf  # rounds wait for those alone who are connected
-        if state.current_stage not in self._progress.stages:
+        if state.stages.current not in self._progress.stages:
             return math.inf
-        answered = sum(state.devices[n].answered(state.current_stage) for n in self._expected)
+        answered = sum(
+            state.contributions.of(n).answered(state.stages.current) for n in self._expected
+        )
         if answered < self._needed:
             return math.inf
-        quiet = clock.at(stage.last_answer_ns) + QUIET_SECONDS
+        quiet = clock.at(last) + QUIET_SECONDS
         if clock.now < quiet:
             return quiet
         self._fleet.coordinator.inbox.submit(CloseStage())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.core.commands import OpenStage
+from coordinator.topics.stages.commands import OpenStage
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
 from simulator.engines.inprocess.fleet import Fleet
@@ -81,7 +81,7 @@ class InProcessEngine(StageEngine):
         """Let the late be busy from the opening of the stage on, or, before it, from now."""
         numbers, clock = self._numbers(stage), self._fleet.world.loop.clock
         if numbers:
-            since = clock.at(self._fleet.coordinator.state.stages[numbers[0]].opened_ns)
+            since = clock.at(self._fleet.coordinator.state.stages.by_number[numbers[0]].opened_ns)
         elif self._opens_by_itself(stage):
             since = clock.now
         else:

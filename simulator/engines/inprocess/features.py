@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.entries import BackboneImported, NetworkImported
 from coordinator.ledger.blobs import Blobs
+from coordinator.topics.lineages.entries import Lineage
 from methods.registry import load_coordinator
 from schemas.values import Digest
 from simulator.errors import EngineError
-from simulator.features.interface import (
-    FeatureBank,
-    FrozenFeatures,
-    FrozenModel,
-    own_features,
-)
+from simulator.features.interface import FeatureBank, FrozenFeatures, FrozenModel, own_features
 
 
 class LineageFeatures:
     """Gives the features of a lineage by the digest of its frozen model."""
 
     def __init__(
-        self, bank: FeatureBank, blobs: Blobs, lineage: Callable[[], object | None]
+        self, bank: FeatureBank, blobs: Blobs, lineage: Callable[[], Lineage | None]
     ) -> None:
         self._bank = bank
         self._blobs = blobs
@@ -36,11 +31,10 @@ class LineageFeatures:
 
     def _model(self, frozen: Digest) -> FrozenModel:
         lineage = self._lineage()
-        if isinstance(lineage, BackboneImported) and lineage.frozen.digest == frozen:
-            half = load_coordinator(lineage.method)
-            tail = half.feature_map(half.read_assignment(lineage.settings))
-            return FrozenModel(self._blobs.get(frozen), tail.kind, tail.matrix, tail.feature_bits)
-        backbone = lineage.backbone if isinstance(lineage, NetworkImported) else None
-        if backbone is not None and backbone.frozen.digest == frozen:
+        if lineage is None or lineage.features != frozen:
+            raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")
+        if lineage.in_rounds:
             return own_features(self._blobs.get(frozen))
-        raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")
+        half = load_coordinator(lineage.method)
+        tail = half.feature_map(half.read_assignment(lineage.settings))
+        return FrozenModel(self._blobs.get(frozen), tail.kind, tail.matrix, tail.feature_bits)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, ImportNetwork
+from coordinator.core.commands import Command
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from device_agent.assembling import detection_of
 from device_agent.capabilities import find_capabilities
 from device_agent.core.state import Rules
@@ -68,7 +70,7 @@ class Fleet:
         self.devices: dict[DeviceId, VirtualDevice] = {}
         self._ground = self._made_ground(seed, era)
         self.coordinator.start()
-        if self.coordinator.state.lineage is None:
+        if self.coordinator.state.lineages.current is None:
             self.command(_lineage(home, prepared))
         self.proxy = self._made_proxy(seed, era)
 
@@ -86,7 +88,7 @@ class Fleet:
 
     def admit(self, devices: Iterable[DeviceId]) -> None:
         """Admit the devices that are not admitted yet."""
-        new = [name for name in devices if name not in self.coordinator.state.devices]
+        new = [name for name in devices if name not in self.coordinator.state.devices.admitted]
         for name in new[:-1]:
             self.coordinator.inbox.submit(AdmitDevice(device=name))
         for name in new[-1:]:
@@ -143,7 +145,7 @@ class Fleet:
 
     def _made_proxy(self, seed: int, era: int) -> VirtualProxy | None:
         """Start a proxy where the network is of a method that has one."""
-        network = self.coordinator.state.network
+        network = self.coordinator.state.lineages.network
         if network is None or not network.proxy:
             return None
         boot = seeded_boot(seed, "proxy", era)
@@ -163,7 +165,7 @@ class Fleet:
         features = LineageFeatures(
             self._prepared.features,
             self.coordinator.blobs,
-            lambda: self.coordinator.state.lineage,
+            lambda: self.coordinator.state.lineages.current,
         )
         models = SharedModels(BlobFolder(files.folder, durable=False))
         return Ground(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core.entries import BackboneImported
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.ledger.reader import LedgerReader
+from coordinator.making.backbones import prepare_backbone
 from coordinator.paths import ledger_path
 from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
+from coordinator.topics.lineages.entries import BackboneImported
 from schemas.values import FleetId
 from simulator.engines.interface import Prepared
 from simulator.engines.rounds import BOUNDS, INTAKE, method_settings, round_rules, rounds_seconds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.core.entries import DeviceProblem, read_entry
-from coordinator.core.records import Model
-from coordinator.core.state import State
+from coordinator.core.state import State, read_entry
+from coordinator.topics.devices.entries import DeviceProblem
+from coordinator.topics.models.state import Model
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.stages import is_closed, ledger_stages
@@ -46,11 +46,11 @@ class Progress:
 
     def answered(self) -> int:
         """Count the devices that have answered: the stage, or its newest round."""
-        stages, known, current = self.stages, self._state.devices, self._state.current_round
-        if self._state.network is not None:
+        stages, given, current = self.stages, self._state.contributions, self._state.rounds.current
+        if self._state.lineages.network is not None:
             return 0 if current is None else len(current.answers.keys() | current.nothing)
         return sum(
-            bool(stages) and all(known[name].answered(number) for number in stages)
+            bool(stages) and all(given.of(name).answered(number) for number in stages)
             for name in self._goal.devices
         )
 
@@ -77,13 +77,15 @@ class Progress:
     def _model(self) -> Model | None:
         """Return the stage's model once it is desired, looking only when entries have come."""
         state = self._state
-        if state.failed is not None:
-            raise EngineError(f"stage {self._goal.stage.number}: no model: {state.failed.reason}")
-        if state.void.stopped is not None:
-            raise EngineError(state.void.stopped.reason)
+        if state.models.failed is not None:
+            raise EngineError(
+                f"stage {self._goal.stage.number}: no model: {state.models.failed.reason}"
+            )
+        if state.rounds.void.stopped is not None:
+            raise EngineError(state.rounds.void.stopped.reason)
         if self._is_news():
             self._ready = self._is_ready(self.stages)
-        return state.newest_model if self._ready else None
+        return state.models.newest if self._ready else None
 
     def _is_news(self) -> bool:
         news, self._seen = self._seen != self._state.size, self._state.size
@@ -93,21 +95,23 @@ class Progress:
         state = self._state
         if not is_closed(state, stages) or not self._opened():
             return False
-        model, desired = state.newest_model, state.desired
+        model, desired = state.models.newest, state.models.desired
         if model is None or model.exported is None or desired is None:
             return False
-        closed = max(state.stages[number].closed_index or 0 for number in stages)
-        if state.network is not None:  # taken right before its stage is closed
-            made = model.solved_index > state.stages[stages[0]].opened_index
+        closed = max(state.stages.by_number[number].closed_index or 0 for number in stages)
+        if state.lineages.network is not None:  # taken right before its stage is closed
+            made = model.solved_index > state.stages.by_number[stages[0]].opened_index
         else:
-            made = model.solved_index > closed or model.solved.inputs == state.inputs()
+            made = (
+                model.solved_index > closed or model.solved.inputs == state.contributions.inputs()
+            )
         return made and desired.version == model.solved.version
 
     def _opened(self) -> bool:
         return all(self._state.classes.knows(name) for name in self._goal.names)
 
     def _runs(self, name: DeviceId, model: Model) -> bool:
-        device, known = self._fleet.device(name), self._state.devices[name]
+        device, known = self._fleet.device(name), self._state.models.of(name)
         version = model.solved.version
         if device.busy_until > self._fleet.world.now:
             return True  # late, and nobody waits for it
@@ -125,15 +129,15 @@ class Progress:
             silent = [
                 name
                 for name in self._goal.devices
-                if not all(state.devices[name].answered(number) for number in stages)
+                if not all(state.contributions.of(name).answered(number) for number in stages)
             ]
             yield f"{len(silent)} devices have not answered: {_some(silent)}"
             return
-        if state.newest_model is None:
+        if state.models.newest is None:
             yield "no model was made: nobody has contributed yet"
             return
-        version = state.newest_model.solved.version
-        old = [n for n in self._goal.devices if state.devices[n].active_version != version]
+        version = state.models.newest.solved.version
+        old = [n for n in self._goal.devices if state.models.of(n).active_version != version]
         yield f"model {version} does not run on {len(old)} devices: {_some(old)}"
 
     def _problems(self) -> list[str]:

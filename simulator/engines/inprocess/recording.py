@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from coordinator.core import entries
-from coordinator.core.records import Model
-from coordinator.core.state import State
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import State, read_entry
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.store import Ledger
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.models.state import Model
+from coordinator.topics.proxy.entries import OldModelChosen
+from coordinator.topics.stages.entries import TransitionReported
 from schemas.values import DeviceId
 from simulator.engines.inprocess.presence import delivered
-from simulator.engines.inprocess.proxy_bytes import proxy_record
 from simulator.engines.inprocess.stages import closed_index, ledger_stages, model_of
 from simulator.engines.looks import LookLog
 from simulator.engines.parcels import ParcelCount
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.records import (
-    DeviceRecord,
-    ProxyRecord,
-    RoundRecord,
-    StageRecord,
-    TransitionRecord,
-)
+from simulator.records import DeviceRecord, ProxyRecord, RoundRecord, StageRecord, TransitionRecord
 from simulator.virtual.proxy import ProxyTraffic
 from transport.meter import Counts
 
 NANOSECONDS = 1_000_000_000
 MIB = 1024
-Found = tuple[Entry, entries.EntryBody]
+Found = tuple[Entry, EntryBody]
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Recorder:
             raise EngineError(f"stage {self._stage.number}: the ledger has no model of it")
         found = self._entries()
         own: dict[DeviceId, list[Found]] = {}
-        parcels, looks = ParcelCount(self._state.network), LookLog()
+        parcels, looks = ParcelCount(self._state.lineages.network), LookLog()
         for entry, body in found:
             parcels.take(body, entry.device)
             looks.take(body, entry.device)
@@ -99,18 +95,16 @@ class Recorder:
     def _proxy(self, found: list[Found], measured: Measured) -> ProxyRecord | None:
         if measured.proxy is None:
             return None
-        return proxy_record((body for _, body in found), measured.proxy)
+        return _proxy_record((body for _, body in found), measured.proxy)
 
     def _contributions(self, model: Model) -> int:
         """Count what is in the model; of a network, the answers of its last round.
 
         A network that was imported with trained weights has none yet.
         """
-        if isinstance(model.lineage, entries.NetworkImported):
+        if model.lineage.in_rounds:
             (index,) = model.solved.inputs
-            entry = self._ledger.entry(index)
-            averaged = entries.read_entry(entry.kind, entry.body)
-            return len(averaged.inputs) if isinstance(averaged, entries.WeightsAveraged) else 0
+            return self._state.rounds.answers_in(index)
         return len(model.solved.inputs)
 
     def _entries(self) -> list[Found]:
@@ -123,18 +117,15 @@ class Recorder:
         start = closed_index(self._state, before) + 1
         end = closed_index(self._state, self._numbers) + 1
         return [
-            (entry, entries.read_entry(entry.kind, entry.body))
+            (entry, read_entry(entry.kind, entry.body))
             for entry in self._ledger.entries(start, end)
         ]
 
     def _opened_by(self) -> str:
-        first = self._ledger.entry(self._state.stages[self._numbers[0]].opened_index)
-        body = entries.read_entry(first.kind, first.body)
-        assert isinstance(body, entries.StageOpened)
-        return body.reason
+        return self._state.stages.by_number[self._numbers[0]].opened_by
 
     def _opened_ns(self) -> int:
-        return self._state.stages[self._numbers[0]].opened_ns
+        return self._state.stages.by_number[self._numbers[0]].opened_ns
 
     def _fleet_seconds(self, model: Model, measured: Measured) -> float:
         assert model.exported is not None
@@ -148,9 +139,9 @@ class Recorder:
         words = [
             entry.time_ns
             for entry, body in own
-            if isinstance(body, entries.ContributionAccepted | entries.NothingReported)
+            if isinstance(body, ContributionAccepted | NothingReported)
         ]
-        accepted = [b for _, b in own if isinstance(b, entries.ContributionAccepted)]
+        accepted = [b for _, b in own if isinstance(b, ContributionAccepted)]
         counts = measured.traffic.get(name, Counts())
         met, carried = self._stage.devices[name], parcels.of(name, self._numbers)
         return DeviceRecord(
@@ -184,7 +175,7 @@ class Recorder:
                 else 0,
             )
             for entry, body in found
-            if isinstance(body, entries.TransitionReported) and entry.device is not None
+            if isinstance(body, TransitionReported) and entry.device is not None
         ]
 
     def _has_new(self, device: DeviceId) -> bool:
@@ -195,7 +186,23 @@ class Recorder:
         )
 
 
-def _counted(accepted: list[entries.ContributionAccepted]) -> int:
+def _counted(accepted: list[ContributionAccepted]) -> int:
     """Return the samples of the statistics, or of the last round where there are none."""
     sums = [body for body in accepted if body.round is None]
     return sum(sum(body.samples.values()) for body in sums or accepted[-1:])
+
+
+def _proxy_record(bodies: Iterable[EntryBody], traffic: ProxyTraffic) -> ProxyRecord:
+    """Return what went to a proxy, given a stage's entries and what was carried meanwhile."""
+    weights, scored = 0, 0
+    for body in bodies:
+        if isinstance(body, ContributionAccepted) and body.answer is not None:
+            weights += body.payload_bytes
+        elif isinstance(body, OldModelChosen) and body.newest is not None:
+            scored += 1
+    return ProxyRecord(
+        gradient_bytes=traffic.devices.bytes_down,
+        weight_bytes=weights,
+        scored=scored,
+        model_bytes=traffic.coordinator.bytes_down,
+    )

@@ -17,24 +17,28 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from coordinator.core import entries
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundClosed, RoundFailed, RoundOpened, WeightsAveraged
 from schemas.message import Strict
+from schemas.values import Digest
 from simulator.records import RoundRecord
 from simulator.run.durable import append_line, whole_lines
 
-Measure = Callable[[entries.NetworkImported, entries.WeightsAveraged], float]
-"""Gives the accuracy of a network with a round's weights."""
+Measure = Callable[[str, dict[str, Any], Digest], float]
+"""Gives the accuracy of a network by its method and settings, with a round's weights."""
 
 _OF_ROUNDS = frozenset(
     body.kind
     for body in (
-        entries.NetworkImported,
-        entries.RoundOpened,
-        entries.RoundClosed,
-        entries.RoundFailed,
-        entries.WeightsAveraged,
+        NetworkImported,
+        RoundOpened,
+        RoundClosed,
+        RoundFailed,
+        WeightsAveraged,
     )
 )
 
@@ -54,7 +58,7 @@ class KeptRound(Strict):
 class _Open:
     """A round that is not over."""
 
-    opened: entries.RoundOpened
+    opened: RoundOpened
     began: float
     answers: dict[int, _Answer] = field(default_factory=dict)
     """By index in the ledger."""
@@ -96,7 +100,7 @@ class RoundLog:
         self._open: dict[int, _Open] = {}
         self._ended: dict[int, _Ended] = {}
         """Phases that others follow, by number; of the newest round."""
-        self._network: entries.NetworkImported | None = None
+        self._network: NetworkImported | None = None
         self._kept = {kept.round: kept for kept in _read(path)}
 
     def look(self, measure: Measure) -> bool:
@@ -105,7 +109,7 @@ class RoundLog:
         start, self._at = self._at, self._ledger.size
         # Unchecked: this process has just committed them, or checked them when it began.
         for index, kind, body in self._ledger.bodies(start, self._at):
-            if kind == entries.ContributionAccepted.kind:
+            if kind == ContributionAccepted.kind:
                 self._note(index, from_json(body))
             elif kind in _OF_ROUNDS:
                 over = self._take(read_entry(kind, from_json(body)), measure)
@@ -126,24 +130,25 @@ class RoundLog:
 
     def _take(self, body: EntryBody, measure: Measure) -> bool:
         match body:
-            case entries.NetworkImported():
+            case NetworkImported():
                 self._network = body
-            case entries.RoundOpened():
+            case RoundOpened():
                 before = self._ended.pop(body.follows or 0, None)
                 self._open[body.number] = _Open(body, time.perf_counter(), phase_before=before)
-            case entries.RoundClosed() if not body.counted:
+            case RoundClosed() if not body.counted:
                 return self._end(self._open.pop(body.number))
-            case entries.RoundFailed():
+            case RoundFailed():
                 return self._end(self._open.pop(body.number))
-            case entries.WeightsAveraged():
-                accuracy = partial(measure, self._lineage, body)
+            case WeightsAveraged():
+                network, weights = self._lineage, body.weights.digest
+                accuracy = partial(measure, network.method, network.settings, weights)
                 return self._end(self._open.pop(body.number), body, accuracy)
         return False
 
     def _end(
         self,
         ended: _Open,
-        averaged: entries.WeightsAveraged | None = None,
+        averaged: WeightsAveraged | None = None,
         measure: Callable[[], float] | None = None,
     ) -> bool:
         opened = ended.opened
@@ -173,15 +178,15 @@ class RoundLog:
         return True
 
     @property
-    def _lineage(self) -> entries.NetworkImported:
+    def _lineage(self) -> NetworkImported:
         assert self._network is not None
         return self._network
 
-    def _is_of_a_round(self, opened: entries.RoundOpened) -> bool:
+    def _is_of_a_round(self, opened: RoundOpened) -> bool:
         """Whether it is a phase of a round, rather than one before or after a stage's rounds."""
         return opened.phase in self._lineage.round_phases
 
-    def _is_last(self, opened: entries.RoundOpened) -> bool:
+    def _is_last(self, opened: RoundOpened) -> bool:
         """Whether no round of the stage follows."""
         after = len(self._lineage.closing_phases)
         return opened.round_of_stage == opened.rounds_of_stage - after
@@ -191,7 +196,7 @@ class RoundLog:
         append_line(self._path, kept.model_dump_json())
 
 
-def _ended(ended: _Open, averaged: entries.WeightsAveraged) -> _Ended:
+def _ended(ended: _Open, averaged: WeightsAveraged) -> _Ended:
     """Return what the answers that count tell: the loss is their mean, weighted by samples."""
     answers = [ended.answers[index] for index in averaged.inputs if index in ended.answers]
     if not answers:

@@ -8,13 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from coordinator.core.entries import NetworkImported, WeightsAveraged
 from coordinator.core.state import State
-from coordinator.engine import Engine as CoordinatorEngine
 from coordinator.ledger.blobs import Blobs
-from schemas.values import DeviceId
+from coordinator.serving.engine import Engine as CoordinatorEngine
+from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.presence import asked
 from simulator.engines.inprocess.recording import Measured, Recorder
 from simulator.engines.inprocess.round_log import RoundLog
@@ -125,7 +124,7 @@ class StageEngine(ABC):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         blobs = self._led.coordinator.blobs
-        exported = self._state.models[record.version].exported
+        exported = self._state.models.by_version[record.version].exported
         assert exported is not None
         (folder / "manifest.json").write_bytes(blobs.get(exported.manifest.digest))
         for offer in exported.files:
@@ -154,11 +153,11 @@ class StageEngine(ABC):
             self._watch.round(*self._rounds.done)
 
     def _accuracy(
-        self, stage: StagePlan, network: NetworkImported, averaged: WeightsAveraged
+        self, stage: StagePlan, method: str, settings: dict[str, Any], weights: Digest
     ) -> float:
-        weights = self._led.coordinator.blobs.get(averaged.weights.digest)
+        data = self._led.coordinator.blobs.get(weights)
         seen = self._plan.seen(stage.number)
-        return self._meter.accuracy(network.method, network.settings, weights, seen)
+        return self._meter.accuracy(method, settings, data, seen)
 
     def _online(self, stage: StagePlan) -> tuple[DeviceId, ...]:
         return tuple(name for name in self._asked(stage) if stage.devices[name].online)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.records import Model
 from coordinator.core.state import State
+from coordinator.topics.models.state import Model
 from schemas.values import ClassName
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
@@ -11,26 +11,32 @@ from simulator.plan.fleet_plan import FleetPlan, StagePlan
 def ledger_stages(state: State, plan: FleetPlan, stage: StagePlan) -> tuple[int, ...]:
     """Return the ledger's stages that brought classes of a stage; reports may open several."""
     names = set(plan.names(stage.classes))
-    return tuple(number for number, item in state.stages.items() if names & set(item.class_names))
+    return tuple(
+        number for number, item in state.stages.by_number.items() if names & set(item.class_names)
+    )
 
 
 def is_closed(state: State, numbers: tuple[int, ...]) -> bool:
     """Whether all of these stages were opened and closed."""
-    return bool(numbers) and all(state.stages[n].closed_index is not None for n in numbers)
+    return bool(numbers) and all(
+        state.stages.by_number[n].closed_index is not None for n in numbers
+    )
 
 
 def closed_index(state: State, numbers: tuple[int, ...]) -> int:
     """Return the index of the entry that closed the last of these stages; -1 without any."""
-    closed = (state.stages[number].closed_index for number in numbers)
+    closed = (state.stages.by_number[number].closed_index for number in numbers)
     return max((index for index in closed if index is not None), default=-1)
 
 
 def model_of(state: State, plan: FleetPlan, stage: StagePlan) -> Model | None:
     """Return the newest model made before the next stage was opened."""
     later = [ledger_stages(state, plan, item) for item in plan.stages[stage.number :]]
-    opened = [state.stages[number].opened_index for numbers in later for number in numbers]
+    opened = [
+        state.stages.by_number[number].opened_index for numbers in later for number in numbers
+    ]
     end = min(opened, default=state.size)
-    made = [model for model in state.models.values() if model.solved_index < end]
+    made = [model for model in state.models.by_version.values() if model.solved_index < end]
     return max(made, key=lambda model: model.solved.version, default=None)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.offering import offer_of
+from coordinator.making.offering import offer_of
 from learning.networks.network import Network
 from methods.registry import load_training_coordinator, load_training_device
 from methods.training_half import Answer, Asked, Combined, Given, LocalData, Order

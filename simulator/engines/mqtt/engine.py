@@ -26,9 +26,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from coordinator.core.commands import CloseStage, Command, OpenStage
+from coordinator.core.commands import Command
 from coordinator.errors import CommandError
-from coordinator.operator import send
+from coordinator.serving.operator import send
+from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.values import DeviceId
 from simulator.datasets.segmentation.tasks import shown_labels
 from simulator.engines.inprocess.presence import asked, delivered
@@ -162,7 +163,7 @@ class MqttEngine:
         if not coming:
             return
         self._watch.phase(f"starting {len(coming)} agents")
-        known = self._follower.view.state.devices
+        known = self._follower.view.state.devices.admitted
         admit(self._folder.coordinator, (device for device in coming if device not in known))
         for device in coming:
             self._deliveries.of_earlier_stages(stage, device)
@@ -189,9 +190,9 @@ class MqttEngine:
     def _close_for_the_absent(self, there: tuple[DeviceId, ...]) -> None:
         """Close the stage where the coordinator would wait for devices that are switched off."""
         state = self._follower.view.state
-        if state.network is not None:
+        if state.lineages.network is not None:
             return  # rounds wait for those alone who are connected
-        if state.open_stage is not None and state.devices.keys() - set(there):
+        if state.stages.open is not None and state.devices.admitted.keys() - set(there):
             with suppress(CommandError):  # it has closed meanwhile
                 self._command(CloseStage())
 

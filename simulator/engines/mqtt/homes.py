@@ -9,12 +9,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core.commands import AdmitDevice, Command, ImportBackbone
-from coordinator.engine import carry_out_waiting
-from coordinator.operator import OperatorInbox, send
+from coordinator.core.commands import Command
+from coordinator.making.backbones import prepare_backbone
 from coordinator.proxy import settings as proxy
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import OperatorInbox, send
 from coordinator.settings import FILE_NAME, BrokerSettings, CoordinatorSettings, write_new
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
 from device_agent.home import SETTINGS_FILE
 from device_agent.settings import AgentSettings
 from device_agent.settings import BrokerSettings as AgentBrokerSettings

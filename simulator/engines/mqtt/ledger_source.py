@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.core.entries import read_entry
+from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from simulator.engines.mqtt.waiting import Recorded

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from coordinator.core.commands import ImportNetwork
-from coordinator.engine import carry_out_waiting
+from coordinator.serving.engine import carry_out_waiting
 from coordinator.settings import CoordinatorSettings
+from coordinator.topics.lineages.commands import ImportNetwork
 from device_agent.home import AgentHome
 from device_agent.status import Status, read_status
 from schemas.envelope import PROXY
@@ -61,11 +61,11 @@ class Programs:
             stack.callback(source.close)
             self.follower = Follower(source, self.children, show=lambda _text: None)
             self.follower.catch_up()
-            if self.follower.view.state.lineage is None:
+            if self.follower.view.state.lineages.current is None:
                 self._begin_lineage()
                 self.follower.catch_up()
             self._start_leader(COORDINATOR, "serve", folder.coordinator)
-            network = self.follower.view.state.network
+            network = self.follower.view.state.lineages.network
             if network is not None and network.proxy:
                 write_proxy(folder.proxy, self._broker, FLEET)
                 self._start_leader(PROXY, "proxy", folder.proxy)

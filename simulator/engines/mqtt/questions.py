@@ -20,7 +20,7 @@ def birth_awaited(view: FleetView, devices: Collection[DeviceId]) -> str | None:
 
 def opening_awaited(view: FleetView, stage: int, class_names: Collection[ClassName]) -> str | None:
     """Return whether stage number `stage` has to be opened yet, for exactly these classes."""
-    opened = view.state.stages.get(stage)
+    opened = view.state.stages.by_number.get(stage)
     if opened is None:
         return f"the opening of stage {stage}"
     if set(opened.class_names) != set(class_names):
@@ -34,13 +34,17 @@ def opening_awaited(view: FleetView, stage: int, class_names: Collection[ClassNa
 
 def closing_awaited(view: FleetView, stage: int) -> str | None:
     """Return whether stage number `stage` is still open."""
-    return None if view.state.stages[stage].closed_index is not None else "the stage's quiet time"
+    return (
+        None
+        if view.state.stages.by_number[stage].closed_index is not None
+        else "the stage's quiet time"
+    )
 
 
 def model_awaited(view: FleetView) -> str | None:
     """Return whether the desired model has to be solved from exactly what is held now yet."""
     model = view.desired_model
-    if model is None or model.solved.inputs != view.state.inputs():
+    if model is None or model.solved.inputs != view.state.contributions.inputs():
         return "a model solved from all contributions"
     return None
 
@@ -55,12 +59,13 @@ def activation_awaited(view: FleetView, devices: Collection[DeviceId]) -> str | 
 
 def raise_what_failed(view: FleetView) -> None:
     """Raise `EngineError` if no model can be made, or a device refused it, or rounds stopped."""
-    failed = view.state.failed
-    if failed is not None and failed.inputs == view.state.inputs():
+    failed = view.state.models.failed
+    if failed is not None and failed.inputs == view.state.contributions.inputs():
         raise EngineError(f"the coordinator could not make a model: {failed.reason}")
-    if view.state.void.stopped is not None:
-        raise EngineError(view.state.void.stopped.reason)
-    for name, device in view.state.devices.items():
+    if view.state.rounds.void.stopped is not None:
+        raise EngineError(view.state.rounds.void.stopped.reason)
+    for name in view.state.devices.admitted:
+        device = view.state.models.of(name)
         if view.desired is not None and device.model_versions_seen.get(view.desired) in (
             "failed",
             "rolled_back",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from coordinator.core.records import Model
+from coordinator.topics.models.state import Model
 from schemas.values import DeviceId
 from simulator.datasets.samples import Samples
 from simulator.engines.inprocess.stages import ledger_stages
@@ -44,11 +44,11 @@ class Recorder:
         model, numbers = view.desired_model, ledger_stages(view.state, self._plan, stage)
         assert model is not None
         assert model.exported is not None
-        opened_ns = view.state.stages[numbers[0]].opened_ns
+        opened_ns = view.state.stages.by_number[numbers[0]].opened_ns
         return StageRecord(
             stage=stage.number,
             class_names=self._plan.names(stage.classes),
-            opened_by=view.opened[numbers[0]],
+            opened_by=view.state.stages.by_number[numbers[0]].opened_by,
             version=model.solved.version,
             model_classes=model.solved.class_names,
             aggregate=model.solved.aggregate,
@@ -97,7 +97,7 @@ def _device(
     if used is None:
         return DeviceRecord(group=planned.group, online=False, arrived_samples=arrived)
     words = [view.answered_ns[name, n] for n in stages if (name, n) in view.answered_ns]
-    opened_ns = view.state.stages[stages[0]].opened_ns
+    opened_ns = view.state.stages.by_number[stages[0]].opened_ns
     carried = view.parcels.of(name, stages)
     return DeviceRecord(
         group=planned.group,
@@ -120,19 +120,21 @@ def _counted(view: FleetView, stages: tuple[int, ...], device: DeviceId) -> int:
 
     Where a network is trained, those of its last answer.
     """
-    if view.state.network is not None:
+    if view.state.lineages.network is not None:
         told = view.trained_samples
         return next((told[device, n] for n in reversed(stages) if (device, n) in told), 0)
     return sum(
         sum(part.samples.values())
-        for part in view.state.counted.values()
+        for part in view.state.contributions.counted.values()
         if part.device == device and part.key.stage in stages
     )
 
 
 def _phases(view: FleetView, opened_ns: int, total: float) -> dict[str, float]:
     """Return the seconds of the phases that can be told apart from outside; they add up."""
-    made = [model for model in view.state.models.values() if model.solved_ns >= opened_ns]
+    made = [
+        model for model in view.state.models.by_version.values() if model.solved_ns >= opened_ns
+    ]
     solve = sum(model.solved.seconds for model in made)
     export = sum(_export_seconds(view, model) for model in made)
     return {
@@ -144,7 +146,7 @@ def _phases(view: FleetView, opened_ns: int, total: float) -> dict[str, float]:
 
 
 def _export_seconds(view: FleetView, model: Model) -> float:
-    exported_ns = view.exported_ns.get(model.solved.version)
+    exported_ns = model.exported_ns
     return 0.0 if exported_ns is None else _seconds(model.solved_ns, exported_ns)
 
 

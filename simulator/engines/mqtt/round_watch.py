@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from coordinator.core.entries import NetworkImported, WeightsAveraged
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
+from schemas.values import Digest
 from simulator.engines.inprocess.round_log import RoundLog
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.mqtt.folder import FleetFolder
@@ -51,9 +52,9 @@ class RoundWatch:
         return question(view)
 
     def _accuracy(
-        self, stage: StagePlan, network: NetworkImported, averaged: WeightsAveraged
+        self, stage: StagePlan, method: str, settings: dict[str, Any], weights: Digest
     ) -> float:
         store = BlobStore(str(blob_folder(self._coordinator)))
-        weights = Blobs(self._ledger, store).get(averaged.weights.digest)
+        data = Blobs(self._ledger, store).get(weights)
         seen = self._prepared.plan.seen(stage.number)
-        return self._meter.accuracy(network.method, network.settings, weights, seen)
+        return self._meter.accuracy(method, settings, data, seen)

@@ -51,7 +51,7 @@ class StageQuestions:
 
         Before the first stage, and where a network is trained, that is to greet the coordinator.
         """
-        stage = view.state.current_stage if view.state.network is None else None
+        stage = view.state.stages.current if view.state.lineages.network is None else None
         waiting = {name for name in devices if not self._rests(name, stage)}
         return f"{listed(waiting)} to be ready" if waiting else None
 
@@ -63,10 +63,10 @@ class StageQuestions:
     def learning_awaited(self, view: FleetView) -> str | None:
         """Return what devices have left to do: rounds of training, or something to count."""
         raise_what_failed(view)
-        if view.state.network is None:
+        if view.state.lineages.network is None:
             return self._counting_awaited(view)
         numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
-        current = view.state.current_round
+        current = view.state.rounds.current
         if current is None or is_closed(view.state, numbers):
             return self._closing_awaited(view)
         opened = current.opened
@@ -75,7 +75,7 @@ class StageQuestions:
         return f"round {opened.round_of_stage} of {opened.rounds_of_stage}"
 
     def _counting_awaited(self, view: FleetView) -> str | None:
-        there, stage = self._goal.there, view.state.current_stage
+        there, stage = self._goal.there, view.state.stages.current
         waiting = {name for name in there if not self._rests(name, stage)}
         self._show(len(there) - len(waiting), len(there))
         return f"the statistics of {listed(waiting)}" if waiting else None
@@ -90,7 +90,7 @@ class StageQuestions:
 
     def _model(self, view: FleetView) -> str | None:
         """Return whether a model of everything has to be made, and who does not run it yet."""
-        if view.state.network is None and not view.state.inputs():
+        if view.state.lineages.network is None and not view.state.contributions.inputs():
             raise EngineError(
                 f"stage {self._goal.stage.number}: no device that is there has images of it, so "
                 "there is no model; let one of them be online"
@@ -103,10 +103,10 @@ class StageQuestions:
 
     def _making_awaited(self, view: FleetView) -> str | None:
         """Return whether the stage's model is still to be made and desired."""
-        if view.state.network is None:
+        if view.state.lineages.network is None:
             return model_awaited(view)
         numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
-        model, opened = view.desired_model, view.state.stages[numbers[0]].opened_index
+        model, opened = view.desired_model, view.state.stages.by_number[numbers[0]].opened_index
         return None if model is not None and model.solved_index > opened else "the stage's model"
 
     def _word_awaited(self, view: FleetView) -> str | None:

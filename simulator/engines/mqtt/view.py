@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core import entries
-from coordinator.core.records import Model
+from coordinator.core.entry import EntryBody
 from coordinator.core.state import State
-from coordinator.core.transitions import apply
+from coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionWithdrawn,
+    NothingReported,
+)
+from coordinator.topics.devices.entries import DeviceProblem
+from coordinator.topics.models.entries import DeviceEvaluated
+from coordinator.topics.models.state import Model
+from coordinator.topics.stages.entries import TransitionReported
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId
 from simulator.engines.looks import LookLog
@@ -19,7 +26,7 @@ class Report:
     """Something new that a device told, and the nanosecond in which the ledger took it in."""
 
     device: DeviceId
-    body: entries.TransitionReported
+    body: TransitionReported
     time_ns: int
 
 
@@ -28,101 +35,90 @@ class FleetView:
     """The coordinator's own state, and what is reported beside it."""
 
     state: State = field(default_factory=State)
-    evaluations: dict[tuple[DeviceId, int], entries.DeviceEvaluated] = field(default_factory=dict)
+    evaluations: dict[tuple[DeviceId, int], DeviceEvaluated] = field(default_factory=dict)
     """The newest evaluation of each device and model version."""
     payload_bytes: dict[int, int] = field(default_factory=dict)
     """Size of each accepted payload, by ledger index."""
-    opened: dict[int, str] = field(default_factory=dict)
-    """Why each stage was opened."""
     answered_ns: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
     """When each device last said something about a stage that was accepted."""
-    exported_ns: dict[int, int] = field(default_factory=dict)
-    """When each model's files were made, by version."""
     trained_samples: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
     """Of each device's last answer to a round of each stage."""
     stored_samples: dict[DeviceId, int] = field(default_factory=dict)
     """Exemplars that each device said it keeps, in its last answer to a round."""
-    averaged: dict[int, int] = field(default_factory=dict)
-    """Number of answers in a round's mean, by ledger index of the mean."""
     parcels: ParcelCount = field(default_factory=ParcelCount)
     """What devices sent and received of each kind."""
     looks: LookLog = field(default_factory=LookLog)
     """What devices saw that look for new tasks by themselves."""
     reports: list[Report] = field(default_factory=list)
     """What devices reported as new."""
-    problems: list[tuple[DeviceId | None, entries.DeviceProblem]] = field(default_factory=list)
+    problems: list[tuple[DeviceId | None, DeviceProblem]] = field(default_factory=list)
 
-    def take(self, body: entries.EntryBody, device: DeviceId | None, time_ns: int) -> None:
+    def take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in the next entry."""
         self.parcels.take(body, device)
         self.looks.take(body, device)
         if device is not None:
             self._take_word(body, device, time_ns)
-        if isinstance(body, entries.StageOpened):
-            self.opened[body.stage] = body.reason
-        elif isinstance(body, entries.ModelExported):
-            self.exported_ns[body.version] = time_ns
-        elif isinstance(body, entries.WeightsAveraged):
-            self.averaged[self.state.size] = len(body.inputs)
-        elif isinstance(body, entries.DeviceProblem):
+        if isinstance(body, DeviceProblem):
             self.problems.append((device, body))
-        apply(self.state, body, device, time_ns)
+        self.state.apply(body, device, time_ns)
 
-    def _take_word(self, body: entries.EntryBody, device: DeviceId, time_ns: int) -> None:
+    def _take_word(self, body: EntryBody, device: DeviceId, time_ns: int) -> None:
         match body:
-            case entries.DeviceEvaluated():
+            case DeviceEvaluated():
                 self.evaluations[device, body.version] = body
-            case entries.ContributionAccepted():
+            case ContributionAccepted():
                 self.payload_bytes[self.state.size] = body.payload_bytes
                 self.answered_ns[device, body.key.stage] = time_ns
                 self._take_answer(body, device)
-            case entries.ContributionWithdrawn():
+            case ContributionWithdrawn():
                 self.answered_ns[device, body.key.stage] = time_ns
-            case entries.NothingReported():
+            case NothingReported():
                 self.answered_ns[device, body.stage] = time_ns
-            case entries.TransitionReported():
+            case TransitionReported():
                 self.reports.append(Report(device, body, time_ns))
 
-    def _take_answer(self, body: entries.ContributionAccepted, device: DeviceId) -> None:
+    def _take_answer(self, body: ContributionAccepted, device: DeviceId) -> None:
         if body.answer is not None:
             self.trained_samples[device, body.key.stage] = body.answer.samples
             self.stored_samples[device] = body.answer.stored_samples
 
     def contributions(self, model: Model) -> int:
         """Count what is in a model; of a network, the answers of its last round, if it had any."""
-        if isinstance(model.lineage, entries.NetworkImported):
+        if model.lineage.in_rounds:
             (index,) = model.solved.inputs
-            return self.averaged.get(index, 0)
+            return self.state.rounds.answers_in(index)
         return len(model.solved.inputs)
 
     @property
     def desired(self) -> int | None:
         """The version that all devices are to run."""
-        return self.state.desired.version if self.state.desired else None
+        return self.state.models.desired.version if self.state.models.desired else None
 
     @property
     def desired_model(self) -> Model | None:
         """The model that all devices are to run, if there is one yet."""
-        return None if self.desired is None else self.state.models[self.desired]
+        return None if self.desired is None else self.state.models.by_version[self.desired]
 
     @property
     def born(self) -> set[DeviceId]:
         """Devices that have connected."""
-        return {name for name, device in self.state.devices.items() if device.boot is not None}
+        return {
+            name for name, device in self.state.devices.admitted.items() if device.boot is not None
+        }
 
     def counted(self) -> dict[ClassName, int]:
         """Return the images in the sum per class."""
         total: dict[ClassName, int] = {}
-        for part in self.state.counted.values():
+        for part in self.state.contributions.counted.values():
             for name, number in part.samples.items():
                 total[name] = total.get(name, 0) + number
         return total
 
     def active(self, version: int) -> set[DeviceId]:
         """Return the devices that run `version`."""
-        return {
-            name for name, device in self.state.devices.items() if device.active_version == version
-        }
+        running = self.state.models.by_device.items()
+        return {name for name, device in running if device.active_version == version}
 
     def results(self, version: int) -> dict[DeviceId, dict[ClassName, ClassResult]]:
         """Return each device's right answers with `version`, per class."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from coordinator.core.entries import EntryBody
+from coordinator.core.entry import EntryBody
 from schemas.values import DeviceId
 from simulator.engines.mqtt.processes import Children
 from simulator.engines.mqtt.view import FleetView

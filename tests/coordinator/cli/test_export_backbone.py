@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator import settings
+from coordinator.cli import ledger as ledger_cli
 from coordinator.cli import models
-from coordinator.ledger import cli as ledger_cli
 from coordinator.settings import CoordinatorSettings
 from export.preprocessing_file import load_preprocessing
 from schemas.values import FleetId

@@ -6,9 +6,9 @@ import pytest
 import safetensors.numpy
 from typer.testing import CliRunner
 
+from coordinator.cli import ledger as ledger_cli
 from coordinator.cli import models
 from coordinator.errors import NetworkSettingsError
-from coordinator.ledger import cli as ledger_cli
 from learning.networks.plan import initial_arrays
 from learning.networks.segmentation.registry import build_segmentation
 from schemas.models import Preprocessing

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator import views
 from coordinator.cli import coordinator as cli
-from coordinator.core.entries import DeviceAdmitted, DeviceInvited, DeviceKeyRevoked, read_entry
+from coordinator.core.state import read_entry
 from coordinator.errors import CommandError
-from coordinator.keys import public_key
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.entries import DeviceAdmitted
+from coordinator.topics.keys.entries import DeviceInvited, DeviceKeyRevoked
+from coordinator.trust.keys import public_key
 from schemas.settings_file import SettingsError
 from schemas.token import Token
 from schemas.values import DeviceId, FleetId
@@ -50,7 +52,7 @@ def test_the_token_alone_goes_to_standard_output(home: Path) -> None:
         device=DeviceId("crane-7"), invitation=token.invitation, expires_ns=token.expires_ns
     )
     assert entries(home)[:2] == [DeviceAdmitted(device=DeviceId("crane-7")), invited]
-    assert [(row.device, row.key) for row in views.devices(home)] == [("crane-7", "invited")]
+    assert [(row.device, row.key) for row in device_views.devices(home)] == [("crane-7", "invited")]
 
 
 def test_the_secret_is_nowhere_but_in_a_private_file(home: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_revoked_device_is_shown_as_such(home: Path) -> None:
     said = fleetledger(home, "revoke", "crane-7", "--reason", "sold").stdout
     assert "device crane-7 is shut out" in said
     assert DeviceKeyRevoked(device=DeviceId("crane-7"), key=None, reason="sold") in entries(home)
-    assert [row.key for row in views.devices(home)] == ["revoked"]
+    assert [row.key for row in device_views.devices(home)] == ["revoked"]
     assert "revoked" in fleetledger(home, "status").stdout
 
 

@@ -11,15 +11,15 @@ from typer.testing import CliRunner, Result
 from coordinator.cli import common
 from coordinator.cli import coordinator as coordinator_cli
 from coordinator.cli import models as cli
-from coordinator.core import commands
 from coordinator.errors import CommandError
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.models.commands import GoBack, PushModel
 from schemas.reports import ClassResult, Evaluation
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import exported, names
-from tests.coordinator.core.test_going_back import with_models
-from tests.coordinator.core.test_releases import ReleasingBench
-from tests.coordinator.test_views import write
+from tests.coordinator.reading.test_views import write
+from tests.coordinator.topics.models.test_going_back import with_models
+from tests.coordinator.topics.releases.test_releases import ReleasingBench
 from tests.schemas import signing
 
 
@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Path:
     bench.message("dev-1", measured(2, 38))
     bench.message("dev-2", measured(2, 36))
     bench.message("dev-1", measured(3, 20))
-    bench.command(commands.PushModel(version=1, devices=(DeviceId("dev-2"),)))
+    bench.command(PushModel(version=1, devices=(DeviceId("dev-2"),)))
     write(tmp_path, bench)
     write_new(tmp_path, CoordinatorSettings(fleet=signing.FLEET))
     return tmp_path
@@ -106,8 +106,8 @@ def test_a_release_for_a_device_that_stays_waits_on_after_going_back(tmp_path: P
     bench = ReleasingBench(key=None, root=signing.root())
     bench.sign(1)
     bench.more()
-    bench.command(commands.PushModel(version=1, devices=(DeviceId("dev-2"),)))
-    bench.command(commands.GoBack())
+    bench.command(PushModel(version=1, devices=(DeviceId("dev-2"),)))
+    bench.command(GoBack())
     write(tmp_path, bench)
     found = [(push.version, push.devices) for push in cli.release_views.waiting(tmp_path)]
     assert found == [(1, ("dev-2",)), (1, None)]

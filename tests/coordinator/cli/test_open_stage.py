@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from coordinator import views
 from coordinator.cli import common
 from coordinator.cli import coordinator as cli
 from coordinator.errors import CommandError
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.stages import views as stage_views
 from tests.coordinator.cli.test_models import run
 from tests.coordinator.core.harness import Bench, contribution
-from tests.coordinator.core.test_opening_is_asked import report
-from tests.coordinator.test_views import write
+from tests.coordinator.reading.test_views import write
+from tests.coordinator.topics.stages.test_opening_is_asked import report
 from tests.schemas import signing
 
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def stages(home: Path) -> list[tuple[str, ...]]:
-    return [row.class_names for row in views.stages(home)]
+    return [row.class_names for row in stage_views.stages(home)]
 
 
 def test_where_nobody_can_be_asked_it_refuses_with_the_way_out(home: Path) -> None:

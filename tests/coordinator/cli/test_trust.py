@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator import release_views
 from coordinator.cli.trust import app
 from coordinator.errors import CommandError, KeyFileError, TrustError
-from coordinator.key_files import make_key, public_file, read_key
-from coordinator.keys import public_key
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.releases import views as release_views
+from coordinator.trust.key_files import make_key, public_file, read_key
+from coordinator.trust.keys import public_key
 from schemas.keys import KeyName, VerifyKey
 from schemas.roots import RootDocument, SignedRoot
 from schemas.signatures import name_of

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core import commands, inputs
+from coordinator.core import inputs
+from coordinator.core.commands import Command
 from coordinator.core.core import Core
-from coordinator.core.entries import BackboneImported, EntryBody, ModelExported, ModelSolved
-from coordinator.core.requests import (
-    AnswerOperator,
-    ExportHead,
-    Request,
-    SendToDevice,
-    SolveHead,
-    TakePayload,
-)
+from coordinator.core.entry import EntryBody
+from coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from coordinator.core.rules import Rules
+from coordinator.core.work import ExportHead, HeadExported, HeadSolved, SolveHead, TakePayload
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.lineages.entries import BackboneImported
+from coordinator.topics.models.entries import ModelExported, ModelSolved
+from coordinator.topics.stages.commands import OpenStage
 from schemas.contributions import Contribution, PartKey
 from schemas.envelope import Sender
 from schemas.message import Message
@@ -118,17 +118,17 @@ class Bench:
         envelope = sender.seal(body, sent_ms=0, attachment=attachment)
         return self.handle(inputs.DeviceMessage(name, envelope))
 
-    def command(self, command: commands.Command) -> AnswerOperator:
+    def command(self, command: Command) -> AnswerOperator:
         requests = self.handle(inputs.OperatorCommand(f"ticket {self.core.state.size}", command))
         return next(r for r in requests if isinstance(r, AnswerOperator))
 
     def begin(self, *devices: str, classes: tuple[str, ...] = ("cat", "dog")) -> None:
         """Admit devices, let them be born, import a backbone and open stage 1."""
         for device in devices:
-            self.command(commands.AdmitDevice(device=DeviceId(device)))
+            self.command(AdmitDevice(device=DeviceId(device)))
             self.born(device)
-        self.command(commands.ImportBackbone(backbone=BACKBONE))
-        self.command(commands.OpenStage(class_names=names(*classes)))
+        self.command(ImportBackbone(backbone=BACKBONE))
+        self.command(OpenStage(class_names=names(*classes)))
 
     def born(self, device: str, *, capabilities: Capabilities = CAPABLE) -> list[Request]:
         self.senders[DeviceId(device)] = Sender(FLEET, DeviceId(device), BootId.fresh())
@@ -149,10 +149,10 @@ class Bench:
 
     def make_model(self, request: SolveHead) -> list[Request]:
         """Answer a request for a model as a worker would, up to the export."""
-        self.handle(inputs.HeadSolved(solved(request)))
+        self.handle(HeadSolved(solved(request)))
         requests = self.wait(0)
         export = next(r for r in requests if isinstance(r, ExportHead))
-        return self.handle(inputs.HeadExported(exported(export.solved.version)))
+        return self.handle(HeadExported(exported(export.solved.version)))
 
 
 def solved(request: SolveHead) -> ModelSolved:

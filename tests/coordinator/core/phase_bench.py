@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.core import entries, inputs
-from coordinator.core.requests import AverageRound, Request
+from coordinator.core.requests import Request
+from coordinator.core.work import AverageRound, RoundAveraged
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.receipts import Receipt
 from schemas.rounds import RoundAnswer
 from schemas.values import Digest
@@ -18,18 +19,16 @@ class PhaseBench(RoundBench):
     """Devices answer the open round; all but the last phase of a round pass the weights on."""
 
     @property
-    def opened(self) -> entries.RoundOpened:
+    def opened(self) -> RoundOpened:
         """The newest round."""
-        *_, body = self.told(entries.RoundOpened)
-        assert isinstance(body, entries.RoundOpened)
+        *_, body = self.told(RoundOpened)
+        assert isinstance(body, RoundOpened)
         return body
 
     def rounds(self) -> list[tuple[int, str, int | None]]:
         """Number, phase and what it follows, of all rounds."""
-        bodies = self.told(entries.RoundOpened)
-        return [
-            (b.number, b.phase, b.follows) for b in bodies if isinstance(b, entries.RoundOpened)
-        ]
+        bodies = self.told(RoundOpened)
+        return [(b.number, b.phase, b.follows) for b in bodies if isinstance(b, RoundOpened)]
 
     def answers(
         self, *devices: str, number: int | None = None, phase: str | None = None
@@ -54,7 +53,7 @@ class PhaseBench(RoundBench):
                 "extras": {**opened.extras, "ensemble": offer(f"ensemble {opened.number}")},
             }
         )
-        return self.handle(inputs.RoundAveraged(body))
+        return self.handle(RoundAveraged(body))
 
     def finish_phase(self, *devices: str) -> list[Request]:
         """Let devices answer, and a worker combine what they say; return what is asked then."""

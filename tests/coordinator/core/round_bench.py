@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from coordinator.core import commands, entries, inputs
+from coordinator.core import inputs
 from coordinator.core.core import Core
-from coordinator.core.requests import AverageRound, FreezeNetwork, Request, TakePayload
+from coordinator.core.entry import EntryBody
+from coordinator.core.requests import Request
 from coordinator.core.rules import RoundRules, Rules, StageRules
+from coordinator.core.work import AverageRound, FreezeNetwork, RoundAveraged, TakePayload
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportNetwork
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import WeightsAveraged
+from coordinator.topics.stages.commands import OpenStage
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.presence import Capabilities
@@ -24,7 +31,7 @@ from tests.coordinator.core.harness import (
 )
 
 ABLE = CAPABLE.model_copy(update={"features": frozenset({"numpy", "onnxruntime", "torch"})})
-NETWORK = entries.NetworkImported(
+NETWORK = NetworkImported(
     name="mlp",
     weights=offer("first weights"),
     golden=offer("golden"),
@@ -53,19 +60,19 @@ class RoundBench(Bench):
         self.devices = tuple(f"dev-{number}" for number in range(1, devices + 1))
 
     def lead(
-        self, network: entries.NetworkImported = NETWORK, capabilities: Capabilities = ABLE
+        self, network: NetworkImported = NETWORK, capabilities: Capabilities = ABLE
     ) -> list[Request]:
         """Import the network, open a stage, and let the first round open."""
         for device in self.devices:
-            self.command(commands.AdmitDevice(device=DeviceId(device)))
+            self.command(AdmitDevice(device=DeviceId(device)))
             self.born(device, capabilities=capabilities)
-        self.command(commands.ImportNetwork(network=network))
-        self.command(commands.OpenStage(class_names=names("cat", "dog")))
+        self.command(ImportNetwork(network=network))
+        self.command(OpenStage(class_names=names("cat", "dog")))
         return self.wait(0)
 
-    def imports(self, network: entries.NetworkImported) -> list[Request]:
+    def imports(self, network: NetworkImported) -> list[Request]:
         """Let another network lead."""
-        command = commands.ImportNetwork(network=network)
+        command = ImportNetwork(network=network)
         return self.handle(inputs.OperatorCommand(f"ticket {self.core.state.size}", command))
 
     def orders(self, requests: list[Request]) -> dict[str, RoundOrder]:
@@ -96,7 +103,7 @@ class RoundBench(Bench):
 
     def average(self, request: AverageRound) -> list[Request]:
         """Answer as a worker would."""
-        return self.handle(inputs.RoundAveraged(averaged(request)))
+        return self.handle(RoundAveraged(averaged(request)))
 
     def whole_round(self, number: int) -> AverageRound:
         """Let everybody answer; return what is to be averaged."""
@@ -109,7 +116,7 @@ class RoundBench(Bench):
         (request,) = [r for r in self.wait(0) if isinstance(r, kind)]
         return request
 
-    def told(self, kind: type[entries.EntryBody]) -> list[entries.EntryBody]:
+    def told(self, kind: type[EntryBody]) -> list[EntryBody]:
         return [body for body, _, _ in self.entries if isinstance(body, kind)]
 
 
@@ -129,8 +136,8 @@ def answer_of(number: int, text: str, **changes: object) -> Contribution:
     return Contribution.model_validate(values | changes)
 
 
-def averaged(request: AverageRound) -> entries.WeightsAveraged:
-    return entries.WeightsAveraged(
+def averaged(request: AverageRound) -> WeightsAveraged:
+    return WeightsAveraged(
         number=request.opened.number,
         lineage=request.lineage.digest,
         inputs=tuple(item.index for item in request.inputs),

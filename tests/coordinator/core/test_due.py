@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coordinator.core.due import next_look
 from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.records import Stage
 from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from coordinator.core.state import State
+from coordinator.topics.stages.state import Stage
 from tests.coordinator.core.round_bench import RoundBench
 
 RULES = Rules(
@@ -31,9 +31,10 @@ def test_nothing_is_due_in_an_empty_fleet() -> None:
 
 def test_an_open_stage_is_looked_at_when_it_is_quiet_and_at_its_deadline() -> None:
     stage = Stage(opened_index=0, opened_ns=at(10), class_names=())
-    state = State(stages={1: stage})
+    state = State()
+    state.stages.by_number[1] = stage
     assert look(state, Live(), 11) == at(110) + LATER
-    stage.last_answer_ns = at(20)
+    state.contributions.last_answer_ns[1] = at(20)
     assert look(state, Live(), 21) == at(25) + LATER
     assert look(state, Live(), 26) == at(110) + LATER
     stage.closed_index = 4
@@ -43,14 +44,16 @@ def test_an_open_stage_is_looked_at_when_it_is_quiet_and_at_its_deadline() -> No
 def test_the_next_model_and_the_next_reports_have_their_time() -> None:
     live = Live(last_model_ns=at(50))
     assert look(State(), live, 60) == at(80) + LATER
-    assert look(State(last_report_ns=at(60)), live, 60) == at(67) + LATER
-    assert look(State(last_report_ns=at(60)), live, 81) is None
+    state = State()
+    state.stages.last_report_ns = at(60)
+    assert look(state, live, 60) == at(67) + LATER
+    assert look(state, live, 81) is None
 
 
 def test_a_round_has_its_deadline_its_pause_and_the_gathering_after_a_start() -> None:
     bench = RoundBench()
     bench.lead()
-    opened, since = bench.core.state.rounds[1].opened_ns, bench.core.live.since_ns
+    opened, since = bench.core.state.rounds.by_number[1].opened_ns, bench.core.live.since_ns
     assert since is not None
 
     def due(now_ns: int) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.core.assigning import action_for
 from coordinator.core.requests import AnnounceCoordinator, Request
 from schemas.assignments import Assignment
 from schemas.contributions import held_digest
@@ -13,7 +14,7 @@ from schemas.models import DesiredModel
 from schemas.presence import Death, Heartbeat, Welcome
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
-from tests.coordinator.core.test_models import with_model
+from tests.coordinator.topics.models.test_models import with_model
 
 
 def beat(
@@ -46,8 +47,8 @@ def bench() -> Bench:
 
 def actions(bench: Bench) -> tuple[int, int]:
     state = bench.core.state
-    assert state.desired is not None
-    return state.assignment_action, state.desired.action
+    assert state.models.desired is not None
+    return action_for(state, DeviceId("dev-1")), state.models.desired.action
 
 
 def test_a_device_that_has_heard_everything_is_told_nothing(bench: Bench) -> None:
@@ -66,7 +67,7 @@ def test_a_lost_assignment_is_sent_again(bench: Bench) -> None:
 def test_a_device_that_knows_of_other_parts_than_are_held_is_welcomed_again(bench: Bench) -> None:
     """A letter of an earlier installation was accepted after the birth of this one."""
     assignment, desired = actions(bench)
-    held = bench.core.state.devices[DeviceId("dev-1")].held_parts()
+    held = bench.core.state.contributions.of(DeviceId("dev-1")).held_parts()
     assert held
     heard = {"assignment": assignment, "desired": desired}
     assert beat(bench, **heard, held=held_digest(held)) == []

@@ -20,7 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from coordinator.core import commands, entries, inputs
+from coordinator.core import inputs
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import (
     IntakeRules,
     ModelRules,
@@ -29,8 +30,36 @@ from coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
-from coordinator.keys import coordinator_key
-from coordinator.networks import prepare_network
+from coordinator.core.state import ENTRY_KINDS
+from coordinator.making.networks import prepare_network
+from coordinator.topics.classes.commands import MergeClasses, RenameClass
+from coordinator.topics.clock.commands import CorrectClock
+from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionsLeftOut,
+    ContributionWithdrawn,
+)
+from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from coordinator.topics.devices.entries import DeviceDoubled, DevicesHeard, DevicesSilent
+from coordinator.topics.keys.commands import InviteDevice, RevokeKey
+from coordinator.topics.lineages.commands import ImportNetwork
+from coordinator.topics.models.commands import HoldModels, PushModel
+from coordinator.topics.models.entries import ModelDesired, ModelExported, TemperatureFitted
+from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from coordinator.topics.releases.commands import PublishRoot, SignModel
+from coordinator.topics.rounds.commands import ResumeRounds
+from coordinator.topics.rounds.entries import (
+    DescentMarked,
+    RoundClosed,
+    RoundFailed,
+    RoundOpened,
+    RoundsStopped,
+    WeightsAveraged,
+    WeightsPruned,
+)
+from coordinator.topics.stages.commands import CloseStage
+from coordinator.trust.keys import coordinator_key
 from learning.numerics.calibration import LOGIT_SCALES
 from learning.numerics.weights import WeightGrid
 from methods.registry import load_training_coordinator
@@ -50,6 +79,7 @@ from schemas.tensors import encode_tensors
 from schemas.values import BootId, ClassName, DeviceId, Digest
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, weights
+from tests.coordinator.serving.test_shell import samples
 from tests.coordinator.shell_harness import (
     FLEET,
     MemoryCoordinator,
@@ -57,7 +87,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from tests.coordinator.test_shell import samples
 from transport.clock import Clock
 from transport.memory import InMemoryBroker
 
@@ -155,7 +184,7 @@ class Story:
         for _ in range(count):
             self.coordinator.shell.step(0)
 
-    def until(self, kind: type[entries.EntryBody], count: int = 1) -> int:
+    def until(self, kind: type[EntryBody], count: int = 1) -> int:
         """Go on until there are so many entries of a kind; return the index of the last."""
         self.coordinator.until(lambda: self.kinds.count(kind.kind) >= count)
         return max(number for number, name in enumerate(self.kinds) if name == kind.kind)
@@ -166,31 +195,31 @@ class Story:
 
     def give(self, name: str, seed: int, *, part: int, revision: int = 0) -> None:
         """Give statistics of 40 samples of a seed, which are accepted."""
-        before = self.kinds.count(entries.ContributionAccepted.kind)
+        before = self.kinds.count(ContributionAccepted.kind)
         device = self.device(name)
-        lineage = self.coordinator.engine.core.state.lineage
+        lineage = self.coordinator.engine.core.state.lineages.current
         assert lineage is not None
         given = samples(seed, 40, int(lineage.feature_width))
         device.give(*contribution_of(self.coordinator, *given, part=part, revision=revision))
-        self.until(entries.ContributionAccepted, before + 1)
+        self.until(ContributionAccepted, before + 1)
 
     def learned(self, version: int) -> int:
         """Go on until a version is exported; return the index of its entry."""
-        return self.until(entries.ModelExported, version)
+        return self.until(ModelExported, version)
 
 
 def keys(story: Story) -> None:
     """Tokens, an enrolment, a rotation, a revocation."""
     command, engine = story.coordinator.command, story.coordinator.engine
     name = DeviceId("key-1")
-    command(commands.AdmitDevice(device=name))
+    command(AdmitDevice(device=name))
     token = Digest.of(b"a token")
     expires_ns = story.time.calendar_ns() + round(HOUR * 1e9)
-    command(commands.InviteDevice(device=name, invitation=token, expires_ns=expires_ns))
+    command(InviteDevice(device=name, invitation=token, expires_ns=expires_ns))
     first, second = (SigningKey.fresh(device_key_name(FLEET, name)).verify_key for _ in range(2))
     engine.process([inputs.EnrolmentProven(name, first, token)])
     engine.process([inputs.RotationProven(name, second, first)])
-    command(commands.RevokeKey(device=name, reason="the card was lost"))
+    command(RevokeKey(device=name, reason="the card was lost"))
 
 
 def statistics(story: Story) -> None:
@@ -204,14 +233,14 @@ def statistics(story: Story) -> None:
     story.learned(1)
     story.give("dev-2", 2, part=0)
     story.give("dev-2", 2, part=1)
-    story.until(entries.ContributionsLeftOut)
+    story.until(ContributionsLeftOut)
     story.learned(2)
     story.give("dev-1", 3, part=1)
     story.learned(3)
     story.give("dev-1", 4, part=0, revision=1)
     story.learned(4)
     story.say("dev-1", Withdrawal(key=PartKey(stage=1, part=1), revision=9, reason="moved"))
-    story.until(entries.ContributionWithdrawn)
+    story.until(ContributionWithdrawn)
     story.learned(5)
     story.say("dev-3", Nothing(stage=1))
     story.say(
@@ -220,20 +249,20 @@ def statistics(story: Story) -> None:
     )
     story.say("dev-2", Problem(about="disk", text="2 MiB are left; free some"))
     coordinator.command(
-        commands.RetractContributions(device=DeviceId("dev-2"), reason="its owner asked for it")
+        RetractContributions(device=DeviceId("dev-2"), reason="its owner asked for it")
     )
     story.learned(6)
     story.give("dev-1", 5, part=2)
     story.give("dev-1", 5, part=3)
-    story.until(entries.ContributionsLeftOut, 3)
+    story.until(ContributionsLeftOut, 3)
     story.learned(7)
-    coordinator.command(commands.RenameClass(old=ClassName("circle"), new=ClassName("ring")))
+    coordinator.command(RenameClass(old=ClassName("circle"), new=ClassName("ring")))
 
 
 def models(story: Story) -> None:
     """What devices say of models, and which the operator lets out."""
     coordinator = story.coordinator
-    newest = coordinator.engine.core.state.newest_model
+    newest = coordinator.engine.core.state.models.newest
     assert newest is not None
     exported = newest.exported
     assert exported is not None
@@ -254,8 +283,8 @@ def models(story: Story) -> None:
             losses=losses,
         ),
     )
-    story.until(entries.TemperatureFitted)
-    coordinator.command(commands.HoldModels())
+    story.until(TemperatureFitted)
+    coordinator.command(HoldModels())
     signing = {role: SigningKey.fresh(KeyName(f"{FLEET}/{role}")) for role in ("root", "release")}
     document = RootDocument(
         fleet=FLEET,
@@ -266,10 +295,10 @@ def models(story: Story) -> None:
         coordinator_keys=(coordinator_key(story.home, FLEET).verify_key,),
     )
     root = SignedRoot(document=document).signed_by(signing["root"])
-    coordinator.command(commands.PublishRoot(root=root))
-    coordinator.command(commands.PushModel(version=1, devices=(DeviceId("dev-2"),)))
-    action = story.until(entries.ModelDesired)
-    first = coordinator.engine.core.state.models[1].exported
+    coordinator.command(PublishRoot(root=root))
+    coordinator.command(PushModel(version=1, devices=(DeviceId("dev-2"),)))
+    action = story.until(ModelDesired)
+    first = coordinator.engine.core.state.models.by_version[1].exported
     assert first is not None
     release = Release(
         fleet=FLEET,
@@ -279,9 +308,11 @@ def models(story: Story) -> None:
         devices=(DeviceId("dev-2"),),
     )
     signed = SignedRelease.of(release, signing["release"])
-    coordinator.command(commands.SignModel(action=action, signed=signed))
+    coordinator.command(SignModel(action=action, signed=signed))
     state = coordinator.engine.core.state
-    failed = inputs.ModelNotMade(state.inputs(), state.learned_names(), "the disk is full")
+    failed = inputs.ModelNotMade(
+        state.contributions.inputs(), state.contributions.learned_names(), "the disk is full"
+    )
     coordinator.engine.process([failed])
 
 
@@ -303,22 +334,22 @@ def twins(story: Story) -> None:
     copy = Sender(FLEET, name, BootId.fresh())
     lives(copy, one.boot)
     lives(one)
-    story.until(entries.DeviceDoubled)
-    story.coordinator.command(commands.SettleTwins(device=name, installation=one.boot))
+    story.until(DeviceDoubled)
+    story.coordinator.command(SettleTwins(device=name, installation=one.boot))
 
 
 def times(story: Story) -> None:
     """Devices that are silent for long and heard again; a calendar that is set right."""
-    story.coordinator.command(commands.MergeClasses(source=CLASSES[1], target=ClassName("ring")))
+    story.coordinator.command(MergeClasses(source=CLASSES[1], target=ClassName("ring")))
     story.steps()
     story.time.passed += 1.5 * RULES.silence.silent_seconds
-    story.until(entries.DevicesSilent)
+    story.until(DevicesSilent)
     story.say("dev-1", BEAT, leaf="hb")
     story.time.passed += HOUR
-    story.until(entries.DevicesHeard)
+    story.until(DevicesHeard)
     story.time.leaped -= 24 * HOUR
-    story.coordinator.command(commands.CorrectClock())
-    story.coordinator.command(commands.CloseStage())
+    story.coordinator.command(CorrectClock())
+    story.coordinator.command(CloseStage())
 
 
 def order(story: Story, name: str, number: int) -> Assignment:
@@ -340,7 +371,7 @@ def order(story: Story, name: str, number: int) -> Assignment:
 def train(story: Story, number: int) -> ScoringOrder:
     """Answer a round for both devices; return what the proxy is asked of it."""
     give_weights(story, number)
-    story.until(entries.WeightsAveraged, number)
+    story.until(WeightsAveraged, number)
     return story.device(PROXY).wait_for(ScoringOrder, number)
 
 
@@ -395,38 +426,38 @@ def rounds(story: Story) -> None:
     network = prepare_network(
         story.home, story.home / "pixels.json", backbone=story.home / "pixels.onnx"
     ).model_copy(update={"proxy": True})
-    coordinator.command(commands.ImportNetwork(network=network))
+    coordinator.command(ImportNetwork(network=network))
     for name in ("dev-1", "dev-2"):
         story.say(name, birth(), leaf="state")
     story.device(PROXY)
     coordinator.open("star", "cross")
-    exported = story.kinds.count(entries.ModelExported.kind)
+    exported = story.kinds.count(ModelExported.kind)
     story.say(PROXY, score(train(story, 1)))
-    story.until(entries.OldModelChosen)
+    story.until(OldModelChosen)
     train(story, 2)
     story.time.passed += 2 * RULES.rounds.proxy_seconds
-    story.until(entries.OldModelMissed)
+    story.until(OldModelMissed)
     train(story, 3)
     story.learned(exported + 1)
     coordinator.command(
-        commands.RetractContributions(device=DeviceId("dev-2"), reason="its owner asked for it")
+        RetractContributions(device=DeviceId("dev-2"), reason="its owner asked for it")
     )
-    story.until(entries.DescentMarked)
+    story.until(DescentMarked)
     coordinator.open("moon")
     story.time.passed += 2 * RULES.rounds.proxy_seconds
-    story.until(entries.WeightsPruned)
-    story.until(entries.RoundOpened, 4)
+    story.until(WeightsPruned)
+    story.until(RoundOpened, 4)
     with nothing_can_be_averaged():
         give_weights(story, 4)
-        story.until(entries.RoundFailed)
+        story.until(RoundFailed)
     for number in (5,):
         for name in DEVICES[:2]:
             decline(story, name, number)
         story.time.passed += 10
-        story.until(entries.RoundClosed, number)
-    story.until(entries.RoundsStopped)
-    coordinator.command(commands.ResumeRounds())
-    coordinator.command(commands.CloseStage())
+        story.until(RoundClosed, number)
+    story.until(RoundsStopped)
+    coordinator.command(ResumeRounds())
+    coordinator.command(CloseStage())
 
 
 def pack(home: Path, file: Path) -> None:
@@ -444,7 +475,7 @@ def main() -> None:
         story = Story(home)
         for chapter in (keys, statistics, models, twins, times, rounds):
             chapter(story)
-        missing = entries.ENTRY_KINDS.keys() - set(story.kinds)
+        missing = ENTRY_KINDS.keys() - set(story.kinds)
         assert not missing, f"no entry of {', '.join(sorted(missing))}"
         story.close()
         pack(home, Path(sys.argv[1]))

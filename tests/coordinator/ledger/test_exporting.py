@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from coordinator.cli import ledger as cli
 from coordinator.errors import AuditError
-from coordinator.keys import coordinator_key, note_signer, public_key
-from coordinator.ledger import cli
 from coordinator.ledger.audit import audit, entry_at
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.proving import check, prove
@@ -22,6 +21,7 @@ from coordinator.ledger.store import Ledger
 from coordinator.ledger.tiles import export, tile_name
 from coordinator.paths import ledger_path
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.trust.keys import coordinator_key, note_signer, public_key
 from schemas.keys import SigningKey
 from schemas.values import FleetId
 from tests.schemas.proofs import slow

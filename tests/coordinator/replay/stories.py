@@ -6,20 +6,20 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.core.commands import RenameClass
-from coordinator.core.entries import ModelExported, ModelSolved
-from coordinator.ledger import cli
+from coordinator.cli import ledger as cli
+from coordinator.topics.classes.commands import RenameClass
+from coordinator.topics.models.entries import ModelExported, ModelSolved
 from schemas.contributions import PartKey, Withdrawal
 from schemas.presence import Welcome
 from schemas.receipts import Receipt
 from schemas.values import ClassName
+from tests.coordinator.serving.test_shell import CLASSES, samples
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
-from tests.coordinator.test_shell import CLASSES, samples
 from transport.memory import InMemoryBroker
 
 WIDTH = 400
@@ -45,7 +45,7 @@ class Story:
     def give(self, name: str, seed: int, *, part: int = 0, revision: int = 0) -> Receipt:
         """Give 40 samples of a seed, and return the receipt."""
         device = self.devices[name]
-        width = int(self.coordinator.engine.core.state.lineage.feature_width)  # type: ignore[union-attr]
+        width = int(self.coordinator.engine.core.state.lineages.current.feature_width)  # type: ignore[union-attr]
         device.give(
             *contribution_of(
                 self.coordinator,
@@ -71,10 +71,14 @@ class Story:
 
         def made() -> ModelSolved | None:
             state = self.coordinator.engine.core.state
-            newest = state.newest_model
-            if newest is None or newest.exported is None or newest.solved.inputs != state.inputs():
+            newest = state.models.newest
+            if (
+                newest is None
+                or newest.exported is None
+                or newest.solved.inputs != state.contributions.inputs()
+            ):
                 return None
-            rows = newest.solved.class_names == state.learned_names()
+            rows = newest.solved.class_names == state.contributions.learned_names()
             return newest.solved if rows else None
 
         solved = self.coordinator.until(made)

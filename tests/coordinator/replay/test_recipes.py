@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import commands, entries, inputs
-from coordinator.core.requests import AverageRound, SolveHead
+from coordinator.core.work import AverageRound, HeadSolved, SolveHead
 from coordinator.errors import LedgerError
 from coordinator.ledger.entries import Entry
-from coordinator.replay.recipes import (
-    AveragedRecipe,
-    Recipe,
-    SolvedRecipe,
-    TakenRecipe,
-    recipes,
-)
+from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe, recipes
+from coordinator.topics.classes.commands import RenameClass
+from coordinator.topics.models.entries import ModelSolved
 from schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, names, solved
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
-from tests.coordinator.core.test_models import wanted
+from tests.coordinator.topics.models.test_models import wanted
 
 
 def written(bench: Bench) -> list[Entry]:
@@ -46,7 +41,7 @@ def asked() -> tuple[Bench, SolveHead]:
 
 def test_a_recipe_is_the_request_that_the_maker_was_given(asked: tuple[Bench, SolveHead]) -> None:
     bench, request = asked
-    bench.handle(inputs.HeadSolved(solved(request)))
+    bench.handle(HeadSolved(solved(request)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == request
@@ -59,8 +54,8 @@ def test_what_came_while_the_head_was_solved_is_no_part_of_it(
     bench, request = asked
     bench.give("dev-1", contribution("late", part=1, samples={"cat": 9}))
     cat, ocelot = ClassName("cat"), ClassName("ocelot")
-    assert bench.command(commands.RenameClass(old=cat, new=ocelot)).done
-    bench.handle(inputs.HeadSolved(solved(request)))
+    assert bench.command(RenameClass(old=cat, new=ocelot)).done
+    bench.handle(HeadSolved(solved(request)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == request, "with the names of before the renaming"
@@ -114,7 +109,7 @@ def test_an_entry_whose_inputs_are_not_there_is_named(
     asked: tuple[Bench, SolveHead], changes: dict[str, object], why: str
 ) -> None:
     bench, request = asked
-    bench.handle(inputs.HeadSolved(solved(request)))
+    bench.handle(HeadSolved(solved(request)))
     *before, last = written(bench)
     changed = Entry(last.index, 0, last.kind, "test", None, {**last.body, **changes})
     with pytest.raises(LedgerError, match=rf"entry {last.index}: .*{why}"):
@@ -125,4 +120,4 @@ def test_entries_of_a_later_version_are_passed_over(asked: tuple[Bench, SolveHea
     bench, _ = asked
     later = Entry(len(bench.entries), 0, "something.new", "test", None, {"whatever": 1})
     assert list(recipes([*written(bench), later])) == []
-    assert entries.ModelSolved.kind not in [entry.kind for entry in written(bench)]
+    assert ModelSolved.kind not in [entry.kind for entry in written(bench)]

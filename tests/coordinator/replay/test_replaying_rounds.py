@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import network_maker
-from coordinator.core import entries
 from coordinator.core.rules import RoundRules, Rules
 from coordinator.ledger.blobs import BlobStore
+from coordinator.making import network_maker
 from coordinator.paths import blob_folder
-from tests.coordinator import test_phases_at_the_desk
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.models.entries import ModelExported
+from coordinator.topics.rounds.entries import WeightsAveraged
 from tests.coordinator.replay.stories import replay
-from tests.coordinator.test_phases_at_the_desk import Desk
+from tests.coordinator.serving import test_phases_at_the_desk
+from tests.coordinator.serving.test_phases_at_the_desk import Desk
 
 
 def rules(retention: str) -> Rules:
@@ -32,7 +34,7 @@ def learned(folder: Path, retention: str, monkeypatch: pytest.MonkeyPatch) -> De
             desk.train(order)
         else:
             desk.distil(order)
-    desk.coordinator.until(lambda: entries.ModelExported.kind in desk.coordinator.kinds())
+    desk.coordinator.until(lambda: ModelExported.kind in desk.coordinator.kinds())
     return desk
 
 
@@ -43,9 +45,9 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     desk.close()
 
 
-def averaged(desk: Desk) -> list[entries.WeightsAveraged]:
-    told = desk.told(entries.WeightsAveraged)
-    return [body for body in told if isinstance(body, entries.WeightsAveraged)]
+def averaged(desk: Desk) -> list[WeightsAveraged]:
+    told = desk.told(WeightsAveraged)
+    return [body for body in told if isinstance(body, WeightsAveraged)]
 
 
 def test_every_phase_is_averaged_again_and_the_model_taken_from_the_last(kept: Desk) -> None:
@@ -76,8 +78,8 @@ def test_answers_that_retention_deleted_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = learned(tmp_path, "aggregates", monkeypatch)
-    (answer, *_) = desk.told(entries.ContributionAccepted)
-    assert isinstance(answer, entries.ContributionAccepted)
+    (answer, *_) = desk.told(ContributionAccepted)
+    assert isinstance(answer, ContributionAccepted)
     code, out = replay(tmp_path, "--all")
     assert code == 0
     assert "round 1, phase train\tcannot be made again\tdeleted by retention: blob " in out

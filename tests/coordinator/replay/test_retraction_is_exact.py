@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.core.commands import RetractContributions
-from coordinator.core.entries import ModelDesired, ModelSolved, read_entry
-from coordinator.ledger import cli
+from coordinator.cli import ledger as cli
+from coordinator.core.state import read_entry
 from coordinator.ledger.verify import verify
+from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.models.entries import ModelDesired, ModelSolved
 from schemas.receipts import Refused
 from schemas.values import DeviceId
 from tests.coordinator.replay.stories import Story, replay

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import ContributionAccepted
-from coordinator.keys import coordinator_key, note_signer
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
-from coordinator.receipting import told_otherwise, with_proof
+from coordinator.serving.receipting import told_otherwise, with_proof
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.trust.keys import coordinator_key, note_signer
 from device_agent.core.state import Trust
 from schemas.contributions import Contribution
 from schemas.keys import KeyName, SigningKey

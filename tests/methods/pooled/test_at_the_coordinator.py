@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.entries import ModelSolved
 from coordinator.ledger.verify import verify
+from coordinator.topics.models.entries import ModelSolved
 from export.head import head_scores
 from methods.pooled.coordinator import Aggregate, aggregate_digest, assign, check, solve
 from methods.pooled.device import finish

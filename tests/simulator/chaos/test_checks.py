@@ -98,7 +98,7 @@ def test_a_blob_that_is_missing_or_torn_is_found(left: Left) -> None:
 
 
 def test_a_program_that_knows_what_the_ledger_does_not_is_found(left: Left) -> None:
-    left.live.held = True
+    left.live.models.held = True
     assert left.promises() == {"a replay gives the state"}
 
 
@@ -154,7 +154,9 @@ def test_other_stages_are_found(left: Left) -> None:
 
 def test_receipts_are_held_against_the_ledger(left: Left) -> None:
     index, item = next(
-        (index, item) for index, item in left.live.counted.items() if item.device == DEVICE
+        (index, item)
+        for index, item in left.live.contributions.counted.items()
+        if item.device == DEVICE
     )
 
     def receipt(key: PartKey, index: int, revision: int = 0) -> Receipt:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator import shell
-from coordinator.core.intake import Intake
 from coordinator.ledger import folder_store
 from coordinator.ledger.store import Ledger
+from coordinator.serving import shell
+from coordinator.topics.contributions.rules import Intake
 from device_agent import slots
 from device_agent.store.store import Store
 from simulator.chaos.trials import Trials

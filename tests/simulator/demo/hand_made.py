@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.classes.entries import ClassNamed
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
+from coordinator.topics.lineages.entries import BackboneImported
+from coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ModelDesired,
+    ModelExported,
+    ModelSolved,
+)
+from coordinator.topics.stages.entries import StageClosed, StageOpened
 from schemas.contributions import PartKey
 from schemas.models import Parity, Preprocessing
 from schemas.offers import Offer
@@ -41,22 +53,22 @@ class HandMadeLedger:
 
     plan: Plan = field(default_factory=small_plan)
     view: FleetView = field(default_factory=FleetView)
-    recorded: list[tuple[entries.EntryBody, DeviceId | None, int]] = field(default_factory=list)
+    recorded: list[tuple[EntryBody, DeviceId | None, int]] = field(default_factory=list)
 
-    def add(self, body: entries.EntryBody, device: DeviceId | None = None) -> int:
+    def add(self, body: EntryBody, device: DeviceId | None = None) -> int:
         index = len(self.recorded)
         self.recorded.append((body, device, index * 10**9))
         self.view.take(*self.recorded[-1])
         return index
 
-    def since(self, index: int) -> Iterator[tuple[entries.EntryBody, DeviceId | None, int]]:
+    def since(self, index: int) -> Iterator[tuple[EntryBody, DeviceId | None, int]]:
         return iter(self.recorded[index:])
 
     def begin(self) -> None:
         for device in self.plan.devices:
-            self.add(entries.DeviceAdmitted(device=device))
+            self.add(DeviceAdmitted(device=device))
         self.add(
-            entries.BackboneImported(
+            BackboneImported(
                 name="digits",
                 frozen=offer("frozen"),
                 golden=offer("golden"),
@@ -72,21 +84,19 @@ class HandMadeLedger:
 
     def bear(self, device: DeviceId) -> None:
         boot = BootId.fresh()
-        self.add(
-            entries.DeviceBorn(boot=boot, installation=boot, capabilities=CAPABILITIES), device
-        )
+        self.add(DeviceBorn(boot=boot, installation=boot, capabilities=CAPABILITIES), device)
 
     def open(self, stage: int) -> None:
         names = self.plan.stages[stage - 1].class_names
         for name in names:
             index = self.view.state.classes.next_index
-            self.add(entries.ClassNamed(name=name, index=index))
-        self.add(entries.StageOpened(stage=stage, class_names=names))
+            self.add(ClassNamed(name=name, index=index))
+        self.add(StageOpened(stage=stage, class_names=names))
 
     def contribute(self, stage: int, device: DeviceId, samples: dict | None = None) -> int:
         counts = self.plan.stages[stage - 1].private[device].counts()
         return self.add(
-            entries.ContributionAccepted(
+            ContributionAccepted(
                 key=PartKey(stage=stage, part=len(self.recorded)),
                 revision=0,
                 payload_kind="statistics",
@@ -100,15 +110,15 @@ class HandMadeLedger:
         )
 
     def close(self, stage: int) -> None:
-        self.add(entries.StageClosed(stage=stage, reason="quorum", answered=2, expected=2))
+        self.add(StageClosed(stage=stage, reason="quorum", answered=2, expected=2))
 
     def solve(self, version: int, inputs: tuple[int, ...] | None = None) -> None:
         state = self.view.state
         self.add(
-            entries.ModelSolved(
+            ModelSolved(
                 version=version,
                 lineage=LINEAGE,
-                inputs=state.inputs() if inputs is None else inputs,
+                inputs=state.contributions.inputs() if inputs is None else inputs,
                 class_names=state.classes.names,
                 aggregate=Digest.of(f"sum {version}".encode()),
                 head=Digest.of(f"head {version}".encode()),
@@ -119,17 +129,17 @@ class HandMadeLedger:
         )
         parity = Parity(max_absolute_difference=0.0, agreement=1.0, samples=1, runtime="none")
         self.add(
-            entries.ModelExported(
+            ModelExported(
                 version=version, manifest=offer(f"manifest {version}"), files=(), parity=parity
             )
         )
 
     def desire(self, version: int) -> None:
-        self.add(entries.ModelDesired(version=version, reason="automatic"))
+        self.add(ModelDesired(version=version, reason="automatic"))
 
     def report(self, version: int, device: DeviceId, state: str = "active") -> None:
         self.add(
-            entries.DeviceModelStatus(
+            DeviceModelStatus(
                 version=version, manifest=Digest.of(b"m"), state=state, reason="because"
             ),
             device,
@@ -144,7 +154,7 @@ class HandMadeLedger:
             for name, total in questions.items()
         }
         self.add(
-            entries.DeviceEvaluated(
+            DeviceEvaluated(
                 version=version,
                 results=results,
                 provider="CPUExecutionProvider",

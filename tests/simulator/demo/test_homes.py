@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.keys import public_key
 from coordinator.settings import load, read_password
+from coordinator.trust.keys import public_key
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
 from methods.stsa.settings import StsaSettings
@@ -49,9 +49,12 @@ def test_the_coordinator_finds_its_broker_devices_and_backbone(settings, folder,
     view = FleetView()
     for entry in LedgerSource(folder.coordinator)(0):
         view.take(*entry)
-    assert set(view.state.devices) == {"device-1", "device-2"}
-    assert view.state.lineage is not None
-    assert (view.state.lineage.backbone_width, view.state.lineage.feature_width) == (64, 60)
+    assert set(view.state.devices.admitted) == {"device-1", "device-2"}
+    assert view.state.lineages.current is not None
+    assert (
+        view.state.lineages.current.backbone_width,
+        view.state.lineages.current.feature_width,
+    ) == (64, 60)
 
 
 def test_an_agent_finds_its_broker_secret_key_and_images(settings, folder, broker):

@@ -2,7 +2,10 @@
 
 import pytest
 
-from coordinator.core import entries
+from coordinator.topics.contributions.entries import ContributionWithdrawn
+from coordinator.topics.devices.entries import DeviceAdmitted
+from coordinator.topics.models.entries import ModelFailed
+from coordinator.topics.stages.entries import StageOpened
 from schemas.contributions import PartKey
 from schemas.values import ClassName
 from simulator.demo.watch import stage_awaited
@@ -27,7 +30,7 @@ def awaited(ledger: HandMadeLedger, stage: int = 1) -> str:
 def test_agents_that_have_not_connected_are_named():
     ledger = HandMadeLedger()
     for device in ledger.plan.devices:
-        ledger.add(entries.DeviceAdmitted(device=device))
+        ledger.add(DeviceAdmitted(device=device))
     assert birth_awaited(ledger.view, ledger.plan.devices) == "the first word of device-1, device-2"
     ledger.bear(ledger.plan.devices[0])
     assert birth_awaited(ledger.view, ledger.plan.devices) == "the first word of device-2"
@@ -88,9 +91,7 @@ def test_a_withdrawn_contribution_is_awaited_again(ledger: HandMadeLedger):
     index = ledger.contribute(1, first)
     ledger.contribute(1, second)
     key = PartKey(stage=1, part=index)
-    ledger.add(
-        entries.ContributionWithdrawn(key=key, revision=1, reason="moved", replaces=index), first
-    )
+    ledger.add(ContributionWithdrawn(key=key, revision=1, reason="moved", replaces=index), first)
     assert awaited(ledger).startswith("statistics")
 
 
@@ -117,7 +118,7 @@ def test_a_class_of_somebody_else_is_an_error(ledger: HandMadeLedger):
 
 
 def test_a_stage_with_other_classes_is_an_error(ledger: HandMadeLedger):
-    ledger.add(entries.StageOpened(stage=1, class_names=names("7", "8")))
+    ledger.add(StageOpened(stage=1, class_names=names("7", "8")))
     with pytest.raises(EngineError, match="7, 8"):
         awaited(ledger)
 
@@ -135,7 +136,7 @@ def test_a_model_that_fails_on_a_device_is_an_error_with_its_reason(
 def test_a_model_that_cannot_be_solved_is_an_error_with_its_reason(ledger: HandMadeLedger):
     ledger.open(1)
     index = ledger.contribute(1, ledger.plan.devices[0])
-    ledger.add(entries.ModelFailed(inputs=(index,), class_names=names("0"), reason="singular"))
+    ledger.add(ModelFailed(inputs=(index,), class_names=names("0"), reason="singular"))
     with pytest.raises(EngineError, match="singular"):
         awaited(ledger)
 
@@ -143,6 +144,6 @@ def test_a_model_that_cannot_be_solved_is_an_error_with_its_reason(ledger: HandM
 def test_a_failure_before_further_contributions_is_waited_out(ledger: HandMadeLedger):
     ledger.open(1)
     index = ledger.contribute(1, ledger.plan.devices[0])
-    ledger.add(entries.ModelFailed(inputs=(index,), class_names=names("0"), reason="singular"))
+    ledger.add(ModelFailed(inputs=(index,), class_names=names("0"), reason="singular"))
     ledger.contribute(1, ledger.plan.devices[1])
     assert awaited(ledger) == "the stage's quiet time"

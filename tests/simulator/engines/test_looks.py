@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.contributions.entries import NothingReported
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId
 from simulator.engines.looks import LookLog
@@ -14,7 +16,7 @@ from tests.schemas.examples import OFFER
 ONE, TWO = DeviceId("device-1"), DeviceId("device-2")
 
 
-def opened(number: int, stage: int, **changes: Any) -> entries.RoundOpened:
+def opened(number: int, stage: int, **changes: Any) -> RoundOpened:
     values: dict[str, Any] = {
         "number": number,
         "stage": stage,
@@ -27,19 +29,19 @@ def opened(number: int, stage: int, **changes: Any) -> entries.RoundOpened:
         "seed": 1,
         "deadline_seconds": 1.0,
     }
-    return entries.RoundOpened(**(values | changes))
+    return RoundOpened(**(values | changes))
 
 
-def saw(number: int | None, entropy: float, *, transition: bool = False) -> entries.NothingReported:
+def saw(number: int | None, entropy: float, *, transition: bool = False) -> NothingReported:
     observation = Observation(entropy=entropy, images=7, transition=transition)
-    return entries.NothingReported(stage=1, round=number, observation=observation)
+    return NothingReported(stage=1, round=number, observation=observation)
 
 
 def look(device: DeviceId, place: int, entropy: float, *, transition: bool = False) -> LookRecord:
     return LookRecord(device=device, round=place, entropy=entropy, images=7, transition=transition)
 
 
-def log(*told: tuple[entries.EntryBody, DeviceId | None]) -> LookLog:
+def log(*told: tuple[EntryBody, DeviceId | None]) -> LookLog:
     made = LookLog()
     for body, device in told:
         made.take(body, device)
@@ -72,6 +74,6 @@ def test_rounds_of_another_phase_do_not_count() -> None:
 
 
 def test_who_has_no_data_and_rounds_before_the_log_tell_nothing() -> None:
-    nothing = entries.NothingReported(stage=1, round=1)
+    nothing = NothingReported(stage=1, round=1)
     made = log((opened(1, 1), None), (nothing, ONE), (saw(9, 0.5), ONE), (saw(None, 0.5), ONE))
     assert made.of((1,)) == ()

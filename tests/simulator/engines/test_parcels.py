@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import entries
-from coordinator.offering import offer_of
+from coordinator.making.offering import offer_of
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.stages.entries import StageOpened
 from methods.card import Card
 from schemas.contributions import PartKey
 from schemas.rounds import RoundAnswer
@@ -31,8 +34,8 @@ def _a_method_with_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parcels, "card", lambda _: CARD)
 
 
-def opened(number: int, phase: str, weights: bytes, **extras: bytes) -> entries.RoundOpened:
-    return entries.RoundOpened(
+def opened(number: int, phase: str, weights: bytes, **extras: bytes) -> RoundOpened:
+    return RoundOpened(
         number=number,
         phase=phase,
         stage=1,
@@ -48,8 +51,8 @@ def opened(number: int, phase: str, weights: bytes, **extras: bytes) -> entries.
     )
 
 
-def averaged(number: int, weights: bytes, **extras: bytes) -> entries.WeightsAveraged:
-    return entries.WeightsAveraged(
+def averaged(number: int, weights: bytes, **extras: bytes) -> WeightsAveraged:
+    return WeightsAveraged(
         number=number,
         lineage=Digest.of(b"lineage"),
         inputs=(0,),
@@ -64,8 +67,8 @@ def averaged(number: int, weights: bytes, **extras: bytes) -> entries.WeightsAve
     )
 
 
-def accepted(number: int, kind: str, size: int, samples: int) -> entries.ContributionAccepted:
-    return entries.ContributionAccepted(
+def accepted(number: int, kind: str, size: int, samples: int) -> ContributionAccepted:
+    return ContributionAccepted(
         key=PartKey(stage=1, part=number),
         revision=0,
         payload_kind=kind,
@@ -97,7 +100,7 @@ def a_stage_with_phases() -> list[tuple[Any, DeviceId | None]]:
 
 
 def counted(entry_list: list[tuple[Any, DeviceId | None]]) -> ParcelCount:
-    network = entries.NetworkImported.model_construct(method="phased")
+    network = NetworkImported.model_construct(method="phased")
     count = ParcelCount(network)
     for body, device in entry_list:
         count.take(body, device)
@@ -118,7 +121,7 @@ def test_images_are_counted_where_images_were_sent():
 
 
 def test_a_new_stage_has_its_files_fetched_again():
-    again = entries.StageOpened(stage=2, class_names=(), reason="operator")
+    again = StageOpened(stage=2, class_names=(), reason="operator")
     later = opened(5, "train", LATER, shared=SHARED).model_copy(update={"stage": 2})
     count = counted([*a_stage_with_phases(), (again, None), (later, None)])
     assert count.of(B, (2,)).received == {"weights": 401, "images": 90}

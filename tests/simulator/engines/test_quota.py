@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.core.rules import IntakeRules
-from coordinator.quotas import Quotas
+from coordinator.serving.quotas import Quotas
 from coordinator.settings import load, write_new
 from schemas.topics import DeviceTopic
 from schemas.values import DeviceId

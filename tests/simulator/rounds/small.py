@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.core import entries
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.stages.entries import StageOpened
 from methods.registry import load_training_coordinator, load_training_device
 from methods.training_half import Asked, Given, LocalData, Order
 from schemas.rounds import RoundOrder
@@ -142,11 +145,11 @@ def final_weights(what: Prepared, folder: Path) -> dict[str, np.ndarray]:
     for stage in what.plan.stages:
         engine.learn(stage)
     state, blobs = engine._fleet.coordinator.state, engine._fleet.coordinator.blobs
-    assert state.network is not None
-    assert state.weights is not None
-    half = load_training_coordinator(state.network.method)
-    assignment = half.read_assignment(state.network.settings)
-    _, arrays, _ = half.network_of(assignment, blobs.get(state.weights.offer.digest))
+    assert state.lineages.network is not None
+    assert state.rounds.weights is not None
+    half = load_training_coordinator(state.lineages.network.method)
+    assignment = half.read_assignment(state.lineages.network.settings)
+    _, arrays, _ = half.network_of(assignment, blobs.get(state.rounds.weights.offer.digest))
     engine.close()
     return arrays
 
@@ -167,18 +170,18 @@ def rounds_by_hand(what: Prepared, folder: Path) -> list[tuple[Averaged, Average
         engine.learn(stage)
     coordinator = engine._fleet.coordinator
     ledger = list(coordinator.engine.ledger.entries())
-    opened: dict[int, entries.RoundOpened] = {}
+    opened: dict[int, RoundOpened] = {}
     stages: dict[int, tuple[str, ...]] = {}
     compared, hand = [], None
     for entry in ledger:
         body = read_entry(entry.kind, entry.body)
-        if isinstance(body, entries.NetworkImported):
+        if isinstance(body, NetworkImported):
             hand = ByHand(what, body, coordinator.blobs.get(body.weights.digest))
-        elif isinstance(body, entries.StageOpened):
+        elif isinstance(body, StageOpened):
             stages[body.stage] = body.class_names
-        elif isinstance(body, entries.RoundOpened):
+        elif isinstance(body, RoundOpened):
             opened[body.number] = body
-        elif isinstance(body, entries.WeightsAveraged):
+        elif isinstance(body, WeightsAveraged):
             assert hand is not None
             asked = opened[body.number]
             counted = tuple(device for i in body.inputs if (device := ledger[i].device) is not None)
@@ -199,7 +202,7 @@ class ByHand:
     For methods whose devices remember nothing.
     """
 
-    def __init__(self, what: Prepared, network: entries.NetworkImported, first: bytes) -> None:
+    def __init__(self, what: Prepared, network: NetworkImported, first: bytes) -> None:
         self._what = what
         self._coordinator = load_training_coordinator("rounds")
         self._device = load_training_device("rounds")
@@ -208,7 +211,7 @@ class ByHand:
         self._sight = sight_of(what)
 
     def average(
-        self, opened: entries.RoundOpened, counted: list[DeviceId], stage_names: tuple[str, ...]
+        self, opened: RoundOpened, counted: list[DeviceId], stage_names: tuple[str, ...]
     ) -> tuple[Digest, Digest]:
         """Return the digests of sum and mean of a round in which these devices count."""
         answers = [self._answer(opened, device, stage_names) for device in counted]
@@ -219,9 +222,7 @@ class ByHand:
         self._weights = made.weights
         return made.aggregate, Digest.of(made.weights)
 
-    def _answer(
-        self, opened: entries.RoundOpened, device: DeviceId, stage_names: tuple[str, ...]
-    ) -> Given:
+    def _answer(self, opened: RoundOpened, device: DeviceId, stage_names: tuple[str, ...]) -> Given:
         from learning.training.loop import train_alone
         from learning.training.settings import EngineSettings
 
@@ -244,7 +245,7 @@ class ByHand:
         )
         return Given(sum(answer.samples.values()), lambda: answer.payload)
 
-    def _data(self, device: DeviceId, opened: entries.RoundOpened) -> LocalData:
+    def _data(self, device: DeviceId, opened: RoundOpened) -> LocalData:
         train = self._what.split.train
         found = sorted(
             (str(image_path(train.class_names[train.labels[i]], stage, int(i))), int(i))

@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
@@ -29,8 +31,8 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Learned:
 def test_the_first_stage_is_a_model_without_a_round(full: Learned) -> None:
     first = full.records[0]
     assert (first.rounds, first.contributions) == ((), 0)
-    assert {round_.stage for round_ in full.bodies(entries.RoundOpened)} == {2}
-    (imported,) = full.bodies(entries.NetworkImported)
+    assert {round_.stage for round_ in full.bodies(RoundOpened)} == {2}
+    (imported,) = full.bodies(NetworkImported)
     assert first.model_classes == imported.class_names == first.class_names
 
 
@@ -40,13 +42,13 @@ def test_light_agents_come_to_the_same_entries_and_models(full: Learned, light: 
 
 
 def test_a_round_is_one_record_with_the_accuracy_after_its_last_phase(full: Learned) -> None:
-    phases = [round_.phase for round_ in full.bodies(entries.RoundOpened)]
+    phases = [round_.phase for round_ in full.bodies(RoundOpened)]
     assert phases == ["share", "train", "distil", "train", "distil"]
-    averaged = full.bodies(entries.WeightsAveraged)
+    averaged = full.bodies(WeightsAveraged)
     rounds = full.records[1].rounds
     assert [item.number for item in rounds] == [1, 2]
     assert [item.client_drift for item in rounds] == [averaged[n].client_drift for n in (2, 4)]
-    accepted = full.bodies(entries.ContributionAccepted)
+    accepted = full.bodies(ContributionAccepted)
     trained = [body.answer for body in accepted if body.round == 2]
     samples = sum(answer.samples for answer in trained)
     loss = sum(answer.loss * answer.samples for answer in trained) / samples
@@ -60,7 +62,7 @@ def test_the_record_says_what_each_device_shared_and_sent_by_kind(full: Learned)
         own = [
             body
             for entry, body in full.ledger
-            if isinstance(body, entries.ContributionAccepted) and entry.device == name
+            if isinstance(body, ContributionAccepted) and entry.device == name
         ]
         assert device.shared_images == 2 * 2  # of two new classes
         for kind in ("images", "logits", "weights"):
@@ -89,14 +91,14 @@ def test_nothing_is_shared_where_the_images_are_made_by_both_sides(tmp_path: Pat
     what = prepared(distilling(devices={"policy": {}}, method={"settings": settings}))
     learned = learn(InProcessEngine, what, tmp_path)
     assert learned.records[1].devices[DeviceId("device-1")].shared_images == 0
-    kinds = {body.payload_kind for body in learned.bodies(entries.ContributionAccepted)}
+    kinds = {body.payload_kind for body in learned.bodies(ContributionAccepted)}
     assert kinds == {"logits", "weights"}
 
 
 def test_a_session_begins_without_the_files_of_the_one_before(tmp_path: Path) -> None:
     stages = {"classes": 6, "count": 3}
     learned = learn(LightEngine, prepared(distilling(stages=stages, engine=LIGHT)), tmp_path)
-    opened = learned.bodies(entries.RoundOpened)
+    opened = learned.bodies(RoundOpened)
     named = {(round_.stage, round_.phase): set(round_.extras) for round_ in opened}
     for stage in (2, 3):
         assert named[stage, "share"] == set()

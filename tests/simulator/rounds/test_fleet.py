@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.rounds.entries import WeightsAveraged
 from schemas.values import DeviceId
 from simulator.engines.joint.engine import JointEngine
 from simulator.plan.fleet_plan import DeviceStage
@@ -35,7 +36,7 @@ def test_every_round_comes_to_the_digests_of_both_halves_called_by_hand(tmp_path
 def test_the_record_tells_of_every_round(tmp_path: Path) -> None:
     what = prepared(small(evaluation={"every_rounds": 2}))
     records, ledger = learn(what, tmp_path)
-    averaged = [body for body in ledger if isinstance(body, entries.WeightsAveraged)]
+    averaged = [body for body in ledger if isinstance(body, WeightsAveraged)]
     for record, means in zip(records, (averaged[:3], averaged[3:]), strict=True):
         assert [item.number for item in record.rounds] == [1, 2, 3]
         assert [(item.asked, item.counted) for item in record.rounds] == [(3, 3)] * 3
@@ -54,7 +55,7 @@ def test_a_round_has_the_steps_of_its_answers_and_their_loss_weighted_by_samples
     partition = {"rule": "dirichlet", "beta": 0.3, "least_images": 2}
     what = prepared(small(devices={"count": 3, "partition": partition}, rounds={"per_stage": 1}))
     (record, *_), ledger = learn(what, tmp_path)
-    told = [b.answer for b in ledger if isinstance(b, entries.ContributionAccepted)][:3]
+    told = [b.answer for b in ledger if isinstance(b, ContributionAccepted)][:3]
     samples = [answer.samples for answer in told if answer is not None]
     losses = [answer.loss for answer in told if answer is not None]
     assert len(set(samples)) > 1

@@ -8,11 +8,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.rounds.entries import WeightsAveraged
 from simulator.records import StageRecord
 from tests.simulator.rounds.small import learn, prepared, small, with_proxy
 
-Ran = tuple[list[StageRecord], list[entries.EntryBody]]
+Ran = tuple[list[StageRecord], list[EntryBody]]
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +32,10 @@ def test_every_device_looks_in_every_round(ran: Ran) -> None:
 def test_a_look_is_what_the_ledger_has_of_it(ran: Ran) -> None:
     records, ledger = ran
     told = [
-        body.observation if isinstance(body, entries.NothingReported) else body.answer.observation
+        body.observation if isinstance(body, NothingReported) else body.answer.observation
         for body in ledger
-        if isinstance(body, entries.NothingReported)
-        or (isinstance(body, entries.ContributionAccepted) and body.answer is not None)
+        if isinstance(body, NothingReported)
+        or (isinstance(body, ContributionAccepted) and body.answer is not None)
     ]
     looks = [look for record in records for look in record.looks]
     assert [(look.entropy, look.images, look.transition) for look in looks] == [
@@ -48,12 +50,12 @@ def test_the_proxy_is_sent_at_least_the_gradients_and_the_models_it_scores(ran: 
     weights = [
         body.payload_bytes
         for body in ledger
-        if isinstance(body, entries.ContributionAccepted) and body.answer is not None
+        if isinstance(body, ContributionAccepted) and body.answer is not None
     ]
     found = [record.proxy for record in records if record.proxy is not None]
     assert len(found) == len(records)
     assert sum(proxy.weight_bytes for proxy in found) == sum(weights)
-    averaged = [body.weights.size for body in ledger if isinstance(body, entries.WeightsAveraged)]
+    averaged = [body.weights.size for body in ledger if isinstance(body, WeightsAveraged)]
     assert sum(proxy.model_bytes for proxy in found) >= sum(averaged)
     # three devices and two classes a stage; a set alone is more than a quarter of a megabyte
     assert all(proxy.gradient_bytes > 6 * 250_000 for proxy in found)

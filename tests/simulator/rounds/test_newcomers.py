@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.rounds.entries import RoundOpened
 from simulator.records import StageRecord
 from simulator.scenario.model import Scenario
 from tests.simulator.rounds.small import learn, prepared, small
 
-Ran = tuple[list[StageRecord], list[entries.EntryBody]]
+Ran = tuple[list[StageRecord], list[EntryBody]]
 JOINED = {"device-4", "device-5"}
 
 
@@ -34,8 +35,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return learn(prepared(scenario("asked")), tmp_path_factory.mktemp("asked"))
 
 
-def cohorts(ledger: list[entries.EntryBody]) -> set[str]:
-    opened = [body for body in ledger if isinstance(body, entries.RoundOpened)]
+def cohorts(ledger: list[EntryBody]) -> set[str]:
+    opened = [body for body in ledger if isinstance(body, RoundOpened)]
     return {device for body in opened for device in (*body.cohort, *body.observers)}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.topics.lineages.entries import NetworkImported
 from methods.errors import MethodError
 from methods.fedhaf.memory import read_memory
 from schemas.models import Manifest
@@ -169,7 +169,7 @@ def test_joint_training_on_features_remembers_what_federated_averaging_forgets(
 def test_the_ledger_names_the_backbone(tmp_path: Path) -> None:
     what = prepared(on_features("fedhaf", rounds={"per_stage": 1}))
     _, ledger = learn(what, tmp_path)
-    (network,) = [body for body in ledger if isinstance(body, entries.NetworkImported)]
+    (network,) = [body for body in ledger if isinstance(body, NetworkImported)]
     assert network.backbone is not None
     assert (network.backbone.name, network.backbone.feature_width) == ("pixels", 64)
 

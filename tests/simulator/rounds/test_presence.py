@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.topics.rounds.entries import RoundClosed
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.presence import delivered
@@ -27,13 +27,13 @@ def test_a_late_answer_is_left_out_of_its_round(tmp_path: Path) -> None:
 
     def slow(engine: InProcessEngine, done: int) -> None:
         """Let the third be busy while the second round closes."""
-        if done == 1 and engine._fleet.coordinator.state.current_stage == 1:
+        if done == 1 and engine._fleet.coordinator.state.stages.current == 1:
             loop, device = engine._fleet.world.loop, engine._fleet.device(THIRD)
             loop.at(loop.clock.now + 5, lambda: device.keep_busy(loop.clock.now + 16))
 
     records, ledger = learn(what, tmp_path, slow)
     assert counted(records)[:2] == [(3, 3), (3, 2)]
-    closed = [body for body in ledger if isinstance(body, entries.RoundClosed)]
+    closed = [body for body in ledger if isinstance(body, RoundClosed)]
     assert closed[1].missing == (THIRD,)
     assert "deadline" in closed[1].reason
 
@@ -42,7 +42,7 @@ def test_a_device_that_drops_out_of_a_round_comes_back_into_another(tmp_path: Pa
     what = prepared(small(rounds={"per_stage": 4, "deadline_seconds": 30.0}))
 
     def fail(engine: InProcessEngine, done: int) -> None:
-        if engine._fleet.coordinator.state.current_stage != 1:
+        if engine._fleet.coordinator.state.stages.current != 1:
             return
         loop, device = engine._fleet.world.loop, engine._fleet.device(THIRD)
         if done == 1:
@@ -53,7 +53,7 @@ def test_a_device_that_drops_out_of_a_round_comes_back_into_another(tmp_path: Pa
     records, ledger = learn(what, tmp_path, fail)
     assert counted(records)[:2] == [(3, 3), (3, 2)]
     assert counted(records)[-1] == (3, 3)
-    closed = [body for body in ledger if isinstance(body, entries.RoundClosed)]
+    closed = [body for body in ledger if isinstance(body, RoundClosed)]
     assert closed[1].missing == (THIRD,)
 
 

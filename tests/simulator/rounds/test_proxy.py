@@ -8,7 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.core.entry import EntryBody
+from coordinator.topics.contributions.entries import NothingReported
+from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from simulator.errors import RunError
 from simulator.run.budget import Budget
 from simulator.run.folder import RunFolder
@@ -18,16 +21,16 @@ from tests.simulator.rounds.whole_runs import quiet
 
 
 @pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> list[entries.EntryBody]:
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> list[EntryBody]:
     """What a run came to."""
     return learn(prepared(with_proxy()), tmp_path_factory.mktemp("run"))[1]
 
 
 def test_the_second_task_distils_from_the_model_that_the_proxy_chose(
-    ledger: list[entries.EntryBody],
+    ledger: list[EntryBody],
 ) -> None:
-    chosen = {body.number: body for body in ledger if isinstance(body, entries.OldModelChosen)}
-    assert not [body for body in ledger if isinstance(body, entries.OldModelMissed)]
+    chosen = {body.number: body for body in ledger if isinstance(body, OldModelChosen)}
+    assert not [body for body in ledger if isinstance(body, OldModelMissed)]
     # Two classes of two devices, then those of the one that only looked at first.
     assert chosen[1].gradients == 4
     assert chosen[1].shifted
@@ -38,32 +41,30 @@ def test_the_second_task_distils_from_the_model_that_the_proxy_chose(
     second = chosen[3]
     assert second.shifted
     assert second.previous == first.current
-    (opened,) = (
-        body for body in ledger if isinstance(body, entries.RoundOpened) and body.number == 4
-    )
+    (opened,) = (body for body in ledger if isinstance(body, RoundOpened) and body.number == 4)
     assert opened.extras["old-model"].digest == first.current.weights.digest
 
 
-def test_devices_that_are_not_asked_to_train_look(ledger: list[entries.EntryBody]) -> None:
-    rounds = [body for body in ledger if isinstance(body, entries.RoundOpened)]
+def test_devices_that_are_not_asked_to_train_look(ledger: list[EntryBody]) -> None:
+    rounds = [body for body in ledger if isinstance(body, RoundOpened)]
     assert [len(opened.observers) for opened in rounds] == [1, 1, 1, 1]
-    nothing = [body for body in ledger if isinstance(body, entries.NothingReported)]
+    nothing = [body for body in ledger if isinstance(body, NothingReported)]
     looks = [body.observation for body in nothing if body.observation is not None]
     assert len(looks) == len(rounds)
     assert all(look.images > 0 for look in looks)
 
 
-def outcome(ledger: list[entries.EntryBody]) -> list[object]:
+def outcome(ledger: list[EntryBody]) -> list[object]:
     """What the rounds and the proxy came to, without this machine's seconds."""
     return [
-        body if isinstance(body, entries.OldModelChosen) else (body.aggregate, body.weights)
+        body if isinstance(body, OldModelChosen) else (body.aggregate, body.weights)
         for body in ledger
-        if isinstance(body, entries.OldModelChosen | entries.WeightsAveraged)
+        if isinstance(body, OldModelChosen | WeightsAveraged)
     ]
 
 
 def test_the_same_seed_gives_the_same_weights_scores_and_old_models(
-    ledger: list[entries.EntryBody], tmp_path: Path
+    ledger: list[EntryBody], tmp_path: Path
 ) -> None:
     again = learn(prepared(with_proxy()), tmp_path)[1]
     assert [body.kind for body in again] == [body.kind for body in ledger]

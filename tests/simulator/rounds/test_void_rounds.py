@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
-from coordinator.core.entries import read_entry
+from coordinator.core.state import read_entry
+from coordinator.topics.rounds.entries import RoundsStopped
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.interface import Prepared
@@ -55,7 +55,7 @@ def test_light_agents_leave_the_entries_of_whole_ones_up_to_the_stop(tmp_path: P
                 (entry, read_entry(entry.kind, entry.body))
                 for entry in engine._fleet.coordinator.engine.ledger.entries()
             ]
-        assert isinstance(ledger[-1][1], entries.RoundsStopped)
+        assert isinstance(ledger[-1][1], RoundsStopped)
         told.append(said(ledger))
     assert told[0] == told[1]
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.backbones import prepare_backbone
-from coordinator.core.commands import AdmitDevice, Command, ImportBackbone, OpenStage
+from coordinator.core.commands import Command
+from coordinator.making.backbones import prepare_backbone
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportBackbone
+from coordinator.topics.stages.commands import OpenStage
 from schemas.values import BootId, ClassName, DeviceId
 from simulator.virtual.coordinator import VirtualCoordinator
 from simulator.virtual.world import World
@@ -49,7 +52,7 @@ def test_it_carries_commands_out_and_leaps_to_a_deadline(
     text = carry_out(coordinator, world, OpenStage(class_names=(ClassName("cat"),)))
     assert text == "stage 1 is open for cat"
     opened, steps = world.now, 0
-    while coordinator.state.stages[1].closed_index is None:
+    while coordinator.state.stages.by_number[1].closed_index is None:
         world.loop.step()
         steps += 1
     assert world.now - opened == pytest.approx(3600, abs=1)

@@ -11,15 +11,10 @@ from coordinator.core import inputs
 from coordinator.core.commands import Command
 from coordinator.core.due import next_look
 from coordinator.core.live import Live
-from coordinator.core.requests import (
-    AnswerOperator,
-    AverageRound,
-    ExportHead,
-    Request,
-    SendToDevice,
-)
+from coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from coordinator.core.state import State
-from coordinator.workshop import Finished
+from coordinator.core.work import AverageRound, ExportHead
+from coordinator.making.workshop import Finished
 from schemas.receipts import Receipt, Refused
 from schemas.values import BootId, Digest
 from simulator.errors import EngineError

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from coordinator.core.commands import OpenStage
+from coordinator.topics.stages.commands import OpenStage
 from simulator.engines.inprocess.light.fleet import LightFleet
 from simulator.engines.inprocess.stage_engine import StageEngine
 from simulator.engines.inprocess.stages import is_closed
@@ -46,7 +46,7 @@ class LightEngine(StageEngine):
 
     def _pursue(self, stage: StagePlan, limit: float) -> None:
         fleet = self._fleet
-        current = self._state.current_round
+        current = self._state.rounds.current
         if current is not None and current.closed is not None and not current.done:
             fleet.average_again(current)
         while not self._is_learned(stage):
@@ -59,7 +59,7 @@ class LightEngine(StageEngine):
 
         Rounds that are over are looked at while the next one is being trained.
         """
-        current = self._state.current_round
+        current = self._state.rounds.current
         if current is not None and current.closed is None:
             self._fleet.carry_out(current, partial(self._look_at_rounds, stage))
             return True
@@ -76,19 +76,19 @@ class LightEngine(StageEngine):
     def _is_learned(self, stage: StagePlan) -> bool:
         """Whether the stage is closed and its model is the one that devices are to run."""
         state, numbers = self._state, self._numbers(stage)
-        if state.failed is not None:
-            raise EngineError(f"stage {stage.number}: no model: {state.failed.reason}")
-        if state.void.stopped is not None:
-            raise EngineError(state.void.stopped.reason)
-        model, desired = state.newest_model, state.desired
+        if state.models.failed is not None:
+            raise EngineError(f"stage {stage.number}: no model: {state.models.failed.reason}")
+        if state.rounds.void.stopped is not None:
+            raise EngineError(state.rounds.void.stopped.reason)
+        model, desired = state.models.newest, state.models.desired
         if not is_closed(state, numbers) or model is None or model.exported is None:
             return False
-        made = model.solved_index > state.stages[numbers[0]].opened_index
+        made = model.solved_index > state.stages.by_number[numbers[0]].opened_index
         return made and desired is not None and desired.version == model.solved.version
 
     def _awaited(self) -> str:
         """Say in words what is missing."""
-        current = self._state.current_round
+        current = self._state.rounds.current
         if current is None:
             return "no round was opened: no device can train"
         closed = current.closed

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from coordinator.core.commands import AdmitDevice, ImportNetwork
-from coordinator.core.records import Round
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.lineages.commands import ImportNetwork
+from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
 from methods.registry import load_training_device
 from schemas.presence import Birth, Death
@@ -45,7 +46,7 @@ class LightFleet:
         self.clock, self.stopwatch = VirtualClock(time_ns), Stopwatch()
         boot = seeded_boot(self._seed, "coordinator", self._era)
         self.coordinator = LightCoordinator(home, self.clock, boot, self.stopwatch)
-        if self.coordinator.state.lineage is None:
+        if self.coordinator.state.lineages.current is None:
             network = network_of(home, prepared)
             self.coordinator.command(ImportNetwork(network=network))
         trainer = trainer_of(scenario)
@@ -92,17 +93,17 @@ class LightFleet:
 
     def carry_out(self, current: Round, meanwhile: Callable[[], None]) -> None:
         """Have the cohort of the open round trained; `meanwhile` is done beside workers."""
-        LightRound(self._ground, current.opened).carry_out(meanwhile)
+        LightRound(self._ground, current).carry_out(meanwhile)
 
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""
-        closed = LightRound(self._ground, current.opened)
+        closed = LightRound(self._ground, current)
         closed.sum_again(tuple(current.answers))
         self.coordinator.average = closed.average
 
     def install(self) -> None:
         """Count what the devices that are there fetch of the newest model."""
-        newest = self.coordinator.state.newest_model
+        newest = self.coordinator.state.models.newest
         assert newest is not None
         assert newest.exported is not None
         files = frozenset((newest.exported.manifest, *newest.exported.files))
@@ -111,7 +112,9 @@ class LightFleet:
 
     def traffic(self) -> dict[DeviceId, Counts]:
         """Return what each device would have sent and received."""
-        return {name: self._ground.traffic.of(name) for name in self.coordinator.state.devices}
+        return {
+            name: self._ground.traffic.of(name) for name in self.coordinator.state.devices.admitted
+        }
 
     def computing(self) -> dict[DeviceId, float]:
         """Return the seconds that each device has computed."""
@@ -130,11 +133,11 @@ class LightFleet:
     def _is_done(self, number: int) -> bool:
         """Whether nothing more comes of a round."""
         state = self.coordinator.state
-        current = state.rounds.get(number)
-        return current.done if current is not None else number <= state.last_round
+        current = state.rounds.by_number.get(number)
+        return current.done if current is not None else number <= state.rounds.last_number
 
     def _admit(self, devices: Sequence[DeviceId]) -> None:
-        new = [name for name in devices if name not in self.coordinator.state.devices]
+        new = [name for name in devices if name not in self.coordinator.state.devices.admitted]
         self.coordinator.commands([AdmitDevice(device=name) for name in new])
 
     def _begin(self, devices: Sequence[DeviceId]) -> None:

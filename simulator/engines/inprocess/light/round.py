@@ -17,9 +17,9 @@ from itertools import chain, islice
 from math import isfinite
 
 from coordinator.core import inputs
-from coordinator.core.entries import RoundOpened
-from coordinator.core.requests import AverageRound
-from coordinator.workshop import Finished
+from coordinator.core.work import AverageRound, RoundNotAveraged
+from coordinator.making.workshop import Finished
+from coordinator.topics.rounds.state import Round
 from device_agent.core.telling import problem
 from methods.registry import card
 from schemas.contributions import Contribution, Nothing, PartKey
@@ -43,13 +43,13 @@ LEAST_BESIDE_WORKERS = 100
 class LightRound:
     """Carries out one round that is open, or averages again one that was closed."""
 
-    def __init__(self, ground: Ground, opened: RoundOpened) -> None:
-        network = ground.coordinator.state.network
+    def __init__(self, ground: Ground, asked: Round) -> None:
+        network = ground.coordinator.state.lineages.network
         assert network is not None
         self._ground = ground
-        self._opened = opened
+        self._opened = opened = asked.opened
         coordinator = ground.coordinator
-        task = RoundTask.of(coordinator.state, opened, coordinator.blobs.get)
+        task = RoundTask.of(coordinator.state, asked, coordinator.blobs.get)
         self._task = task
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
@@ -70,7 +70,7 @@ class LightRound:
         `meanwhile` is called when workers have something to do.
         """
         ground, opened = self._ground, self._opened
-        current = ground.coordinator.state.rounds[opened.number]
+        current = ground.coordinator.state.rounds.by_number[opened.number]
         quiet = current.nothing | current.unable.keys()
         self._answering.begin([device for device in opened.cohort if device not in quiet])
         meanwhile()
@@ -103,7 +103,7 @@ class LightRound:
         networks = self._ground.coordinator.maker.networks
         if Counter(item.payload for item in request.inputs) != Counter(self._summed):
             reason = "answers: a former run's, and training again gave other ones"
-            return Finished(inputs.RoundNotAveraged(request.opened.number, reason))
+            return Finished(RoundNotAveraged(request.opened.number, reason))
         return networks.average(request, self._answering.total())
 
     def sum_again(self, devices: Sequence[DeviceId]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from coordinator.core.assigning import round_assignment
-from coordinator.core.entries import NetworkImported, RoundOpened
 from coordinator.core.state import State
-from coordinator.network_maker import asked_of
+from coordinator.making.network_maker import asked_of
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened
+from coordinator.topics.rounds.state import Round
 from device_agent.training import order_of
 from methods.registry import load_training_coordinator
 from methods.training_half import Order, Summing
@@ -27,15 +30,35 @@ class RoundTask:
     files: Mapping[Digest, bytes]
 
     @classmethod
-    def of(cls, state: State, opened: RoundOpened, read: Callable[[Digest], bytes]) -> RoundTask:
+    def of(cls, state: State, asked: Round, read: Callable[[Digest], bytes]) -> RoundTask:
         """Return the task of an open round, with the files that `read` gives."""
-        network, assignment = state.network, round_assignment(state, opened)
+        opened = asked.opened
+        network, assignment = state.lineages.network, round_assignment(state, asked)
         assert network is not None
         offers = [opened.weights, *opened.extras.values()]
         if assignment.base is not None:
             offers.append(assignment.base)
         files = {offer.digest: read(offer.digest) for offer in offers}
         return cls(assignment, network, opened, files)
+
+    def described(self) -> dict[str, Any]:
+        """Return all but the files' contents, as JSON."""
+        return {
+            "assignment": self.assignment.model_dump(mode="json"),
+            "network": self.network.model_dump(mode="json"),
+            "opened": self.opened.model_dump(mode="json"),
+            "files": list(self.files),
+        }
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any], files: Mapping[Digest, bytes]) -> RoundTask:
+        """Return the task that was described, with its files."""
+        return cls(
+            Assignment.model_validate(described["assignment"]),
+            NetworkImported.model_validate(described["network"]),
+            RoundOpened.model_validate(described["opened"]),
+            files,
+        )
 
     @cached_property
     def order(self) -> Order:

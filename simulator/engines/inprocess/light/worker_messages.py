@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from coordinator.core.entries import NetworkImported, RoundOpened
 from methods.training_half import LocalData, Partial
-from schemas.assignments import Assignment
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import Declined, Place
 from simulator.engines.inprocess.light.lots import Answered, Done, Said
@@ -158,7 +156,7 @@ def _encode_lot(lot: Lot) -> list[bytes]:
     head = {
         "devices": [(name, memory and str(memory)) for name, memory in lot.devices],
         "data": [(name, _about(found)) for name, found in lot.data.items()],
-        "task": None if lot.task is None else _about_task(lot.task),
+        "task": None if lot.task is None else lot.task.described(),
         "keeps": lot.keeps,
         "forgets": lot.forgets,
     }
@@ -173,27 +171,13 @@ def _about(data: LocalData | None) -> Any:  # noqa: ANN401 - JSON
     return [_shape(data.inputs), data.class_names, data.digests, data.exemplars_as]
 
 
-def _about_task(task: RoundTask) -> dict[str, Any]:
-    return {
-        "assignment": task.assignment.model_dump(mode="json"),
-        "network": task.network.model_dump(mode="json"),
-        "opened": task.opened.model_dump(mode="json"),
-        "files": list(task.files),
-    }
-
-
 def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> Lot:
     left = iter(parts)
     data = {DeviceId.known(name): _data(about, left) for name, about in head["data"]}
     task = head["task"]
     if task is not None:
         files = {Digest.known(digest): next(left) for digest in task["files"]}
-        task = RoundTask(
-            Assignment.model_validate(task["assignment"]),
-            NetworkImported.model_validate(task["network"]),
-            RoundOpened.model_validate(task["opened"]),
-            files,
-        )
+        task = RoundTask.read(task, files)
     devices = [
         (DeviceId.known(name), None if memory is None else Path(memory))
         for name, memory in head["devices"]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.core import entries
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
+from coordinator.topics.lineages.entries import BackboneImported
 from device_agent.chance import part_context
 from device_agent.core.records import Job
 from device_agent.settings import AgentSettings, DataSettings
@@ -87,15 +88,15 @@ class ByHand:
 
     def __init__(self, prepared: Prepared, engine: InProcessEngine) -> None:
         coordinator = engine._fleet.coordinator
-        lineage = coordinator.state.lineage
-        assert isinstance(lineage, entries.BackboneImported)
+        lineage = coordinator.state.lineages.current
+        assert isinstance(lineage, BackboneImported)
         self.prepared = prepared
         self.lineage = lineage.frozen.digest
         self.half = load_coordinator(lineage.method)
         self.device_half = load_device(lineage.method)
         self.assignment = self.half.read_assignment(lineage.settings)
         self.features = LineageFeatures(
-            prepared.features, coordinator.blobs, lambda: coordinator.state.lineage
+            prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
         )(self.lineage)
 
     def pooled(self, stages: int) -> Digest:

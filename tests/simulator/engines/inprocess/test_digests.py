@@ -26,7 +26,9 @@ def test_the_exact_form_sums_to_the_digest_of_the_pooled_data(tmp_path: Path, ca
     for stage in prepared.plan.stages:
         record = engine.learn(stage)
         assert record.aggregate == ByHand(prepared, engine).pooled(stage.number)
-        assert record.contributions == len({*engine._fleet.coordinator.state.inputs()})
+        assert record.contributions == len(
+            {*engine._fleet.coordinator.state.contributions.inputs()}
+        )
     engine.close()
 
 

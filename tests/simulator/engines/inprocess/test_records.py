@@ -31,8 +31,8 @@ def test_bytes_are_those_of_the_messages(
     monkeypatch.setattr(network, "route", count)
     born = sum(len(message.payload) for message in network._retained.values())
     record = engine.learn(prepared.plan.stages[0])
-    exported = engine._fleet.coordinator.state.models[1].exported
-    lineage = engine._fleet.coordinator.state.lineage
+    exported = engine._fleet.coordinator.state.models.by_version[1].exported
+    lineage = engine._fleet.coordinator.state.lineages.current
     assert exported is not None
     assert lineage is not None
     fetched = {exported.manifest.digest, *(offer.digest for offer in exported.files)}

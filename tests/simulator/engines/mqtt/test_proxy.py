@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entries import EntryBody, OldModelChosen, OldModelMissed, RoundOpened
+from coordinator.core.entry import EntryBody
+from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from coordinator.topics.rounds.entries import RoundOpened
 from simulator.engines.mqtt.engine import MqttEngine
 from simulator.engines.mqtt.ledger_source import LedgerSource
 from simulator.records import StageRecord

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from coordinator.core import entries
+from coordinator.topics.classes.entries import ClassNamed
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.stages.entries import StageOpened, TransitionReported
 from device_agent.status import Status
 from schemas.contributions import PartKey
 from schemas.values import ClassName, DeviceId, Digest, FleetId
@@ -105,15 +107,15 @@ def questions(stage: StagePlan, agents: SayingAnything, *there: DeviceId) -> Sta
 def open_stage(ledger: HandMadeLedger, number: int, *names: ClassName) -> None:
     for name in names:
         index = ledger.view.state.classes.next_index
-        ledger.add(entries.ClassNamed(name=name, index=index))
-    ledger.add(entries.StageOpened(stage=number, class_names=names))
+        ledger.add(ClassNamed(name=name, index=index))
+    ledger.add(StageOpened(stage=number, class_names=names))
 
 
 def contribute(
     ledger: HandMadeLedger, stage: int, device: DeviceId, samples: dict[ClassName, int]
 ) -> int:
     return ledger.add(
-        entries.ContributionAccepted(
+        ContributionAccepted(
             key=PartKey(stage=stage, part=len(ledger.recorded)),
             revision=0,
             payload_kind="statistics",
@@ -201,7 +203,7 @@ def learn_by_reports(ledger: HandMadeLedger) -> None:
     ledger.close(1)
     ledger.solve(1)
     ledger.desire(1)
-    told = entries.TransitionReported(
+    told = TransitionReported(
         stage=1, number=0, why="class name", classes={NAMES[1]: 2, NAMES[2]: 1}
     )
     ledger.add(told, FIRST)
@@ -211,13 +213,13 @@ def learn_by_reports(ledger: HandMadeLedger) -> None:
     ledger.close(2)
     open_stage(ledger, 3, NAMES[2])
     contribute(ledger, 3, FIRST, {NAMES[2]: 1})
-    ledger.add(entries.NothingReported(stage=3), SECOND)
+    ledger.add(NothingReported(stage=3), SECOND)
     ledger.close(3)
     ledger.solve(2)
     ledger.desire(2)
 
 
-def replace_number(body: entries.TransitionReported, number: int) -> entries.TransitionReported:
+def replace_number(body: TransitionReported, number: int) -> TransitionReported:
     return body.model_copy(update={"number": number})
 
 
@@ -241,10 +243,10 @@ def test_a_record_joins_the_stages_that_reports_made_of_one(ledger):
     assert (first.arrived_samples, first.counted_samples) == (3, 3)
     assert (second.arrived_samples, second.counted_samples) == (0, 0)
     assert (first.bytes_up, first.bytes_down, first.compute_seconds) == (100, 200, 0.5)
-    opened = ledger.view.state.stages[2].opened_ns
+    opened = ledger.view.state.stages.by_number[2].opened_ns
     last = ledger.view.answered_ns[SECOND, 3]
     assert second.answered_seconds == pytest.approx((last - opened) / 1e9)
-    solved = ledger.view.state.models[2].solved_ns
+    solved = ledger.view.state.models.by_version[2].solved_ns
     assert record.fleet_seconds == pytest.approx((solved - arrived_ns[FIRST]) / 1e9)
     assert [(t.device, t.seconds, t.is_new, t.images) for t in record.transitions] == [
         (FIRST, 1.0, True, 3),

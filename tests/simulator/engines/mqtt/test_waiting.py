@@ -41,7 +41,11 @@ def test_waiting_ends_when_the_question_is_answered(tmp_path: Path):
 
     def question(view: FleetView) -> str | None:
         next(steps)()
-        return None if len(view.state.stages) == 2 else f"{len(view.state.stages)} of 2 stages"
+        return (
+            None
+            if len(view.state.stages.by_number) == 2
+            else f"{len(view.state.stages.by_number)} of 2 stages"
+        )
 
     follower.wait(question, 10.0, "both")
     assert shown.getvalue().splitlines() == [

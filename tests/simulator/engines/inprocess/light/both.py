@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.core import entries
-from coordinator.core.entries import EntryBody, read_entry
+from coordinator.core.entry import EntryBody
+from coordinator.core.state import read_entry
 from coordinator.ledger.entries import Entry
+from coordinator.topics.models.entries import DeviceModelStatus
+from coordinator.topics.rounds.entries import WeightsAveraged
 from schemas.values import Digest
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
@@ -18,7 +20,7 @@ from simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching
 
 LIGHT = {"agents": "light"}
-OF_AGENTS = (entries.DeviceModelStatus,)
+OF_AGENTS = (DeviceModelStatus,)
 """What only agents that install models say."""
 _LEFT_OUT = {
     "round.closed": {"counted"},
@@ -86,5 +88,5 @@ def means(learned: Learned) -> list[tuple[Digest, Digest, float]]:
     """Return the digests of every round's sum and weights, and its drift."""
     return [
         (body.aggregate, body.weights.digest, body.client_drift)
-        for body in learned.bodies(entries.WeightsAveraged)
+        for body in learned.bodies(WeightsAveraged)
     ]

@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
-from coordinator.projections import TABLES
+from coordinator.reading.tables import TABLES
+from coordinator.topics.contributions.entries import ContributionAccepted
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light import lots
@@ -33,7 +33,7 @@ def test_the_ledger_verifies_and_says_that_answers_were_not_kept(tmp_path: Path)
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
         blobs = Blobs(ledger, BlobStore(blob_folder(home)))
         report = verify(ledger, blobs)
-        answers = light.bodies(entries.ContributionAccepted)
+        answers = light.bodies(ContributionAccepted)
         assert len(answers) == 6
         for body in answers:
             row = ledger.blob(body.payload)

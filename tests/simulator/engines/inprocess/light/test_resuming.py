@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
-from coordinator.network_maker import NetworkMaker
+from coordinator.making.network_maker import NetworkMaker
+from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
 from simulator.engines.inprocess.light import lots
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
@@ -52,8 +52,8 @@ def assert_goes_on(what: Prepared, folder: Path) -> None:
     resumed = learn(LightEngine, what, folder / "cut")
     assert means(resumed) == means(whole)
     assert resumed.models == whole.models
-    asked = [body.number for body in resumed.bodies(entries.RoundOpened)]
-    assert asked == [body.number for body in whole.bodies(entries.RoundOpened)]
+    asked = [body.number for body in resumed.bodies(RoundOpened)]
+    assert asked == [body.number for body in whole.bodies(RoundOpened)]
     for one, two in zip(whole.records, resumed.records, strict=True):
         assert [(r.number, r.accuracy, r.loss) for r in one.rounds] == [
             (r.number, r.accuracy, r.loss) for r in two.rounds
@@ -111,6 +111,6 @@ def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
 
         patch.setattr(device, "to_arrays", shifted)
         resumed = learn(LightEngine, what, tmp_path / "cut")
-    (failed,) = resumed.bodies(entries.RoundFailed)
+    (failed,) = resumed.bodies(RoundFailed)
     assert "training again gave other ones" in failed.reason
     assert len(means(resumed)) == 4

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.core import entries
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light import lots, packing
@@ -102,7 +102,7 @@ def test_a_cohort_is_drawn_and_devices_hold_unequal_shares(tmp_path: Path) -> No
     )
     full, light = both(what, tmp_path)
     assert_same(full, light)
-    assert {len(body.cohort) for body in light.bodies(entries.RoundOpened)} == {4}
+    assert {len(body.cohort) for body in light.bodies(RoundOpened)} == {4}
 
 
 def test_devices_drop_out_join_late_leave_and_have_nothing(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_devices_drop_out_join_late_leave_and_have_nothing(tmp_path: Path) -> No
     assert_same(full, light)
     nothing = [entry.device for entry, body in light.ledger if entry.kind == "nothing.reported"]
     assert nothing == [DeviceId("device-5")] * 4
-    opened = light.bodies(entries.RoundOpened)
+    opened = light.bodies(RoundOpened)
     assert [len(body.cohort) for body in opened] == [3, 3, 4, 4]
 
 

@@ -89,9 +89,9 @@ def test_the_task_of_a_round_with_its_files(tmp_path: Path) -> None:
     engine = LightEngine(prepared(small()), tmp_path, Watching())
     engine.learn(engine._plan.stages[0])
     coordinator = engine._fleet.coordinator
-    current = coordinator.state.current_round
+    current = coordinator.state.rounds.current
     assert current is not None
-    task = RoundTask.of(coordinator.state, current.opened, coordinator.blobs.get)
+    task = RoundTask.of(coordinator.state, current, coordinator.blobs.get)
     found = arrived(Lot([], {}, task, keeps=False, forgets=True)).task
     engine.close()
     assert found is not None

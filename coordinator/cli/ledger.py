@@ -1,0 +1,214 @@
+"""`fleetledger ledger`: reading, checking and proving, also while the coordinator runs.
+
+Exit codes: 0 everything fits; 1 the ledger does not verify, or cannot be read; 2 usage, also where
+there is no ledger. On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.cli import history
+from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from coordinator.ledger import audit as auditing
+from coordinator.ledger import proving, tiles
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.describe import explain, time_text
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.rebuild import rebuild as rebuild_tables
+from coordinator.ledger.verify import VerificationReport
+from coordinator.ledger.verify import verify as verify_ledger
+from coordinator.paths import ledger_path
+from coordinator.reading.sentences import SENTENCES
+from coordinator.reading.tables import TABLES
+from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
+from coordinator.trust import keys
+from schemas.errors import SchemaError
+from schemas.keys import read_verify_key
+from schemas.settings_file import SettingsError
+from schemas.values import FleetId
+
+app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
+
+app.command()(history.replay)
+app.command()(history.retract)
+
+_FAILED = 1
+_USAGE = 2
+_POLL_SECONDS = 0.5
+
+Home = Annotated[Path, typer.Option(help="Home folder of the coordinator.", envvar=HOME_VARIABLE)]
+
+
+@app.command()
+def tail(
+    home: Home = Path(DEFAULT_HOME),
+    number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
+) -> None:
+    """Print the newest entries."""
+    with _opened(home) as ledger:
+        size = ledger.size
+        _print_entries(ledger.entries(max(0, size - number), size))
+        while follow:
+            time.sleep(_POLL_SECONDS)
+            start, size = size, ledger.size
+            _print_entries(ledger.entries(start, size))
+
+
+@app.command()
+def show(
+    index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Explain one entry and print all of it."""
+    with _opened(home) as ledger:
+        if index >= ledger.size:
+            _stop(f"index: {index} is not in the ledger; it holds {ledger.size} entries", _USAGE)
+        entry = ledger.entry(index)
+    typer.echo(explain(entry, SENTENCES))
+    _print_rows(("field", "value"), list(_fields(entry)))
+    typer.echo(json.dumps(entry.body, indent=2, ensure_ascii=False))
+
+
+@app.command()
+def verify(home: Home = Path(DEFAULT_HOME)) -> None:
+    """Check every entry, checkpoint, blob and table; name the first that does not fit."""
+    with _opened(home) as ledger:
+        report = _verified(home, ledger, Blobs(ledger, BlobStore(history.blobs_location(home))))
+    for digest in report.pruned:
+        typer.echo(f"pruned\t{digest}")
+    if not report.ok:
+        _stop(f"does not fit: {report}", _FAILED)
+    typer.echo(str(report))
+
+
+@app.command()
+def rebuild(home: Home = Path(DEFAULT_HOME)) -> None:
+    """Make the tables again from the entries, while no coordinator runs; say what differed."""
+    path = _existing(home)
+    try:
+        report = rebuild_tables(path, TABLES)
+    except LedgerError as error:
+        _stop(str(error), _FAILED)
+    typer.echo(str(report))
+
+
+@app.command()
+def prove(
+    index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Print the proof that an entry is in the ledger, as JSON that `audit` checks anywhere."""
+    with _opened(home) as ledger:
+        proof = proving.prove(ledger, index)
+    typer.echo(proof.model_dump_json(indent=2))
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    home: Home = Path(DEFAULT_HOME),
+) -> None:
+    """Write the ledger as files that need no program: entries, tiles, the signed checkpoint."""
+    with _opened(home) as ledger, ledger.snapshot():
+        size = tiles.export(ledger, folder)
+    key = keys.public_key(home)
+    typer.echo(f"{size} entries in {folder}; who audits them needs the fleet's name and this key:")
+    typer.echo(str(key))
+
+
+@app.command()
+def audit(
+    exported: Annotated[Path, typer.Argument(help="Folder of `export`, or file of `prove`.")],
+    fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
+    key: Annotated[str, typer.Option(help="The coordinator's public key, as `export` prints it.")],
+) -> None:
+    """Check an export or a proof with nothing but the coordinator's public key."""
+    try:
+        known = (read_verify_key(key),)
+        if exported.is_dir():
+            typer.echo(str(auditing.audit(exported, FleetId(fleet), known)))
+        else:
+            proven = proving.check(proving.read(exported), FleetId(fleet), known)
+            typer.echo(explain(proven.entry, SENTENCES))
+            typer.echo(str(proven))
+    except (AuditError, SchemaError) as error:
+        _stop(f"does not hold: {error}", _FAILED)
+
+
+def _verified(home: Path, ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
+    settings = load(home) if (home / FILE_NAME).is_file() else None
+    reader = None if settings is None else keys.note_reader(home, settings.fleet)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=ledger.size)
+        return verify_ledger(ledger, blobs, lambda done: bar.update(task, completed=done), reader)
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[LedgerReader]:
+    """Open the ledger of `home`; turn errors and Ctrl-C into exit codes."""
+    path = _existing(home)
+    try:
+        with LedgerReader.open_read_only(path, TABLES) as ledger:
+            yield ledger
+    except SettingsError as error:
+        _stop(str(error), _USAGE)
+    except (LedgerError, BlobError, AuditError, KeyFileError) as error:
+        _stop(str(error), _FAILED)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _existing(home: Path) -> Path:
+    path = ledger_path(home)
+    if not path.is_file():
+        _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
+    return path
+
+
+def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield "index", str(entry.index)
+    yield "time", f"{time_text(entry.time_ns)} UTC ({entry.time_ns} ns)"
+    yield "kind", entry.kind
+    yield "actor", entry.actor
+    yield "device", entry.device or "-"
+    yield "leaf", entry.leaf_hash.hex()
+    yield from (("blob", digest) for digest in entry.blobs)
+
+
+def _print_entries(entries: Iterable[Entry]) -> None:
+    rows = [
+        (str(entry.index), time_text(entry.time_ns), explain(entry, SENTENCES)) for entry in entries
+    ]
+    _print_rows(("index", "time (UTC)", "what"), rows)
+
+
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(row))
+    elif rows:
+        table = Table(*columns, box=None)
+        for row in rows:
+            # Text, because what a device wrote may look like markup or a control sequence.
+            table.add_row(*map(Text, row))
+        console.print(table)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,40 @@
+"""Values as they stand in sentences: lists, names, files, spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schemas.offers import Offer
+
+_NAMED = 10
+"""Devices, names and versions that a sentence lists; the rest are counted."""
+
+_SECOND_NS = 1_000_000_000
+
+
+def some(items: Iterable[object]) -> str:
+    """Return the first ten items, and the number of the others."""
+    listed = [str(item) for item in items]
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
+
+
+def files(extras: Mapping[str, Offer]) -> str:
+    """Return files by name and digest."""
+    named = (f"{name} {offer.digest.short}" for name, offer in sorted(extras.items()))
+    return ", ".join(named) or "nothing"
+
+
+def names_of(names: tuple[Any, ...]) -> str:
+    """Return names as they stand in a sentence."""
+    return ", ".join(str(name) for name in names) or "no classes"
+
+
+def span(nanoseconds: int) -> str:
+    """Return how long that is, in the unit that suits it."""
+    seconds = abs(nanoseconds) / _SECOND_NS
+    for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,104 @@
+"""What a topic is: kinds of entry, how its part of the state follows them, what is said of them.
+
+A topic is a value, made where its kinds are defined. Nothing is registered by being imported:
+`coordinator.core.state` lists the topics, and that list is the order in which they take an entry.
+
+The laws, which the tests hold:
+
+- a kind belongs to one topic; topics that stand later may follow it;
+- a topic's functions change its own part alone; they read the parts before it, which have taken
+  the entry already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from coordinator.core.entry import EntryBody
+from schemas.values import DeviceId
+
+Part = TypeVar("Part")
+"""A topic's part of the state."""
+Body = TypeVar("Body", bound=EntryBody)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an entry stands in the ledger, who made it, and when."""
+
+    index: int
+    device: DeviceId | None = None
+    time_ns: int = 0
+
+    @property
+    def maker(self) -> DeviceId:
+        """The device that made it; for kinds that devices alone make."""
+        assert self.device is not None
+        return self.device
+
+
+class Telling(NamedTuple):
+    """What devices are told again because of an entry."""
+
+    what: Literal[
+        "assignment",
+        "round",
+        "desired",
+        "released",
+        "everything",
+        "installations",
+        "retraction",
+        "revocation",
+    ]
+    devices: tuple[DeviceId, ...] | None = None
+    """None for all that it is about."""
+
+
+def tells_all_their_assignment(_: EntryBody) -> Telling:
+    """Have every device told its assignment again."""
+    return Telling("assignment")
+
+
+@dataclass(frozen=True)
+class Follows(Generic[Part, Body]):
+    """How a part of the state changes with a kind of entry, of this topic or of one before it."""
+
+    body: type[Body]
+    change: Callable[[Part, Body, Place], None]
+
+
+@dataclass(frozen=True)
+class Kind(Follows[Part, Body]):
+    """A kind of entry of this topic."""
+
+    say: Callable[[Body, Place], str]
+    """The sentence that people read."""
+    tells: Callable[[Body], Telling] | None = None
+    """What devices are told again."""
+    reorders: bool = False
+    """Whether the proxy has another order after it, or none."""
+
+
+Change = Callable[[Any, Place], None]
+"""Takes an entry into one part of one state; the body is of the type it is listed under."""
+
+
+@dataclass(frozen=True)
+class Topic(Generic[Part]):
+    """A topic: its kinds, and the kinds of others that its part of the state follows."""
+
+    name: str
+    kinds: tuple[Kind[Part, Any], ...]
+    follows: tuple[Follows[Part, Any], ...] = ()
+
+    def on(self, part: Part) -> Iterator[tuple[type[EntryBody], Change]]:
+        """Yield each kind that changes `part`, with the function that does it."""
+        for item in (*self.kinds, *self.follows):
+            yield item.body, partial(item.change, part)
+
+
+def changes_nothing(_part: object, _body: EntryBody, _at: Place) -> None:
+    """Take in an entry that is for people, and changes nothing that is decided."""

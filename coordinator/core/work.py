@@ -1,0 +1,140 @@
+"""What workers are asked: to take payloads in, to make models and means; and what they made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
+from coordinator.topics.models.entries import ModelExported, ModelSolved
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from schemas.contributions import Contribution
+from schemas.values import ClassName, DeviceId, Digest
+
+
+@dataclass(frozen=True)
+class TakePayload:
+    """Take the payload in, attached or by fetching the offer; then check and store it."""
+
+    device: DeviceId
+    contribution: Contribution
+    attachment: bytes
+    lineage: Lineage
+    round: RoundOpened | None = None
+    """The round that it answers."""
+
+
+@dataclass(frozen=True)
+class SolveInput:
+    """One contribution of a solve."""
+
+    index: int
+    payload: Digest
+    stage: int
+    """Stage that it was made in."""
+
+
+@dataclass(frozen=True)
+class SolveHead:
+    """Sum the inputs and solve the head: the recipe of a model."""
+
+    version: int
+    lineage: BackboneImported
+    inputs: tuple[SolveInput, ...]
+    class_names: tuple[ClassName, ...]
+    """Rows of the head, in order."""
+    resolution: dict[ClassName, ClassName]
+    """Every accepted name with the class that it means."""
+
+
+@dataclass(frozen=True)
+class ExportHead:
+    """Turn a solved head into a pair of ONNX files with a manifest."""
+
+    solved: ModelSolved
+    solved_index: int
+    """Ledger index of the solve."""
+    solved_ns: int
+    lineage: Lineage
+    logit_scale: float | None = None
+    """The fitted inverse temperature; None for the method's own."""
+
+
+@dataclass(frozen=True)
+class AverageInput:
+    """One answer of a round."""
+
+    index: int
+    payload: Digest
+    samples: int
+
+
+@dataclass(frozen=True)
+class AverageRound:
+    """Average the answers of a round, exactly."""
+
+    lineage: NetworkImported
+    opened: RoundOpened
+    inputs: tuple[AverageInput, ...]
+
+
+@dataclass(frozen=True)
+class FreezeNetwork:
+    """Turn the trunk of a trained network into the frozen model of the lineage that follows."""
+
+    lineage: NetworkImported
+    weights: WeightsAveraged
+
+
+Work = SolveHead | ExportHead | AverageRound | FreezeNetwork
+"""What workers are asked."""
+
+
+@dataclass(frozen=True)
+class HeadSolved:
+    """A worker summed the contributions and solved a head; the weights are in the blob store."""
+
+    solved: ModelSolved
+
+
+@dataclass(frozen=True)
+class HeadExported:
+    """A worker exported a solved head; the files are in the blob store."""
+
+    exported: ModelExported
+
+
+@dataclass(frozen=True)
+class ModelNotMade:
+    """A worker could not solve or export a model."""
+
+    inputs: tuple[int, ...]
+    class_names: tuple[ClassName, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class RoundAveraged:
+    """A worker averaged a round's answers; the weights are in the blob store."""
+
+    averaged: WeightsAveraged
+
+
+@dataclass(frozen=True)
+class RoundNotAveraged:
+    """A worker could not average a round's answers."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class NetworkFrozen:
+    """A worker made the frozen model of the lineage that follows; its files are in the store."""
+
+    backbone: BackboneImported
+
+
+WorkResult = (
+    HeadSolved | HeadExported | ModelNotMade | RoundAveraged | RoundNotAveraged | NetworkFrozen
+)
+"""What a worker made, or could not make."""

@@ -1,0 +1,1 @@
+"""Making models: sums solved, rounds averaged, networks and files prepared, ONNX packed."""

@@ -1,0 +1,75 @@
+"""Turns an ONNX feature extractor into the frozen model of a new lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coordinator.errors import BackboneFileError
+from coordinator.ledger.blobs import BlobStore
+from coordinator.making.offering import offer_of
+from coordinator.paths import blob_folder
+from coordinator.settings import load
+from coordinator.topics.lineages.entries import BackboneImported
+from export.backbone import ImportedBackbone, import_backbone
+from export.frozen import build_frozen
+from export.golden import build_golden
+from export.preprocessing_file import load_preprocessing
+from methods.registry import load_coordinator
+
+
+def prepare_backbone(
+    home: Path, file: Path, preprocessing_file: Path, *, pool: bool = False
+) -> BackboneImported:
+    """Build the frozen model and its golden batch, store both, and describe them.
+
+    Raises `BackboneFileError`, `ModelFileError` or `PreprocessingFileError` naming what is wrong.
+    """
+    settings = load(home)
+    preprocessing = load_preprocessing(preprocessing_file)
+    backbone = import_backbone(read_file(file), preprocessing, pool=pool)
+    imported, files = lineage_of(
+        backbone, file.stem, settings.method.name, settings.method.settings
+    )
+    store = BlobStore(settings.blobs or blob_folder(home))
+    for data in files:
+        store.put(data)
+    return imported
+
+
+def lineage_of(
+    backbone: ImportedBackbone, name: str, method: str, settings: Mapping[str, Any]
+) -> tuple[BackboneImported, tuple[bytes, bytes]]:
+    """Return what begins a lineage of statistics, with its files: frozen model and golden batch.
+
+    `settings` are the operator's for the method. Raises `MethodError` and `ModelFileError`.
+    """
+    half = load_coordinator(method)
+    assignment = half.assign(settings, backbone.feature_width)
+    after = half.feature_map(assignment)
+    frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)
+    golden = build_golden(frozen, backbone.preprocessing)
+    imported = BackboneImported(
+        name=name,
+        frozen=offer_of(frozen),
+        golden=offer_of(golden),
+        preprocessing=backbone.preprocessing,
+        backbone_width=backbone.feature_width,
+        feature_width=assignment.columns,
+        method=method,
+        settings=assignment.model_dump(mode="json"),
+        max_samples_per_part=assignment.settings.max_samples_per_part,
+        min_samples_per_class=assignment.settings.min_samples_per_class,
+    )
+    return imported, (frozen, golden)
+
+
+def read_file(file: Path) -> bytes:
+    """Return the bytes of an ONNX file; raise `BackboneFileError` where it cannot be read."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BackboneFileError(
+            f"{file}: cannot be read: {error.strerror}; give an ONNX file"
+        ) from error

@@ -1,0 +1,170 @@
+"""Makes models: sums the contributions exactly, solves the head, exports it.
+
+The sum is kept between solves, and only what came or went is added or subtracted: sums are exact,
+so the result is the same as adding everything anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator.core.work import ExportHead, HeadSolved, ModelNotMade, SolveHead, SolveInput
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.making.network_maker import NetworkMaker
+from coordinator.making.packing import facts_of, handed_over
+from coordinator.making.workshop import Finished
+from coordinator.paths import ledger_path
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from coordinator.topics.models.entries import ModelSolved
+from export.head import RowsHead
+from export.package import Lineage, pack_model
+from learning.errors import LearningError
+from learning.numerics.blas import platform_fingerprint
+from methods.contract import CoordinatorHalf, ExactAggregate, StatisticsAssignment
+from methods.registry import load_coordinator
+from schemas.errors import FleetledgerError
+from schemas.tensors import Expected, decode_tensors, encode_tensors
+from schemas.values import ClassName, Digest
+
+log = logging.getLogger("coordinator.making.model_maker")
+
+_MAX_HEAD_BYTES = 1 << 30
+
+
+def check_payload(
+    method: str, settings: Mapping[str, Any], payload: bytes
+) -> Mapping[ClassName, int]:
+    """Have a method check a payload; return its samples per class name, or raise its error."""
+    half = load_coordinator(method)
+    statistics = half.check(half.read_assignment(settings), payload)
+    return statistics.samples_per_class
+
+
+@dataclass
+class _Sum:
+    """The exact sum of some contributions of one lineage."""
+
+    lineage: Digest
+    total: ExactAggregate
+    counted: dict[int, SolveInput]
+
+
+class ModelMaker:
+    """Solves and exports, on the workshop's model thread."""
+
+    def __init__(self, home: Path, store: BlobStore) -> None:
+        self.networks = NetworkMaker(home, store)
+        """Does the same for networks that are trained in rounds."""
+        self._ledger = ledger_path(home)
+        self._store = store
+        self._sum: _Sum | None = None
+
+    def solve(self, request: SolveHead) -> Finished:
+        """Return the solved head, or why there is none."""
+        try:
+            with self._blobs() as blobs:
+                solved, weights = self._solve(request, blobs.get)
+                return Finished(HeadSolved(solved), blobs.stage([weights]))
+        except (FleetledgerError, LearningError) as error:
+            self._sum = None
+            used = tuple(item.index for item in request.inputs)
+            return Finished(ModelNotMade(used, request.class_names, str(error)))
+
+    def export(self, request: ExportHead) -> Finished:
+        """Return the exported model, or why there is none."""
+        if isinstance(request.lineage, NetworkImported):
+            return self.networks.export(request, request.lineage)
+        try:
+            with self._blobs() as blobs:
+                return self._export(request, blobs)
+        except (FleetledgerError, LearningError) as error:
+            solved = request.solved
+            return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+
+    def _solve(
+        self, request: SolveHead, read: Callable[[Digest], bytes]
+    ) -> tuple[ModelSolved, bytes]:
+        began = time.perf_counter()
+        half = load_coordinator(request.lineage.method)
+        assignment = half.read_assignment(request.lineage.settings)
+        total = self._brought_up(request, half, assignment, read)
+        merged = total.renamed(request.resolution)
+        head = half.solve(merged, assignment.settings, request.class_names)
+        for remark in head.remarks:
+            log.warning("model %d: %s", request.version, remark)
+        # Plain bytes: the digest of a head must not depend on the version of zstd.
+        weights = encode_tensors({"weights": head.weights}, compress=False)
+        solved = ModelSolved(
+            version=request.version,
+            lineage=request.lineage.frozen.digest,
+            inputs=tuple(item.index for item in request.inputs),
+            class_names=request.class_names,
+            aggregate=half.aggregate_digest(merged),
+            head=Digest.of(weights),
+            method=request.lineage.method,
+            fingerprint=platform_fingerprint(),
+            seconds=time.perf_counter() - began,
+            remarks=head.remarks,
+        )
+        return solved, weights
+
+    def _brought_up(
+        self,
+        request: SolveHead,
+        half: CoordinatorHalf,
+        assignment: StatisticsAssignment,
+        read: Callable[[Digest], bytes],
+    ) -> ExactAggregate:
+        """Return the sum of the request's inputs, starting from the sum of the last solve."""
+        wanted = {item.index: item for item in request.inputs}
+        kept = self._sum
+        if kept is None or kept.lineage != request.lineage.frozen.digest:
+            kept = _Sum(request.lineage.frozen.digest, half.Aggregate.empty(assignment), {})
+        total, self._sum = kept.total, None  # the memory of the old sum becomes that of the new
+        for index in kept.counted.keys() - wanted.keys():
+            total = total - _aggregate(half, assignment, kept.counted[index], read)
+        for index in sorted(wanted.keys() - kept.counted.keys()):
+            total += _aggregate(half, assignment, wanted[index], read)
+        self._sum = _Sum(kept.lineage, total, wanted)
+        return total
+
+    def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
+        solved, backbone = request.solved, request.lineage
+        assert isinstance(backbone, BackboneImported)  # whole networks have no head of ours
+        half = load_coordinator(backbone.method)
+        assignment = half.read_assignment(backbone.settings)
+        shape = (len(solved.class_names), backbone.feature_width)
+        expected = {"weights": Expected("float32", shape)}
+        tensors = decode_tensors(blobs.get(solved.head), expected, _MAX_HEAD_BYTES)
+        lineage = Lineage(
+            frozen=blobs.get(backbone.frozen.digest),
+            golden=blobs.get(backbone.golden.digest),
+            preprocessing=backbone.preprocessing,
+        )
+        head = RowsHead(np.ascontiguousarray(tensors["weights"]))
+        facts = facts_of(request, assignment.settings.logit_scale)
+        return handed_over(pack_model(lineage, facts, head), blobs)
+
+    @contextmanager
+    def _blobs(self) -> Iterator[Blobs]:
+        with LedgerReader.open_read_only(self._ledger) as ledger:
+            yield Blobs(ledger, self._store)
+
+
+def _aggregate(
+    half: CoordinatorHalf,
+    assignment: StatisticsAssignment,
+    given: SolveInput,
+    read: Callable[[Digest], bytes],
+) -> ExactAggregate:
+    statistics = half.check(assignment, read(given.payload))
+    return half.Aggregate.of(assignment, statistics, given.stage)

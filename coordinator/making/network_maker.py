@@ -1,0 +1,227 @@
+"""Makes models of networks that are trained in rounds: checks answers, averages, exports, freezes.
+
+What an average is, the method's half says; here its files are fetched, and what came of it is
+described for the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from coordinator.core.work import (
+    AverageRound,
+    ExportHead,
+    FreezeNetwork,
+    ModelNotMade,
+    NetworkFrozen,
+    RoundAveraged,
+    RoundNotAveraged,
+    TakePayload,
+)
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.making.backbones import lineage_of
+from coordinator.making.fingerprint import fingerprint_of
+from coordinator.making.offering import offer_of
+from coordinator.making.packing import facts_of, handed_over
+from coordinator.making.workshop import Finished
+from coordinator.paths import ledger_path
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from export.backbone import import_backbone
+from export.dense_package import pack_dense
+from export.errors import ModelFileError
+from export.golden import build_golden
+from export.head import RowsHead
+from export.network import export_body, export_network
+from export.network_head import NETWORK_RULES, NetworkHead
+from export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from export.segmentation import export_segmentation
+from learning.errors import LearningError
+from learning.networks.network import AnyNetwork
+from learning.networks.segmentation.network import SegmentationNetwork
+from methods.network_weights import Arrays, decode_base
+from methods.registry import load_training_coordinator
+from methods.training_half import Asked, Given, Summing, TrainingAssignment
+from schemas.errors import FleetledgerError
+from schemas.models import BACKGROUND, Preprocessing, of_pictures
+from schemas.values import ClassName, Digest
+
+
+class NetworkMaker:
+    """Works on the workshop's threads; `check` on that of payloads, the rest on that of models."""
+
+    def __init__(self, home: Path, store: BlobStore) -> None:
+        self._ledger = ledger_path(home)
+        self._store = store
+        self._asked: tuple[int, TrainingAssignment, Asked] | None = None
+
+    def check(self, request: TakePayload, payload: bytes) -> None:
+        """Raise the method's `ContributionError` unless a payload answers its round."""
+        lineage, opened = request.lineage, request.round
+        assert isinstance(lineage, NetworkImported)
+        assert opened is not None
+        half = load_training_coordinator(lineage.method)
+        if self._asked is None or self._asked[0] != opened.number:
+            with self._blobs() as blobs:
+                own = half.read_assignment(lineage.settings)
+                self._asked = (opened.number, own, asked_of(lineage, opened, blobs.get))
+        half.check(self._asked[1], payload, self._asked[2])
+
+    def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
+        """Return the fleet's new weights, or why there are none.
+
+        `summed` are the answers that the request lists, where they were added as they came.
+        """
+        try:
+            with self._blobs() as blobs:
+                return self._average(request, summed, blobs)
+        except (FleetledgerError, LearningError) as error:
+            return Finished(RoundNotAveraged(request.opened.number, str(error)))
+        except ImportError as error:  # torch went since the network was imported
+            reason = f"{error}, and the method needs it here; pip install 'fleetledger[train]'"
+            return Finished(RoundNotAveraged(request.opened.number, reason))
+
+    def export(self, request: ExportHead, lineage: NetworkImported) -> Finished:
+        """Return the network as ONNX, or why it is none."""
+        try:
+            with self._blobs() as blobs:
+                return handed_over(pack_network(request, lineage, blobs), blobs)
+        except (FleetledgerError, LearningError) as error:
+            solved = request.solved
+            return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+
+    def freeze(self, request: FreezeNetwork) -> Finished:
+        """Return the frozen model of the lineage that follows, or why there is none."""
+        try:
+            with self._blobs() as blobs:
+                return self._freeze(request, blobs)
+        except (FleetledgerError, LearningError) as error:
+            inputs = request.weights.inputs
+            return Finished(ModelNotMade(inputs, request.weights.class_names, str(error)))
+
+    def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
+        began = time.perf_counter()
+        lineage, opened = request.lineage, request.opened
+        half = load_training_coordinator(lineage.method)
+        asked = asked_of(lineage, opened, blobs.get)
+        answers: Sequence[Given] | Summing = (
+            [_given(item.payload, item.samples, blobs) for item in request.inputs]
+            if summed is None
+            else summed
+        )
+        own = half.read_assignment(lineage.settings)
+        made = half.combine(own, asked, answers)
+        averaged = WeightsAveraged(
+            number=opened.number,
+            phase=opened.phase,
+            unchanged=made.weights == asked.weights,
+            lineage=lineage.digest,
+            inputs=tuple(item.index for item in request.inputs),
+            class_names=_rows(opened, made.weights == asked.weights),
+            aggregate=made.aggregate,
+            weights=offer_of(made.weights),
+            extras={name: offer_of(data) for name, data in made.extras.items()},
+            samples=made.samples,
+            client_drift=round(made.client_drift, 6),
+            fingerprint=fingerprint_of(own),
+            seconds=time.perf_counter() - began,
+            remarks=made.remarks,
+        )
+        return Finished(RoundAveraged(averaged), blobs.stage([made.weights, *made.extras.values()]))
+
+    def _freeze(self, request: FreezeNetwork, blobs: Blobs) -> Finished:
+        network, successor = request.lineage, request.lineage.successor
+        assert successor is not None
+        trained = load_training_coordinator(network.method)
+        described, arrays, _ = trained.network_of(
+            trained.read_assignment(network.settings),
+            blobs.get(request.weights.weights.digest),
+        )
+        if isinstance(described, SegmentationNetwork):
+            raise ModelFileError(
+                f"network: {network.name!r} gives every pixel a class and is no backbone of whole "
+                f"pictures, which {successor.method!r} needs; import another network"
+            )
+        base = base_of(network, described, blobs)
+        body = export_body(described, arrays, network.preprocessing, base)
+        backbone = import_backbone(body, network.preprocessing)
+        imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
+        return Finished(NetworkFrozen(imported), blobs.stage(files))
+
+    @contextmanager
+    def _blobs(self) -> Iterator[Blobs]:
+        with LedgerReader.open_read_only(self._ledger) as ledger:
+            yield Blobs(ledger, self._store)
+
+
+def asked_of(
+    lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]
+) -> Asked:
+    """Return a round as the method's half is told of it; `read` gives its files."""
+    sight = lineage.preprocessing if lineage.backbone is None else None
+    return Asked(
+        phase=opened.phase,
+        round_of_stage=opened.round_of_stage,
+        rounds_of_stage=opened.rounds_of_stage,
+        weights=read(opened.weights.digest),
+        weights_class_names=opened.weights_class_names,
+        class_names=opened.class_names,
+        aliases=opened.aliases,
+        extras={name: read(offer.digest) for name, offer in opened.extras.items()},
+        mean=sight.mean if isinstance(sight, Preprocessing) else (),
+        deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
+        seed=opened.seed,
+    )
+
+
+def _rows(opened: RoundOpened, unchanged: bool) -> tuple[ClassName, ...]:
+    """Return the rows of the head after a round; phases that pass weights on add none."""
+    return opened.weights_class_names if unchanged else opened.class_names
+
+
+def _given(payload: Digest, samples: int, blobs: Blobs) -> Given:
+    return Given(samples, lambda: blobs.get(payload))
+
+
+def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:
+    """Return a trained network as files: behind its backbone, or as trunk and rows of its own."""
+    half = load_training_coordinator(lineage.method)
+    assignment = half.read_assignment(lineage.settings)
+    facts = facts_of(request, assignment.logit_scale)
+    network, arrays, _ = half.network_of(assignment, blobs.get(request.solved.head))
+    if isinstance(network, SegmentationNetwork):
+        return _pack_pixels(facts, network, arrays, lineage, blobs)
+    preprocessing = lineage.preprocessing
+    if lineage.backbone is not None:
+        frozen = blobs.get(lineage.backbone.frozen.digest)
+        shared = Lineage(frozen, blobs.get(lineage.golden.digest), preprocessing)
+        head = NetworkHead(network, arrays, lineage.backbone.feature_width)
+        return pack_model(shared, facts, head, NETWORK_RULES)
+    base = base_of(lineage, network, blobs)
+    files = export_network(network, arrays, preprocessing, base)
+    own = Lineage(files.trunk, build_golden(files.trunk, preprocessing), preprocessing)
+    return pack_model(own, facts, RowsHead(files.head))
+
+
+def _pack_pixels(
+    facts: ModelFacts,
+    network: SegmentationNetwork,
+    arrays: Arrays,
+    lineage: NetworkImported,
+    blobs: Blobs,
+) -> ExportedModel:
+    """Return a network that gives every pixel a class as files: trunk and dense head."""
+    files = export_segmentation(network, arrays, of_pictures(lineage.preprocessing))
+    shared = Lineage(files.trunk, blobs.get(lineage.golden.digest), lineage.preprocessing)
+    named = replace(facts, class_names=(ClassName(BACKGROUND), *facts.class_names))
+    return pack_dense(shared, named, files.head)
+
+
+def base_of(lineage: NetworkImported, network: AnyNetwork, blobs: Blobs) -> Arrays:
+    """Return the network's tensors that nobody trains; none where all are trained."""
+    return {} if lineage.base is None else decode_base(blobs.get(lineage.base.digest), network)

@@ -1,0 +1,211 @@
+"""Begins the lineage of a network that the fleet trains, on pictures or on features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from coordinator.errors import NetworkSettingsError
+from coordinator.ledger.blobs import BlobStore
+from coordinator.making.backbones import read_file
+from coordinator.making.first_files import FirstFiles, base_tensors, extras_of, first_weights
+from coordinator.making.offering import offer_of
+from coordinator.making.pixel_networks import check_pixels, dense_golden
+from coordinator.paths import blob_folder
+from coordinator.settings import CoordinatorSettings, FirstStageSettings, MethodSettings, load
+from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported, Successor
+from export.backbone import import_backbone
+from export.frozen import plain_frozen
+from export.golden import build_golden
+from export.network import export_network
+from export.network_head import NetworkHead
+from export.preprocessing_file import load_preprocessing
+from learning.networks.network import Network
+from learning.networks.segmentation.network import SegmentationNetwork
+from methods.network_weights import Arrays
+from methods.registry import card, load_training_coordinator, trains
+from methods.training_half import TrainingAssignment
+from schemas.models import AnyPreprocessing, of_pictures
+from schemas.tensors import encode_tensors
+from schemas.values import ClassName
+
+_PROBE = (ClassName("probe"), ClassName("probe-2"))
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """A backbone as devices get it, and the number of its features."""
+
+    name: str
+    file: bytes
+    feature_width: int
+
+
+def prepare_network(
+    home: Path,
+    preprocessing_file: Path,
+    backbone: Path | None = None,
+    *,
+    pool: bool = False,
+    weights_file: Path | None = None,
+    first: FirstFiles | None = None,
+) -> NetworkImported:
+    """Make the first weights of the network that the settings name, store them, describe them.
+
+    With a `backbone`, an ONNX feature extractor, the network is trained on its features; `pool`
+    averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
+    a network that has such, and needs torch; `first` names weights to begin with and images that
+    all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
+    not so, `MethodError` for its settings, `BackboneFileError` for a file that cannot be read, and
+    `ModelFileError` for a backbone that is none and for a network that cannot be exported.
+    """
+    settings, first = load(home), first or FirstFiles()
+    method, successor = _who_trains(settings)
+    known = card(method.name)
+    _check_begins(successor, first)
+    _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
+    preprocessing = load_preprocessing(preprocessing_file)
+    if known.segments:
+        check_pixels(method.name, preprocessing, backbone, weights_file)
+    frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
+    half = load_training_coordinator(method.name)
+    shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
+    assignment = half.assign(method.settings, shape)
+    _check_torch(method.name, assignment)
+    begins = first_weights(half, assignment, first)
+    extras = extras_of(half, assignment, first.shared, preprocessing)
+    network, arrays, _ = half.network_of(assignment, begins.data)
+    base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
+    golden = _golden(network, arrays, preprocessing, frozen, base)
+    base_data = encode_tensors(base, compress=False) if base else None
+    frozen_data = None if frozen is None else frozen.file
+    files = (begins.data, golden, frozen_data, base_data, *extras.values())
+    _store(BlobStore(settings.blobs or blob_folder(home)), files)
+    return NetworkImported(
+        name=str(method.settings.get("network", method.name)),
+        weights=offer_of(begins.data),
+        class_names=begins.class_names,
+        extras={name: offer_of(data) for name, data in extras.items()},
+        golden=offer_of(golden),
+        preprocessing=preprocessing,
+        method=method.name,
+        settings=assignment.model_dump(mode="json"),
+        opening_phases=assignment.opening_phases,
+        round_phases=assignment.round_phases,
+        closing_phases=assignment.closing_phases,
+        first_weights_suffice=bool(getattr(assignment, "first_weights_suffice", False)),
+        successor=successor,
+        backbone=None if frozen is None else _described(frozen),
+        base=None if base_data is None else offer_of(base_data),
+        observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
+        proxy=known.proxy and bool(getattr(assignment, "has_proxy", False)),
+        segments=known.segments,
+    )
+
+
+def _check_begins(successor: Successor | None, first: FirstFiles) -> None:
+    if successor is not None and first.weights is not None:
+        raise NetworkSettingsError(
+            f"first weights: {first.weights} given, but [first_stage] trains a network that "
+            f"freezes for {successor.method!r}; leave --first-weights out"
+        )
+
+
+def _check_torch(method: str, assignment: TrainingAssignment) -> None:
+    """Raise `NetworkSettingsError` where this coordinator could not combine answers."""
+    if getattr(assignment, "coordinator_trains", False) and find_spec("torch") is None:
+        raise NetworkSettingsError(
+            f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
+            "installed here; pip install 'fleetledger[train]', or change the settings"
+        )
+
+
+def _check_sight(
+    settings: CoordinatorSettings,
+    method: str,
+    preprocessing_file: Path,
+    backbone: Path | None,
+    *,
+    pool: bool,
+) -> None:
+    """Raise `NetworkSettingsError` where a method cannot see what it is given."""
+    if backbone is None and card(method).on_features:
+        raise NetworkSettingsError(
+            f"backbone: {method!r} trains on the features of a frozen backbone; name one: "
+            f"`fleetledger model import-network --preprocessing {preprocessing_file} "
+            "--backbone FILE.onnx`"
+        )
+    if backbone is not None and settings.first_stage is not None:
+        raise NetworkSettingsError(
+            f"backbone: {backbone} given, but [first_stage] trains a network on pictures, which "
+            f"freezes and is the backbone of {settings.method.name!r}; leave --backbone out, or "
+            "remove [first_stage]"
+        )
+    if backbone is None and pool:
+        raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
+
+
+def _frozen(file: Path, preprocessing: AnyPreprocessing, *, pool: bool) -> _Frozen:
+    imported = import_backbone(read_file(file), preprocessing, pool=pool)
+    return _Frozen(file.stem, plain_frozen(imported.model), imported.feature_width)
+
+
+def _described(frozen: _Frozen) -> FrozenBackbone:
+    return FrozenBackbone(
+        name=frozen.name, frozen=offer_of(frozen.file), feature_width=frozen.feature_width
+    )
+
+
+def _store(store: BlobStore, files: Iterable[bytes | None]) -> None:
+    for data in files:
+        if data is not None:
+            store.put(data)
+
+
+def _golden(
+    network: Network | SegmentationNetwork,
+    first: Arrays,
+    preprocessing: AnyPreprocessing,
+    frozen: _Frozen | None,
+    base: Arrays,
+) -> bytes:
+    """Return the golden batch of a network that begins with the tensors `first`.
+
+    A network that cannot be exported is refused now, and not after a stage.
+    """
+    if isinstance(network, SegmentationNetwork):
+        return dense_golden(network, first, of_pictures(preprocessing))
+    arrays = network.initial(0, _PROBE)
+    if frozen is None:
+        trunk = export_network(network, arrays, preprocessing, base).trunk
+        return build_golden(trunk, preprocessing)
+    NetworkHead(network, arrays, frozen.feature_width).file(1.0)
+    return build_golden(frozen.file, preprocessing)
+
+
+def _who_trains(
+    settings: CoordinatorSettings,
+) -> tuple[MethodSettings | FirstStageSettings, Successor | None]:
+    """Return the method that trains, and what follows it."""
+    fleet, first = settings.method, settings.first_stage
+    if first is not None:
+        if trains(fleet.name) or not trains(first.name):
+            raise NetworkSettingsError(
+                f"first_stage.name: {first.name!r} before method.name {fleet.name!r}; give a "
+                "method that trains before a method of statistics"
+            )
+        if card(first.name).segments:
+            raise NetworkSettingsError(
+                f"first_stage.name: {first.name!r} trains a network that gives every pixel a "
+                f"class, and {fleet.name!r} goes on with features of whole pictures; give another "
+                "method, or make it the fleet's own: method.name"
+            )
+        return first, Successor(method=fleet.name, settings=fleet.settings)
+    if not trains(fleet.name):
+        raise NetworkSettingsError(
+            f"method.name: {fleet.name!r} trains no network; import a frozen one with "
+            "`fleetledger model import-backbone`, or add a section [first_stage]"
+        )
+    return fleet, None

@@ -1,0 +1,118 @@
+"""Work that takes longer than a message may wait: checking payloads, solving, exporting.
+
+Jobs run on two threads, one for payloads and one for models, so that a long solve does not keep
+receipts waiting. Each job ends in inputs for the core; results wait until the shell takes them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from coordinator.core.inputs import Input
+from schemas.values import Digest
+from transport.errors import ThreadEndedError
+
+log = logging.getLogger("coordinator.making.workshop")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a job gives: an input, and the small blobs to be committed with its entries."""
+
+    happening: Input
+    small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+    json_bytes: int = 0
+    """What it took to read the payload that it is about, as bytes of JSON."""
+
+
+Job = Callable[[], Sequence[Finished]]
+
+
+class Workplace(Protocol):
+    """Whoever does the jobs."""
+
+    def payload_job(self, job: Job) -> None:
+        """Run a job about a payload."""
+
+    def model_job(self, job: Job) -> None:
+        """Run a job about a model."""
+
+    def put(self, *finished: Finished) -> None:
+        """Add results that somebody else came by."""
+
+    def fail(self, error: BaseException) -> None:
+        """Have `results` raise an error from elsewhere, such as a thread's."""
+
+    def results(self) -> list[Finished]:
+        """Take what is finished; raise what a job raised."""
+
+    def stop(self) -> None:
+        """Drop what has not begun and wait for what has."""
+
+
+class Workshop:
+    """Two threads and a queue of results; `on_finished` wakes whoever waits for results."""
+
+    def __init__(self, on_finished: Callable[[], None]) -> None:
+        self._on_finished = on_finished
+        self._payloads = ThreadPoolExecutor(1, "payloads")
+        self._models = ThreadPoolExecutor(1, "models")
+        self._results: SimpleQueue[Sequence[Finished]] = SimpleQueue()
+        self._broken: SimpleQueue[BaseException] = SimpleQueue()
+
+    def payload_job(self, job: Job) -> None:
+        """Run a job on the payload thread."""
+        self._payloads.submit(job).add_done_callback(self._done)
+
+    def model_job(self, job: Job) -> None:
+        """Run a job on the model thread."""
+        self._models.submit(job).add_done_callback(self._done)
+
+    def put(self, *finished: Finished) -> None:
+        """Add results that some other thread came by."""
+        self._results.put(finished)
+        self._on_finished()
+
+    def fail(self, error: BaseException) -> None:
+        """Have `results` raise an error from elsewhere, such as a thread's; from any thread."""
+        self._broken.put(error)
+        self._on_finished()
+
+    def results(self) -> list[Finished]:
+        """Take what is finished; raise what a job raised, since no job may fail in silence."""
+        taken: list[Finished] = []
+        try:
+            raise self._broken.get_nowait()
+        except Empty:
+            pass  # no job broke
+        while len(taken) < _MOST_AT_ONCE:
+            try:
+                taken.extend(self._results.get_nowait())
+            except Empty:
+                break
+        if not self._results.empty():
+            self._on_finished()  # wakes came together into one, and the rest must not wait for more
+        return taken
+
+    def stop(self) -> None:
+        """Drop what has not begun and wait for what has."""
+        self._payloads.shutdown(wait=True, cancel_futures=True)
+        self._models.shutdown(wait=True, cancel_futures=True)
+
+    def _done(self, job: Future[Sequence[Finished]]) -> None:
+        if job.cancelled():
+            return
+        error = job.exception()
+        if error is None:
+            self.put(*job.result())
+        else:
+            log.error("a job failed", exc_info=error)
+            self.fail(ThreadEndedError("workshop", error))
+
+
+_MOST_AT_ONCE = 64

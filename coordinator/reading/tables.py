@@ -1,0 +1,56 @@
+"""Every table of a coordinator's ledger, for whoever asks with SQL.
+
+Each rule takes the table from before an entry to after it. The rules of the fleet do not read
+these tables; they decide on `coordinator.core.state`.
+"""
+
+from __future__ import annotations
+
+from coordinator.ledger.projections import Projections
+from coordinator.topics.classes.views import CLASS
+from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
+from coordinator.topics.devices.views import DEVICE, DEVICE_TWINS
+from coordinator.topics.keys.views import DEVICE_KEY
+from coordinator.topics.models.views import (
+    CANARY,
+    DESCENT,
+    FLEET_MODEL,
+    MEASURED,
+    MODEL,
+    MODEL_HOLD,
+    TEMPERATURE,
+)
+from coordinator.topics.proxy.views import OLD_MODEL
+from coordinator.topics.releases.views import PUSH, RELEASE, ROOT
+from coordinator.topics.rounds.views import DECLINED, OBSERVATION, ROUND, STOPPED
+from coordinator.topics.stages.views import STAGE, TRANSITION
+
+TABLES = Projections(
+    (
+        DEVICE,
+        DEVICE_KEY,
+        DEVICE_TWINS,
+        CLASS,
+        STAGE,
+        CONTRIBUTION,
+        CONTRIBUTION_CLASS,
+        LEFT_OUT,
+        ROUND,
+        STOPPED,
+        DECLINED,
+        OBSERVATION,
+        OLD_MODEL,
+        MODEL,
+        FLEET_MODEL,
+        CANARY,
+        MODEL_HOLD,
+        MEASURED,
+        ROOT,
+        PUSH,
+        RELEASE,
+        DESCENT,
+        TRANSITION,
+        TEMPERATURE,
+    )
+)
+"""Every projection of a coordinator's ledger."""

@@ -1,0 +1,207 @@
+"""The core on its ledger: decide, apply, commit; only then are requests carried out.
+
+A group of inputs becomes one transaction. While it cannot be committed it waits as it was decided,
+and `commit` tries again: that costs what the group costs, however long the history is. The core's
+state is ahead of the disk by this one group, so nothing else is decided and nothing carried out
+before it is committed. A crash loses it, as if none of its inputs had come.
+
+The times of entries never go back: after a start with a calendar behind the last entry's, time
+goes on from there, until the operator says that the calendar is right. What expires is judged by
+the calendar itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from coordinator.core.core import Core
+from coordinator.core.entry import NewEntry
+from coordinator.core.inputs import Input, OperatorCommand
+from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
+from coordinator.core.rules import Rules
+from coordinator.core.state import read_entry
+from coordinator.errors import LedgerLockedError
+from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.store import Ledger, SignNote
+from coordinator.paths import ledger_path
+from coordinator.reading.tables import TABLES
+from coordinator.serving.operator import Answered, OperatorInbox
+from coordinator.settings import load
+from coordinator.topics.releases.rules import SignRelease
+from coordinator.trust.invitations import Invitations
+from coordinator.trust.keys import note_signer
+from coordinator.trust.release_key import release_signer
+from methods.registry import can_learn
+from schemas.values import Digest
+
+
+class _Decided(NamedTuple):
+    """A group that is in the core's state, and on the disk once it is committed."""
+
+    drafts: list[EntryDraft]
+    small_blobs: Mapping[Digest, bytes] | None
+    pruned: Mapping[Digest, int] | None
+    requests: list[Request]
+
+
+class Engine:
+    """A coordinator's core whose state is the ledger's; the ledger's one writer."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rules: Rules,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        calendar: Callable[[], int] | None = None,
+        sign_release: SignRelease | None = None,
+    ) -> None:
+        """Replay a ledger.
+
+        `clock` gives entries their times; `calendar` may be set meanwhile, and is the clock if left
+        out.
+        """
+        self.ledger = ledger
+        self._rules = rules
+        self._clock = clock
+        self._calendar = calendar or clock
+        self._sign_release = sign_release
+        self._last_ns = 0
+        """When the last entry was made that lay in the ledger at the start."""
+        self._decided: _Decided | None = None
+        """The group that could not be committed yet."""
+        self._core = self._replayed()
+        self._ahead_ns = max(0, self._last_ns - clock())
+
+    @classmethod
+    def open(
+        cls,
+        home: Path,
+        rules: Rules,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        calendar: Callable[[], int] | None = None,
+        sign_note: SignNote | None = None,
+        sign_release: SignRelease | None = None,
+    ) -> Engine:
+        """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
+        ledger = Ledger.open(ledger_path(home), TABLES, clock=clock, sign_note=sign_note)
+        return cls(ledger, rules, clock=clock, calendar=calendar, sign_release=sign_release)
+
+    @property
+    def core(self) -> Core:
+        """The core as it is now."""
+        return self._core
+
+    @property
+    def ahead_ns(self) -> int:
+        """By how much entries are ahead of the calendar; below 0 where they are behind."""
+        return self._clock() + self._ahead_ns - self._calendar()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a group is decided and not committed; `commit` it before the next one."""
+        return self._decided is not None
+
+    def process(
+        self,
+        happenings: Iterable[Input],
+        small_blobs: Mapping[Digest, bytes] | None = None,
+        pruned: Mapping[Digest, int] | None = None,
+    ) -> list[Request]:
+        """Decide about a group of inputs and commit what was decided; return what is to be done.
+
+        `small_blobs` are committed with it; `pruned` are blobs of so many bytes that were used and
+        not kept. Raises `LedgerWriteError` if the group cannot be committed now; it waits then.
+        After any other error the core may know what the ledger does not: end the program.
+        """
+        assert self._decided is None, "what waits is committed first"
+        now_ns = self._clock() + self._ahead_ns
+        self._core.live.calendar_ns = self._calendar()
+        drafts: list[EntryDraft] = []
+        requests: list[Request] = []
+        for happening in happenings:
+            decision = self._core.handle(happening, now_ns)
+            requests.extend(decision.requests)
+            for entry in decision.entries:
+                before = self._core.state.clock.set_back_ns
+                requests.extend(self._core.apply(entry, now_ns))
+                drafts.append(_draft(entry, now_ns))
+                by_ns = self._core.state.clock.set_back_ns - before
+                now_ns -= by_ns
+                self._ahead_ns -= by_ns
+        self._decided = _Decided(drafts, small_blobs, pruned, requests)
+        return self.commit()
+
+    def commit(self) -> list[Request]:
+        """Commit the group that waits; return what is to be done now, nothing where none waits.
+
+        Raises what `process` raises.
+        """
+        decided = self._decided
+        if decided is None:
+            return []
+        self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
+        self._decided = None
+        return decided.requests
+
+    def close(self) -> None:
+        """Close the ledger and let another process write."""
+        self.ledger.close()
+
+    def _replayed(self) -> Core:
+        core = Core(self._rules, can_learn, sign_release=self._sign_release)
+        for entry in self.ledger.entries():
+            body = read_entry(entry.kind, entry.body)
+            before = core.state.clock.set_back_ns
+            core.replay(body, entry.device, entry.time_ns)
+            self._last_ns = entry.time_ns - (core.state.clock.set_back_ns - before)
+        return core
+
+
+def carry_out_waiting(home: Path) -> bool:
+    """Carry out the operator's commands here, if no coordinator runs; return whether it did."""
+    try:
+        settings = load(home)
+        engine = Engine.open(
+            home,
+            settings.rules,
+            sign_note=note_signer(home, settings.fleet),
+            sign_release=release_signer(home, settings),
+        )
+    except LedgerLockedError:
+        return False
+    inbox = OperatorInbox(home)
+    try:
+        for waiting in inbox.waiting():
+            requests = engine.process([OperatorCommand(waiting.ticket, waiting.command)])
+            answer_operator(inbox, requests)
+            for request in requests:
+                if isinstance(request, ForgetInvitation):
+                    Invitations(home).forget(request.invitation)
+    finally:
+        inbox.close()
+        engine.close()
+    return True
+
+
+def answer_operator(inbox: Answered, requests: Sequence[Request]) -> None:
+    """Write the answers among the requests into the inbox."""
+    for request in requests:
+        if isinstance(request, AnswerOperator):
+            inbox.answer(request.ticket, done=request.done, text=request.text, asks=request.asks)
+
+
+def _draft(entry: NewEntry, now_ns: int) -> EntryDraft:
+    return EntryDraft(
+        kind=entry.body.kind,
+        actor=entry.actor,
+        body=entry.body.model_dump(mode="json"),
+        device=entry.device,
+        blobs=entry.body.blobs,
+        time_ns=now_ns,
+        plain=True,
+    )

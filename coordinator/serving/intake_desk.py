@@ -1,0 +1,146 @@
+"""Takes payloads in: fetches what is offered, has the method check it, and stores it.
+
+Nothing is stored before the digest, the size and the method's own checks are right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol
+
+from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from coordinator.core.work import TakePayload
+from coordinator.errors import BlobError
+from coordinator.ledger.blobs import BlobStore
+from coordinator.ledger.store import SMALL_BLOB_BYTES
+from coordinator.making.workshop import Finished, Workplace
+from schemas.errors import FleetledgerError
+from schemas.offers import Offer
+from schemas.tensors import reading_cost
+from schemas.values import ClassName, DeviceId, Digest
+
+log = logging.getLogger("coordinator.intake")
+
+FETCH_SECONDS = 600.0
+
+Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
+"""A method's check of a payload: (method, settings, payload) to its samples per class name."""
+
+
+AnswerCheck = Callable[[TakePayload, bytes], None]
+"""A check of the answer to a round; raises what is wrong with it."""
+
+
+class Fetcher(Protocol):
+    """The part of a block exchange that fetches."""
+
+    def fetch(
+        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+    ) -> Future[Path]:
+        """Fetch what `peer` offered into `destination`."""
+
+
+class IntakeDesk:
+    """Fetching, checking and storing of payloads."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        workshop: Workplace,
+        store: BlobStore,
+        folder: Path,
+        check: Check,
+        check_answer: AnswerCheck,
+    ) -> None:
+        self._fetcher = fetcher
+        self._workshop = workshop
+        self._store = store
+        self._folder = folder
+        self._check = check
+        self._check_answer = check_answer
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, requests: Sequence[TakePayload]) -> None:
+        """Begin to take payloads in; the workshop's results tell how each ended."""
+        # One job for all that came attached: handing a small payload to another thread alone
+        # costs as much as its check.
+        attached = [request for request in requests if request.contribution.offer is None]
+        if attached:
+            self._workshop.payload_job(
+                lambda: [self._judge(request, request.attachment) for request in attached]
+            )
+        for request in requests:
+            if request.contribution.offer is not None:
+                self._take_offered(request, request.contribution.offer)
+
+    def _take_offered(self, request: TakePayload, offer: Offer) -> None:
+        if self._store.has(offer.digest):
+            self._workshop.payload_job(
+                lambda: [self._judge(request, self._store.get(offer.digest))]
+            )
+            return
+        destination = self._folder / offer.digest
+        future = self._fetcher.fetch(offer, destination, request.device, seconds=FETCH_SECONDS)
+        future.add_done_callback(lambda fetched: self._fetched(request, fetched))
+
+    def _fetched(self, request: TakePayload, fetched: Future[Path]) -> None:
+        error = fetched.exception()
+        if error is not None:
+            log.warning("%s: payload not fetched: %s", request.device, error)
+            missing = PayloadMissing(request.device, request.contribution, str(error))
+            self._workshop.put(Finished(missing))
+            return
+        self._workshop.payload_job(lambda: [self._judge_file(request, fetched.result())])
+
+    def _judge_file(self, request: TakePayload, path: Path) -> Finished:
+        try:
+            payload = path.read_bytes()
+        except FileNotFoundError:
+            # Offered twice, and the other fetch of the same file was judged in between.
+            reason = "was taken in by another request at the same time; offer it again"
+            return Finished(PayloadMissing(request.device, request.contribution, reason))
+        try:
+            return self._judge(request, payload)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _judge(self, request: TakePayload, payload: bytes) -> Finished:
+        contribution = request.contribution
+        fault = self._fault(request, payload)
+        cost = reading_cost(payload)
+        if fault:
+            log.warning("%s: payload refused: %s", request.device, fault)
+            unusable = PayloadUnusable(request.device, contribution, fault)
+            return Finished(unusable, json_bytes=cost)
+        stored = PayloadStored(request.device, contribution)
+        if len(payload) <= SMALL_BLOB_BYTES:
+            return Finished(stored, {contribution.payload: payload}, cost)
+        try:
+            self._store.put(payload)
+        except BlobError as error:  # a full disk is no fault of the payload
+            log.warning("%s: payload not stored: %s", request.device, error)
+            missing = PayloadMissing(request.device, contribution, str(error))
+            return Finished(missing, json_bytes=cost)
+        return Finished(stored, json_bytes=cost)
+
+    def _fault(self, request: TakePayload, payload: bytes) -> str:
+        contribution = request.contribution
+        if len(payload) != contribution.payload_bytes:
+            return f"payload_bytes: {contribution.payload_bytes} promised, {len(payload)} came"
+        digest = Digest.of(payload)
+        if digest != contribution.payload:
+            return f"payload: promised {contribution.payload.short}, {digest.short} came"
+        lineage = request.lineage
+        try:
+            if request.round is not None:
+                self._check_answer(request, payload)
+                return ""
+            samples = self._check(lineage.method, lineage.settings, payload)
+        except FleetledgerError as error:
+            return str(error)
+        if dict(samples) != dict(contribution.samples):
+            return "samples: the payload counts other images than the message says"
+        return ""

@@ -1,0 +1,347 @@
+"""The coordinator's shell over a connection: gathers inputs, lets the engine commit, carries out.
+
+One thread owns the engine. A group is what came while the group before it was committed, so groups
+grow with the load; messages are acknowledged to the broker after the group is committed, and only
+then are requests carried out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coordinator.core import inputs
+from coordinator.core.requests import (
+    AnnounceCoordinator,
+    AnswerOperator,
+    BeatCoordinator,
+    ForgetInvitation,
+    PruneBlobs,
+    Request,
+    SendToDevice,
+    TakeBack,
+    TellOperator,
+)
+from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead, TakePayload
+from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
+from coordinator.ledger.blobs import BlobStore, prune_held
+from coordinator.making.model_maker import ModelMaker
+from coordinator.making.workshop import Workplace
+from coordinator.serving.engine import Engine, answer_operator
+from coordinator.serving.file_server import FileServer
+from coordinator.serving.gate import Gate
+from coordinator.serving.hearing import Hearing
+from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.operator import Answered, Waiting
+from coordinator.serving.quotas import Quotas
+from coordinator.serving.receipting import told_otherwise, with_proof
+from coordinator.serving.refusing_disk import RefusingDisk
+from coordinator.trust.invitations import Invitations
+from schemas.envelope import Sender, encode
+from schemas.errors import SchemaError
+from schemas.message import Message
+from schemas.presence import (
+    Birth,
+    CoordinatorBirth,
+    CoordinatorDeath,
+    CoordinatorHeartbeat,
+    SeenCheckpoint,
+)
+from schemas.receipts import Receipt
+from schemas.topics import FleetTopics
+from schemas.values import DeviceId, Digest
+from transport.clock import SYSTEM_CLOCK, Clock
+from transport.errors import TransportError
+from transport.interface import Connected, Connection, Disconnected, Outgoing, Problem, Received
+
+log = logging.getLogger("coordinator")
+
+GROUP_MESSAGES = 64
+_ABOUT_PAYLOADS = (inputs.PayloadStored, inputs.PayloadUnusable, inputs.PayloadMissing)
+TICK_SECONDS = 0.2
+OPERATOR_SECONDS = 0.1
+
+
+class Inbox(Answered, Protocol):
+    """Where the operator's commands wait, and their answers go."""
+
+    def waiting(self) -> list[Waiting]:
+        """Return the unanswered commands in their order."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the shell is put together from."""
+
+    topics: FleetTopics
+    sender: Sender
+    connection: Connection
+    engine: Engine
+    inbox: Inbox
+    workshop: Workplace
+    desk: IntakeDesk
+    maker: ModelMaker
+    files: FileServer
+    store: BlobStore
+    invitations: Invitations
+    gate: Gate
+    clock: Clock = SYSTEM_CLOCK
+    quotas: Quotas = field(default_factory=Quotas)
+
+
+@dataclass
+class _Group:
+    """Inputs that are committed together."""
+
+    happenings: list[inputs.Input] = field(default_factory=list)
+    messages: list[Received] = field(default_factory=list)
+    small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+
+
+class Shell:
+    """Runs a coordinator until `stop` is called."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
+        self._stopping = False
+        self._uncommitted: _Group | None = None
+        """What the disk refused: a broker does not bring again what was neither acknowledged nor
+        disconnected from, so it stays here until it is committed."""
+        self._ledger_disk = RefusingDisk(parts.clock)
+        self._inbox_disk = RefusingDisk(parts.clock)
+        self.next_tick = 0.0
+        """When the rules are told at the earliest that time has passed, by the clock."""
+        self._next_operator = 0.0
+        self._compared: dict[DeviceId, SeenCheckpoint] = {}
+        """What devices have said of the ledger that they have seen."""
+
+    def start(self) -> None:
+        """Subscribe and begin to connect."""
+        topics = self._parts.topics
+        self._parts.connection.subscribe(*topics.from_every_device("state", "msg"))
+        self._parts.connection.subscribe(*topics.from_every_device("hb"), qos=0)
+        self._parts.connection.start()
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        while not self._stopping:
+            self.step()
+
+    def stop(self) -> None:
+        """End `run` soon; may be called from a signal handler."""
+        self._stopping = True
+        self._parts.connection.wake()
+
+    def say_goodbye(self) -> None:
+        """Publish the coordinator's death, so that devices hold back, and leave the broker."""
+        self._publish_state(CoordinatorDeath(reason="stopped by its operator"))
+        self._parts.connection.stop()
+
+    def step(self, seconds: float = TICK_SECONDS) -> bool:
+        """Gather one group, commit it, carry out what it asks for.
+
+        Returns whether it led to anything: entries or requests.
+        """
+        if self._uncommitted is None:
+            group = self._gather(seconds)
+        elif left := self._ledger_disk.seconds_left():
+            self._parts.clock.sleep(min(seconds, left))
+            return True
+        else:
+            group = self._uncommitted
+        if not group.happenings:
+            return False
+        before = self._parts.engine.ledger.size
+        requests = self._committed(group)
+        if requests is None:
+            return True
+        for message in group.messages:
+            self._parts.connection.acknowledge(message)
+        self._take_in([item for item in requests if isinstance(item, TakePayload)])
+        for request in requests:
+            self._carry_out(request)
+        self._answer_operator(requests)
+        return bool(requests) or self._parts.engine.ledger.size > before
+
+    def _committed(self, group: _Group) -> list[Request] | None:
+        """Return what a group asks for once it is on the disk; None while the disk refuses it."""
+        engine = self._parts.engine
+        try:
+            if engine.waits:
+                requests = engine.commit()
+            else:
+                requests = engine.process(group.happenings, group.small_blobs)
+        except LedgerWriteError as error:
+            consequence = f"{len(group.happenings)} inputs wait for it, and all that comes after"
+            self._ledger_disk.refused(error, consequence)
+            self._uncommitted = group
+            return None
+        self._ledger_disk.took()
+        self._uncommitted = None
+        return requests
+
+    def _answer_operator(self, requests: Sequence[Request]) -> None:
+        try:
+            answer_operator(self._parts.inbox, requests)
+        except InboxError as error:
+            # The command stays in the inbox, and its answer is made again.
+            self._inbox_disk.refused(error, "The operator waits for an answer")
+        else:
+            if any(isinstance(request, AnswerOperator) for request in requests):
+                self._inbox_disk.took()
+
+    def _take_in(self, wanted: Sequence[TakePayload]) -> None:
+        for item in wanted:
+            if item.contribution.offer is not None:
+                self._hearing.charge(item.device, item.contribution.payload_bytes)
+        self._parts.desk.take(wanted)
+
+    def _gather(self, seconds: float) -> _Group:
+        group = _Group()
+        clock = self._parts.clock
+        began = clock.seconds()
+        event = self._parts.connection.next_event(seconds)
+        while event is not None:
+            self._take(event, group)
+            if len(group.messages) >= GROUP_MESSAGES or clock.seconds() - began > seconds:
+                break
+            event = self._parts.connection.next_event(0)
+        for finished in self._parts.workshop.results():
+            group.happenings.append(finished.happening)
+            group.small_blobs.update(finished.small_blobs)
+            if isinstance(finished.happening, _ABOUT_PAYLOADS):
+                self._hearing.charge_json(finished.happening.device, finished.json_bytes)
+        group.happenings.extend(self._commands())
+        group.happenings.extend(self._tick())
+        return group
+
+    def _take(self, event: Received | Connected | Disconnected | Problem, group: _Group) -> None:
+        match event:
+            case Connected():
+                log.info("connected to the broker")
+                group.happenings.append(inputs.Connected())
+            case Disconnected(reason):
+                log.warning("the broker is away: %s", reason)
+            case Problem(error):
+                log.warning("%s", error)
+            case Received():
+                happening, within_quota = self._hearing.hear(event)
+                if within_quota:
+                    group.messages.append(event)
+                else:  # nothing of it is committed, and it takes nobody's place in the group
+                    self._parts.connection.acknowledge(event)
+                if happening is not None:
+                    group.happenings.append(happening)
+                if isinstance(happening, inputs.DeviceMessage):
+                    group.happenings.extend(self._doubts(happening))
+
+    def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
+        """Compare the ledger with what a device says that it has seen of it, once for each."""
+        if message.envelope.header.kind != Birth.kind:
+            return
+        try:
+            seen = message.envelope.read(Birth).seen_checkpoint
+        except SchemaError:
+            return  # the core says what is wrong with it
+        if seen is None or self._compared.get(message.device) == seen:
+            return
+        self._compared[message.device] = seen
+        text = told_otherwise(self._parts.engine.ledger, seen)
+        if text:
+            log.error("%s: %s", message.device, text)
+            yield inputs.HistoryDoubted(message.device, text)
+
+    def _commands(self) -> Iterable[inputs.Input]:
+        now = self._parts.clock.seconds()
+        if now < self._next_operator or self._inbox_disk.seconds_left():
+            return []
+        self._next_operator = now + OPERATOR_SECONDS
+        try:
+            commands = self._parts.inbox.waiting()
+        except InboxError as error:
+            self._inbox_disk.refused(error, "The operator's commands wait")
+            return []
+        return [inputs.OperatorCommand(waiting.ticket, waiting.command) for waiting in commands]
+
+    def _tick(self) -> Iterable[inputs.Input]:
+        now = self._parts.clock.seconds()
+        if now < self.next_tick:
+            return []
+        self.next_tick = now + TICK_SECONDS
+        return [inputs.Tick()]
+
+    def _carry_out(self, request: Request) -> None:
+        parts = self._parts
+        match request:
+            case SendToDevice():
+                self._send(request)
+            case TakeBack(device, leaf):
+                topic = parts.topics.down(device, leaf)
+                self._publish(Outgoing(topic, b"", qos=1, retain=True))
+            case AnnounceCoordinator(ledger_size):
+                self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
+            case BeatCoordinator(ledger_size, corrections):
+                time_ns = parts.clock.time_ns()
+                beat = CoordinatorHeartbeat(
+                    ledger_size=ledger_size, time_ns=time_ns, corrections=corrections
+                )
+                self._publish_state(beat, retain=False)
+            case SolveHead():
+                parts.workshop.model_job(lambda: [parts.maker.solve(request)])
+            case ExportHead():
+                parts.workshop.model_job(lambda: [parts.maker.export(request)])
+            case AverageRound():
+                parts.workshop.model_job(lambda: [parts.maker.networks.average(request)])
+            case FreezeNetwork():
+                parts.workshop.model_job(lambda: [parts.maker.networks.freeze(request)])
+            case PruneBlobs(digests):
+                self._prune(digests)
+            case ForgetInvitation(invitation):
+                parts.invitations.forget(invitation)
+            case TellOperator(text):
+                log.error("%s", text)
+            case AnswerOperator(_, done, text):
+                log.info("operator: %s%s", "" if done else "refused: ", text)
+
+    def _prune(self, digests: Iterable[Digest]) -> None:
+        try:
+            prune_held(self._parts.engine.ledger, self._parts.store, digests)
+        except (LedgerError, BlobError) as error:
+            log.warning("bytes that nothing needs were not deleted: %s", error)
+
+    def _send(self, request: SendToDevice) -> None:
+        body = request.body
+        if isinstance(body, Receipt):
+            live = self._parts.engine.core.live.device(request.device)
+            body = with_proof(body, self._parts.engine.ledger, live.seen_size)
+        self._parts.files.offer_files_of(body)
+        topic = self._parts.topics.down(request.device, request.leaf)
+        envelope = self._parts.sender.seal(
+            body,
+            sent_ms=self._parts.clock.time_ms(),
+            refers_to=request.refers_to,
+            topic=topic,
+        )
+        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
+
+    def _publish_state(self, body: Message, *, retain: bool = True) -> None:
+        topic = self._parts.topics.coordinator_state
+        sent_ms = self._parts.clock.time_ms()
+        envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
+        if isinstance(body, CoordinatorBirth):
+            self._parts.gate.born(envelope.message_id)
+            self._parts.engine.core.live.announce(envelope.message_id)
+        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=retain))
+
+    def _publish(self, message: Outgoing) -> None:
+        try:
+            self._parts.connection.publish(message)
+        except TransportError as error:
+            # Receipts are asked for again, retained messages are repeated when connected.
+            log.debug("not sent to %s: %s", message.topic, error)

@@ -1,0 +1,1 @@
+"""Names of classes: their indices, renamed and merged."""

@@ -1,0 +1,75 @@
+"""Names of classes: named, renamed, merged."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Kind, Place, Topic, tells_all_their_assignment
+from coordinator.topics.classes.state import ClassRegistry
+from schemas.values import ClassName
+
+
+class ClassNamed(EntryBody):
+    """The registry gave a class its index."""
+
+    kind: ClassVar[str] = "class.named"
+    name: ClassName
+    index: int = Field(ge=0)
+
+
+def _name(classes: ClassRegistry, body: ClassNamed, at: Place) -> None:
+    classes.name(body.name, body.index)
+    classes.changed = at.index
+
+
+def _say_named(body: ClassNamed, _: Place) -> str:
+    return f"Class {body.name} has index {body.index}, for good."
+
+
+class ClassRenamed(EntryBody):
+    """A class has a new name; the old one stays as an alias."""
+
+    kind: ClassVar[str] = "class.renamed"
+    old: ClassName
+    new: ClassName
+
+
+def _rename(classes: ClassRegistry, body: ClassRenamed, at: Place) -> None:
+    classes.rename(body.old, body.new)
+    classes.changed = at.index
+
+
+def _say_renamed(body: ClassRenamed, _: Place) -> str:
+    return f"Class {body.old} is called {body.new}; the old name still works on the devices."
+
+
+class ClassMerged(EntryBody):
+    """Two names mean one class: `source` becomes an alias of `target`."""
+
+    kind: ClassVar[str] = "class.merged"
+    source: ClassName
+    target: ClassName
+
+
+def _merge(classes: ClassRegistry, body: ClassMerged, at: Place) -> None:
+    classes.merge(body.source, body.target)
+    classes.changed = at.index
+
+
+def _say_merged(body: ClassMerged, _: Place) -> str:
+    return f"{body.source} is another name of class {body.target}; their samples count together."
+
+
+CLASSES = Topic(
+    "classes",
+    kinds=(
+        # Nobody is told: the stage that it is named for follows in the same decision, and a device
+        # that heard of the name first would count its images for the stage before.
+        Kind(ClassNamed, _name, _say_named),
+        Kind(ClassRenamed, _rename, _say_renamed, tells_all_their_assignment),
+        Kind(ClassMerged, _merge, _say_merged, tells_all_their_assignment),
+    ),
+)

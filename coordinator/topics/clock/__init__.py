@@ -1,0 +1,1 @@
+"""The calendar by which entries have their times."""

@@ -1,0 +1,42 @@
+"""The kind of entry that sets the calendar right."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import span
+from coordinator.core.kind import Kind, Place, Topic
+from coordinator.topics.clock.state import ClockState
+
+
+class ClockCorrected(EntryBody):
+    """The operator says that entries so far have the times of a wrong calendar.
+
+    The times of later entries are by the right one, and what waits goes on waiting as long as it
+    would have.
+    """
+
+    kind: ClassVar[str] = "clock.corrected"
+    by_ns: int = Field(gt=-(2**63), lt=2**63)
+    """Nanoseconds by which time is set back; below 0 for a calendar that was behind."""
+
+
+def _correct(clock: ClockState, body: ClockCorrected, _at: Place) -> None:
+    clock.corrections += 1
+    clock.set_back_ns += body.by_ns
+
+
+def _say_corrected(body: ClockCorrected, _: Place) -> str:
+    if body.by_ns == 0:
+        return "The operator found the calendar right; devices take its time from here on."
+    where = "ahead" if body.by_ns > 0 else "behind"
+    return (
+        f"The calendar was {span(body.by_ns)} {where}, as entries before show; from here on it is "
+        "right."
+    )
+
+
+CLOCK = Topic("clock", kinds=(Kind(ClockCorrected, _correct, _say_corrected),))

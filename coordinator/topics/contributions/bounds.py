@@ -1,0 +1,209 @@
+"""What one device may weigh: how many samples of a class it gives in a stage, and what share.
+
+What a device says of its samples is what its statistics weigh, and nobody can check it. The rules:
+
+- The same payload counts once: of several parts of a device that have it, the first does. The
+  others are held and left out, not refused, since a part that came late from an earlier
+  installation may hold what the present one gives under another number, and is replaced then.
+- Of one class in one stage a device gives no more samples than `max_samples_per_class`; a part
+  beyond it is refused.
+- Where `share_from_devices` or more give a class in a stage, none of them weighs more than
+  `max_share` of it: so many of its parts are left out of the sum until others give more. They are
+  held, and the ledger says which. A device's first part of a stage always counts, so nobody is
+  left out whole, and a class that few give is bounded by nothing.
+- In a round of so many answers none weighs more than `max_round_share` of the mean: it counts as
+  if it had fewer samples.
+
+What is left out depends on what is held and on these settings, never on the order in which it came;
+it is an entry, so that a model is a function of the ledger alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.requests import TellOperator
+from coordinator.core.rules import BoundRules
+from coordinator.core.state import State
+from coordinator.topics.contributions.entries import ContributionsLeftOut
+from coordinator.topics.contributions.state import Counted
+from coordinator.topics.rounds.state import Round
+from schemas.contributions import Contribution
+from schemas.values import ClassName, DeviceId, Digest
+
+_Class = tuple[int, ClassName]
+"""A class in a stage."""
+
+
+class Bounds:
+    """Decides what one device may weigh."""
+
+    def __init__(self, rules: BoundRules, state: State) -> None:
+        self._rules = rules
+        self._state = state
+        self._weighed_size: int | None = None
+
+    def fault(self, device: DeviceId, body: Contribution) -> str | None:
+        """Say why a contribution is more than a device may give; None if it is not."""
+        if body.round is not None:
+            return self._beyond_most(body, {})
+        before = self._state.contributions.counted.samples(device, body.lineage, body.key.stage)
+        if self._beyond_most(body, self._resolved(before)) is None:
+            return None
+        return self._beyond_most(body, self._given(device, body))
+
+    def _beyond_most(self, body: Contribution, before: Mapping[ClassName, int]) -> str | None:
+        """Say of which class a device gives too much, if so, with what it gave before."""
+        most = self._rules.max_samples_per_class
+        for name, samples in body.samples.items():
+            given = samples + before.get(self._state.classes.resolve(name), 0)
+            if given > most:
+                return (
+                    f"samples: {given} of class {str(name)!r} of this device in stage "
+                    f"{body.key.stage} exceed {most}; the operator sets [bounds] "
+                    "max_samples_per_class"
+                )
+        return None
+
+    def look(self) -> Decision:
+        """Record which parts are left out of the sum, where that has changed."""
+        if self._weighed_size == self._state.size:
+            return Decision()
+        self._weighed_size = self._state.size
+        left_out, told = self._left_out()
+        if left_out == self._state.contributions.left_out:
+            return Decision()
+        body = ContributionsLeftOut(left_out=tuple(sorted(left_out)), devices=told)
+        return record(body) + ask(*(TellOperator(text) for text in told.values()))
+
+    def weights(self, current: Round) -> dict[int, int]:
+        """Return the answers of a round that count as fewer samples, by entry."""
+        samples = {item.index: item.samples for item in current.answers.values()}
+        if len(samples) < self._rules.share_from_devices:
+            return {}
+        total = sum(samples.values())
+        share = self._rules.max_round_share
+        most = {index: _most(share, total - own) for index, own in samples.items()}
+        return {index: max(1, most[index]) for index, own in samples.items() if own > most[index]}
+
+    def _given(self, device: DeviceId, body: Contribution) -> dict[ClassName, int]:
+        """Return what a device gave in the stage of a part, beside what it has or replaces.
+
+        This looks at all parts of the device.
+        """
+        given = Counter[ClassName]()
+        for key, part in self._state.contributions.of(device).parts.items():
+            if key.stage != body.key.stage or key == body.key or part.payload == body.payload:
+                continue
+            counted = self._state.contributions.counted.get(part.index)
+            if counted is not None and counted.lineage == body.lineage:
+                given.update(counted.samples)
+        return self._resolved(given)
+
+    def _resolved(self, samples: Mapping[ClassName, int]) -> dict[ClassName, int]:
+        """Return samples under the names that classes have now."""
+        found: dict[ClassName, int] = defaultdict(int)
+        for name, count in samples.items():
+            found[self._state.classes.resolve(name)] += count
+        return found
+
+    def _left_out(self) -> tuple[frozenset[int], dict[DeviceId, str]]:
+        """Return the entries to leave out, and what is said of each device that gave them."""
+        held = self._state.contributions.given()
+        repeated, told = _repeated(held)
+        beyond, of_shares = self._beyond_shares(
+            {index: item for index, item in held.items() if index not in repeated}
+        )
+        for device, text in of_shares.items():
+            told[device] = f"{told[device]}; {text}" if device in told else text
+        return frozenset(repeated | beyond), told
+
+    def _beyond_shares(self, held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+        """Return the entries beyond the shares of their devices, with a sentence for each."""
+        if len({item.device for item in held.values()}) < self._rules.share_from_devices:
+            return set(), {}
+        totals = self._totals(held)
+        most = {
+            (of, device): _most(self._rules.max_share, sum(given.values()) - own)
+            for of, given in totals.items()
+            if len(given) >= self._rules.share_from_devices
+            for device, own in given.items()
+        }
+        over = {key[1] for key in most if totals[key[0]][key[1]] > most[key]}
+        left_out: set[int] = set()
+        told = {}
+        for device in sorted(over):
+            gave = {index: item for index, item in held.items() if item.device == device}
+            out = self._beyond(gave, {of: n for (of, who), n in most.items() if who == device})
+            if out:
+                left_out |= out
+                told[device] = self._said(device, totals, most, (len(out), len(gave)))
+        return left_out, told
+
+    def _totals(self, held: Mapping[int, Counted]) -> dict[_Class, dict[DeviceId, int]]:
+        totals: dict[_Class, dict[DeviceId, int]] = defaultdict(lambda: defaultdict(int))
+        for item in held.values():
+            for of, samples in self._classes(item).items():
+                totals[of][item.device] += samples
+        return totals
+
+    def _classes(self, item: Counted) -> dict[_Class, int]:
+        return {(item.key.stage, name): n for name, n in self._resolved(item.samples).items()}
+
+    def _beyond(self, gave: Mapping[int, Counted], most: Mapping[_Class, int]) -> set[int]:
+        """Return the parts of a device beyond what it may weigh, in the order of their numbers."""
+        counted: dict[_Class, int] = defaultdict(int)
+        begun: set[int] = set()
+        out = set()
+        for index, item in sorted(
+            gave.items(), key=lambda pair: (pair[1].key.stage, pair[1].key.part)
+        ):
+            samples = self._classes(item)
+            fits = all(of not in most or counted[of] + n <= most[of] for of, n in samples.items())
+            if item.key.stage in begun and not fits:
+                out.add(index)
+                continue
+            begun.add(item.key.stage)
+            for of, n in samples.items():
+                counted[of] += n
+        return out
+
+    def _said(
+        self,
+        device: DeviceId,
+        totals: Mapping[_Class, Mapping[DeviceId, int]],
+        most: Mapping[tuple[_Class, DeviceId], int],
+        parts: tuple[int, int],
+    ) -> str:
+        beyond = {of: totals[of][who] - n for (of, who), n in most.items() if who == device}
+        of = max(beyond, key=lambda of: (beyond[of], of))
+        stage, name = of
+        given, total = totals[of][device], sum(totals[of].values())
+        return (
+            f"device {device} gave {given} of {total} samples of class {name} in stage {stage}, "
+            f"more than its share: {parts[0]} of its {parts[1]} parts are left out until "
+            "others give more, or you raise [bounds] max_share"
+        )
+
+
+def _repeated(held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+    """Return the entries whose payload another part of their device has, before them."""
+    first: set[tuple[DeviceId, Digest]] = set()
+    repeated: dict[DeviceId, set[int]] = defaultdict(set)
+    for index, item in sorted(held.items(), key=lambda pair: (pair[1].key.stage, pair[1].key.part)):
+        if (item.device, item.payload) in first:
+            repeated[item.device].add(index)
+        first.add((item.device, item.payload))
+    told = {
+        device: f"device {device} gave the same payload under several numbers: {len(indices)} of "
+        "its parts are left out, since their images count already"
+        for device, indices in sorted(repeated.items())
+    }
+    return {index for indices in repeated.values() for index in indices}, told
+
+
+def _most(share: float, others: int) -> int:
+    """Return how many samples are at most the share of one, beside those of others."""
+    return int(share * others / (1 - share)) if share < 1 else 2**62

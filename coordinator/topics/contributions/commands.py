@@ -1,0 +1,25 @@
+"""The operator's command about what devices gave."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from coordinator.topics.contributions.entries import MAX_REASON
+from schemas.contributions import PartKey
+from schemas.message import Strict
+from schemas.values import DeviceId
+
+
+class RetractContributions(Strict):
+    """Take what a device gave out of the sum; of rounds, mark what came of it."""
+
+    verb: Literal["retract"] = "retract"
+    device: DeviceId
+    part: PartKey | None = None
+    """One part alone, or one round's answer; None for everything."""
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+
+ContributionCommand = RetractContributions

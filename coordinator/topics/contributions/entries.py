@@ -1,0 +1,223 @@
+"""What devices give, withdraw or have nothing of, what is left out, and what is retracted."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.topics.clock.entries import ClockCorrected
+from coordinator.topics.contributions.state import (
+    ContributionsState,
+    Counted,
+    Given,
+    Part,
+    Retracted,
+)
+from schemas.contributions import PartKey
+from schemas.rounds import Observation, RoundAnswer, RoundNumber
+from schemas.values import ClassName, DeviceId, Digest
+
+MAX_REASON = 300
+
+
+class ContributionAccepted(EntryBody):
+    """A device's part is in; an earlier revision of the same part is replaced."""
+
+    kind: ClassVar[str] = "contribution.accepted"
+    key: PartKey
+    revision: int
+    payload_kind: str
+    payload: Digest
+    payload_bytes: int
+    samples: dict[ClassName, int]
+    method: str
+    lineage: Digest
+    replaces: int | None = None
+    """Ledger index of the entry that this one replaces."""
+    round: RoundNumber | None = None
+    """The round that it answers, where the fleet learns in rounds."""
+    late: bool = False
+    """It came after its round was closed: it is recorded, and left out of that round."""
+    answer: RoundAnswer | None = None
+    """What the device said of its training, such as its mean loss."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The payload."""
+        return (self.payload,)
+
+
+def _accept(contributions: ContributionsState, body: ContributionAccepted, at: Place) -> None:
+    if body.round is not None:
+        return  # an answer to a round is no part of the sum
+    if body.replaces is not None:
+        contributions.counted.take_out(body.replaces)
+    given = contributions.by_device.setdefault(at.maker, Given())
+    given.parts[body.key] = Part(at.index, body.revision, body.payload)
+    counted = Counted(at.maker, body.key, body.payload, body.lineage, dict(body.samples))
+    contributions.counted.put(at.index, counted)
+    contributions.last_answer_ns[body.key.stage] = at.time_ns
+
+
+def _say_accepted(body: ContributionAccepted, at: Place) -> str:
+    samples = sum(body.samples.values())
+    if body.round is not None:
+        late = " It came late and is left out." if body.late else ""
+        return (
+            f"Device {at.device} answered round {body.round} with {body.payload_kind} learned "
+            f"from {samples} samples ({body.payload_bytes} bytes).{late}{_saw_before(body.answer)}"
+        )
+    instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
+    return (
+        f"Device {at.device} gave {body.payload_kind} of {samples} samples "
+        f"({body.payload_bytes} bytes) as part {body.key.part} of stage {body.key.stage}, "
+        f"revision {body.revision}.{instead}"
+    )
+
+
+class ContributionWithdrawn(EntryBody):
+    """A device took a part out again."""
+
+    kind: ClassVar[str] = "contribution.withdrawn"
+    key: PartKey
+    revision: int
+    reason: str
+    replaces: int | None = None
+
+
+def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at: Place) -> None:
+    if body.replaces is not None:
+        contributions.counted.take_out(body.replaces)
+    given = contributions.by_device.setdefault(at.maker, Given())
+    given.parts[body.key] = Part(at.index, body.revision, None)
+
+
+def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
+    return (
+        f"Device {at.device} took part {body.key.part} of stage {body.key.stage} out again: "
+        f"{body.reason}."
+    )
+
+
+class ContributionRetracted(EntryBody):
+    """The operator took a device's part out of the sum, for good.
+
+    Its bytes stay, so that the models which were solved with it can be made again.
+    """
+
+    kind: ClassVar[str] = "contribution.retracted"
+    device: DeviceId
+    key: PartKey
+    revision: int
+    payload: Digest
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+    replaces: int
+    """Ledger index of the contribution that leaves the sum."""
+
+
+def _retract(contributions: ContributionsState, body: ContributionRetracted, at: Place) -> None:
+    """Take a part out of the sum, as the operator asked, and remember that it was."""
+    contributions.counted.take_out(body.replaces)
+    given = contributions.by_device[body.device]
+    given.parts[body.key] = Part(at.index, body.revision, None)
+    given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
+
+
+def _say_retracted(body: ContributionRetracted, _: Place) -> str:
+    return (
+        f"The operator took part {body.key.part} of stage {body.key.stage} of device {body.device} "
+        f"out of the sum, for good: {body.reason}. It was entry {body.replaces}; the part, and its "
+        f"payload {body.payload.short} under any other number, are refused from here on."
+    )
+
+
+class ContributionsLeftOut(EntryBody):
+    """Which contributions are left out of the sum from here on, because a device gave too much."""
+
+    kind: ClassVar[str] = "contributions.left_out"
+    left_out: tuple[int, ...]
+    """Ledger indices; none where everything counts again."""
+    devices: dict[DeviceId, str]
+    """Who met the bound, and a sentence on how."""
+
+
+def _leave_out(contributions: ContributionsState, body: ContributionsLeftOut, _at: Place) -> None:
+    contributions.left_out = frozenset(body.left_out)
+
+
+def _say_left_out(body: ContributionsLeftOut, _: Place) -> str:
+    if not body.left_out:
+        return "All contributions that are held count again."
+    told = "; ".join(body.devices.values())
+    return f"{len(body.left_out)} contributions are left out of the sum for now: {told}."
+
+
+class NothingReported(EntryBody):
+    """A device has no data for a stage or a round, or could not train in it."""
+
+    kind: ClassVar[str] = "nothing.reported"
+    stage: int
+    round: RoundNumber | None = None
+    reason: str = ""
+    """Why it could not train; empty where it has no data."""
+    observation: Observation | None = None
+    """What it saw that was asked only to look, or that looked and had nothing to train on."""
+
+
+def _note_nothing(contributions: ContributionsState, body: NothingReported, at: Place) -> None:
+    if body.round is None:
+        contributions.by_device.setdefault(at.maker, Given()).nothing[body.stage] = at.index
+        contributions.last_answer_ns[body.stage] = at.time_ns
+
+
+def _say_nothing(body: NothingReported, at: Place) -> str:
+    what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
+    if body.observation is not None:
+        return (
+            f"Device {at.device} trained on nothing in {what} and looked at its images with the "
+            f"fleet's network: {_saw(body.observation)}."
+        )
+    if body.reason:
+        did = "gives nothing for" if body.round is None else "could not train in"
+        if body.round is not None and body.reason.startswith("policy."):
+            did = "declines"
+        return f"Device {at.device} {did} {what}: {body.reason}."
+    return f"Device {at.device} has nothing for {what}."
+
+
+def _saw_before(answer: RoundAnswer | None) -> str:
+    if answer is None or answer.observation is None:
+        return ""
+    return f" Before it trained it looked at its images: {_saw(answer.observation)}."
+
+
+def _saw(seen: Observation) -> str:
+    task = "takes them for a new task" if seen.transition else "sees no new task"
+    return f"mean entropy {seen.entropy:.3f} nats over {seen.images} images, and {task}"
+
+
+def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: Place) -> None:
+    """Move the times that are compared with later ones."""
+    for stage in contributions.last_answer_ns:
+        contributions.last_answer_ns[stage] -= body.by_ns
+
+
+CONTRIBUTIONS = Topic(
+    "contributions",
+    kinds=(
+        Kind(ContributionAccepted, _accept, _say_accepted),
+        Kind(ContributionWithdrawn, _withdraw, _say_withdrawn),
+        Kind(
+            ContributionRetracted,
+            _retract,
+            _say_retracted,
+            lambda body: Telling("retraction", (body.device,)),
+        ),
+        Kind(ContributionsLeftOut, _leave_out, _say_left_out),
+        Kind(NothingReported, _note_nothing, _say_nothing),
+    ),
+    follows=(Follows(ClockCorrected, _move_times),),
+)

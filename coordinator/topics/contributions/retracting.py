@@ -1,0 +1,137 @@
+"""Retraction: the operator takes out what a device gave.
+
+- A part of statistics leaves the sum, for good: the sum, and the head that is solved of it, are
+  those of a fleet in which the device never gave it. The device is told, and neither the part nor
+  the same payload under another number is taken again.
+- An answer to a round is in a mean that later rounds began with. It cannot be taken out of these:
+  what descends from it is marked, the last model before it is named, and so is how many rounds
+  would have to be run again.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, record, together
+from coordinator.core.entry import OPERATOR
+from coordinator.core.state import State
+from coordinator.errors import CommandError
+from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.contributions.entries import ContributionRetracted
+from coordinator.topics.contributions.state import Given
+from coordinator.topics.rounds.entries import DescentMarked
+from schemas.contributions import PartKey
+from schemas.values import DeviceId
+
+
+class Retracting:
+    """Decides about retractions."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def retract(self, command: RetractContributions) -> tuple[Decision, str]:
+        """Return what a retraction decides, in words too; raise `CommandError` for nothing."""
+        if command.device not in self._state.devices.admitted:
+            raise CommandError(f"device: {str(command.device)!r} is not admitted to this fleet")
+        known = self._state.contributions.of(command.device)
+        parts = {
+            held.key: held.payload
+            for held in known.held_parts()
+            if command.part in (None, held.key)
+        }
+        rounds = self._rounds(command)
+        if not parts and not rounds:
+            raise CommandError(_nothing(command, known))
+        decision, said = Decision(), []
+        if parts:
+            decision += together(self._taken_out(command, known, key) for key in parts)
+            said.append(self._said_of_parts(command.device, len(parts), set(parts)))
+        if rounds:
+            marked = self._marked(command, rounds)
+            decision += record(marked, actor=OPERATOR)
+            said.append(_said_of_rounds(marked))
+        return decision, ". ".join(said)
+
+    def _taken_out(self, command: RetractContributions, known: Given, key: PartKey) -> Decision:
+        part = known.parts[key]
+        assert part.payload is not None  # it is held
+        body = ContributionRetracted(
+            device=command.device,
+            key=key,
+            revision=part.revision,
+            payload=part.payload,
+            reason=command.reason,
+            replaces=part.index,
+        )
+        return record(body, actor=OPERATOR)
+
+    def _said_of_parts(self, device: DeviceId, count: int, keys: set[PartKey]) -> str:
+        counted = self._state.contributions.counted
+        left = [
+            index
+            for index in self._state.contributions.inputs()
+            if counted[index].device != device or counted[index].key not in keys
+        ]
+        parts = f"{count} contribution{'s' if count > 1 else ''} of device {device}"
+        if left:
+            return f"{parts} left the sum; a model of the {len(left)} others is solved anew"
+        return (
+            f"{parts} left the sum, and none is left to solve a model of: the models that there "
+            "are still hold them"
+        )
+
+    def _rounds(self, command: RetractContributions) -> dict[int, int]:
+        """Return the rounds whose mean has an answer of the device, with the mean's entry."""
+        known = self._state.rounds.of(command.device)
+        if command.part is None:
+            return dict(known.averaged)
+        index = known.averaged.get(command.part.part)
+        return {} if index is None else {command.part.part: index}
+
+    def _marked(self, command: RetractContributions, rounds: dict[int, int]) -> DescentMarked:
+        descent, first = self._state.rounds.descent, min(rounds.values())
+        before, after = [], []
+        for version, model in sorted(self._state.models.by_version.items()):
+            if descent.descends(model.solved_index, first):
+                after.append(version)
+            elif model.solved_index < first and model.exported is not None:
+                before.append(version)
+        return DescentMarked(
+            device=command.device,
+            rounds=tuple(sorted(rounds)),
+            first_index=first,
+            last_version=before[-1] if before else None,
+            versions=tuple(after),
+            rounds_again=descent.means_after(first),
+            reason=command.reason,
+        )
+
+
+def _nothing(command: RetractContributions, known: Given) -> str:
+    part = command.part
+    if part is None:
+        return f"device: nothing of {str(command.device)!r} is in a sum or a mean"
+    if part in known.retracted:
+        return (
+            f"part: {part.stage}/{part.part} of {str(command.device)!r} is retracted already, by "
+            f"entry {known.retracted[part].index}"
+        )
+    return (
+        f"part: {part.stage}/{part.part} of {str(command.device)!r} is neither in the sum nor in "
+        "the mean of a round"
+    )
+
+
+def _said_of_rounds(marked: DescentMarked) -> str:
+    count, again = len(marked.rounds), marked.rounds_again
+    before = (
+        "there is no model from before it"
+        if marked.last_version is None
+        else f"model {marked.last_version} is the last from before it, and "
+        f"`fleetledger model push {marked.last_version}` brings it back"
+    )
+    return (
+        f"the mean{'s' if count > 1 else ''} of {count} round{'s' if count > 1 else ''} hold"
+        f"{'' if count > 1 else 's'} answers of device {marked.device}, and what descends from "
+        f"them is marked, not changed: models {list(marked.versions) or 'none'}; {before}; to be "
+        f"without it, {again} round{'s' if again > 1 else ''} would have to be run again"
+    )

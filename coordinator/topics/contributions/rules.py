@@ -1,0 +1,358 @@
+"""Contributions, withdrawals, 'nothing' and transitions: counted once, each gets a receipt.
+
+The rules, in the order in which they are asked:
+
+- A device that is not admitted is refused by name.
+- The stage exists, the method and the frozen model are the current ones, the payload is of a kind
+  that the method has, the classes are known, the sizes are within the limits; otherwise refused,
+  with the way out.
+- What the operator retracted is refused for good, under whatever revision or number it comes.
+- A revision that is held gets its receipt again; an older one was superseded; the same revision
+  with another payload is refused, because it would make the ledger depend on the order.
+- A payload is taken in, checked by the method and stored before the entry is written.
+- When the payload is in, all rules are asked again, since the world may have changed.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from coordinator.core.decision import Decision, ask, record_for
+from coordinator.core.live import Live
+from coordinator.core.requests import SendToDevice
+from coordinator.core.rules import Rules
+from coordinator.core.state import State
+from coordinator.core.work import TakePayload
+from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionWithdrawn,
+    NothingReported,
+)
+from coordinator.topics.contributions.refusals import retraction_of
+from coordinator.topics.contributions.state import Part
+from coordinator.topics.rounds.entries import MAX_REFUSAL
+from coordinator.topics.stages.entries import TransitionReported
+from methods.registry import card
+from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
+from schemas.reports import Transition
+from schemas.rounds import RoundAnswer
+from schemas.values import DeviceId
+
+Letter: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
+"""What gets a receipt."""
+
+
+class Intake:
+    """Decides about everything that a device gives."""
+
+    def __init__(self, rules: Rules, state: State, live: Live) -> None:
+        self._rules = rules.intake
+        self._bounds = Bounds(rules.bounds, state)
+        self._state = state
+        self._live = live
+
+    def contribution(
+        self, device: DeviceId, body: Contribution, attachment: bytes, now_ns: int
+    ) -> Decision:
+        """Decide about a contribution whose payload is attached or offered."""
+        answer = self._judge(device, body)
+        if answer is not None:
+            return self._answer(device, body, answer, now_ns)
+        pending = self._live.device(device).pending
+        if (body.key, body.revision) in pending:
+            return Decision()
+        if len(pending) >= self._rules.max_pending_per_device:
+            return self._answer(
+                device, body, self._later("other payloads are on their way"), now_ns
+            )
+        pending.add((body.key, body.revision))
+        assert self._state.lineages.current is not None
+        opened = (
+            self._state.rounds.by_number[body.round.number].opened
+            if body.round is not None
+            else None
+        )
+        return ask(TakePayload(device, body, attachment, self._state.lineages.current, opened))
+
+    def payload_stored(
+        self, device: DeviceId, body: Contribution, now_ns: int, *, waits: bool = True
+    ) -> Decision:
+        """Write the entry of a checked and stored payload, if the rules still allow it.
+
+        A device that does not wait gets no receipt, unless it is refused.
+        """
+        self._live.device(device).pending.discard((body.key, body.revision))
+        answer = self._judge(device, body)
+        if answer is not None:
+            return self._answer(device, body, answer, now_ns)
+        entry = ContributionAccepted(
+            key=body.key,
+            revision=body.revision,
+            payload_kind=body.payload_kind,
+            payload=body.payload,
+            payload_bytes=body.payload_bytes,
+            samples=body.samples,
+            method=body.method,
+            lineage=body.lineage,
+            replaces=None if body.round else self._held_index(device, body.key),
+            round=body.round.number if body.round is not None else None,
+            late=body.round is not None and self._is_closed(body.round.number),
+            answer=body.round,
+        )
+        taken = record_for(device, entry)
+        if not waits:
+            return taken
+        accepted = Accepted(ledger_index=self._state.size)
+        return taken + self._answer(device, body, accepted, now_ns)
+
+    def payload_unusable(
+        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
+    ) -> Decision:
+        """Refuse a payload that the method's check found wrong; final."""
+        self._live.device(device).pending.discard((body.key, body.revision))
+        return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
+
+    def payload_missing(
+        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
+    ) -> Decision:
+        """Ask the device to send again what could not be fetched."""
+        self._live.device(device).pending.discard((body.key, body.revision))
+        return self._answer(device, body, self._later(reason), now_ns)
+
+    def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
+        """Take a part of a device out of the sum."""
+        if device not in self._state.devices.admitted:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        part = self._state.contributions.of(device).parts.get(body.key)
+        if part is not None and part.revision >= body.revision:
+            answer: Answer = (
+                Accepted(ledger_index=part.index)
+                if part.revision == body.revision and not part.held
+                else _superseded(part)
+            )
+            return self._answer(device, body, answer, now_ns)
+        if part is None:
+            reason = f"key: no part {body.key.part} of stage {body.key.stage} is held"
+            return self._answer(device, body, Refused(reason=reason), now_ns)
+        entry = ContributionWithdrawn(
+            key=body.key,
+            revision=body.revision,
+            reason=body.reason,
+            replaces=part.index if part.held else None,
+        )
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def nothing(self, device: DeviceId, body: Nothing, now_ns: int) -> Decision:
+        """Note that a device has nothing for a stage."""
+        if device not in self._state.devices.admitted:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        if body.stage not in self._state.stages.by_number:
+            reason = f"stage: {body.stage} was never opened"
+            return self._answer(device, body, Refused(reason=reason), now_ns)
+        index = self._nothing_index(device, body)
+        if index is not None:
+            return self._answer(device, body, Accepted(ledger_index=index), now_ns)
+        if body.round is not None and not self._asked(device, body.round):
+            refused = Refused(reason=f"round: {body.round} did not ask this device")
+            return self._answer(device, body, refused, now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        entry = NothingReported(
+            stage=body.stage, round=body.round, reason=body.reason, observation=body.observation
+        )
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def transition(self, device: DeviceId, body: Transition, now_ns: int) -> Decision:
+        """Note what a device saw; the same report again gets the same receipt."""
+        if device not in self._state.devices.admitted:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        entry = TransitionReported(
+            stage=body.stage,
+            number=body.number,
+            why=body.why,
+            classes=dict(body.classes),
+            uncertainty=body.uncertainty,
+        )
+        key = PartKey(stage=body.stage, part=body.number)
+        known = self._state.stages.reports_of(device).transitions.get(key)
+        if known is not None and known.content == entry.content:
+            return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def not_now(self, device: DeviceId, body: Letter, reason: str) -> Decision:
+        """Ask a device to keep a letter, and to send it again later."""
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, self._later(reason))))
+
+    def put_off(self, device: DeviceId, body: Letter, seconds: float) -> Decision:
+        """Ask a device that has sent more than its quota to send a letter again."""
+        rules = self._rules
+        reason = (
+            f"quota: more than {rules.messages_per_minute} messages or {rules.mib_per_minute} MiB "
+            f"of this device in a minute, or {rules.json_mib_per_minute} MiB of JSON to read; the "
+            "operator sets all of them under [intake]"
+        )
+        later = Later(after_seconds=seconds, reason=reason)
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, later)))
+
+    def _judge(self, device: DeviceId, body: Contribution) -> Answer | None:
+        """Return the answer that can be given without the payload, or None to take it in."""
+        if device not in self._state.devices.admitted:
+            return self._not_admitted(device)
+        if self._state.devices.admitted[device].doubled is not None:
+            return self._later("two installations run under this name; the operator has to choose")
+        if body.round is not None:
+            return self._judge_answer(device, body, body.round)
+        retracted = retraction_of(self._state.contributions.of(device), body)
+        if retracted is not None:
+            return retracted
+        part = self._state.contributions.of(device).parts.get(body.key)
+        if part is not None and part.revision >= body.revision:
+            if part.revision == body.revision and part.payload == body.payload:
+                return Accepted(ledger_index=part.index)
+            return _superseded(part)
+        reason = self._fault(body) or self._bounds.fault(device, body)
+        return Refused(reason=reason) if reason else None
+
+    def _judge_answer(
+        self, device: DeviceId, body: Contribution, round_answer: RoundAnswer
+    ) -> Answer | None:
+        """Judge an answer to a round: one per device and round, the first stands."""
+        number = round_answer.number
+        known = self._state.rounds.of(device).answers.get(number)
+        if known is not None:
+            if known.payload == body.payload:
+                return Accepted(ledger_index=known.index)
+            return Refused(reason=f"round: this device has answered round {number} otherwise")
+        network = self._state.lineages.network
+        if network is None or body.lineage != network.digest:
+            leads = "no network" if network is None else f"network {network.digest.short}"
+            return Refused(reason=f"lineage: {body.lineage.short} is not trained; {leads} is")
+        current = self._state.rounds.by_number.get(number)
+        if current is not None and device in current.observers:
+            return Refused(reason=f"round: {number} asked this device to look, not to train")
+        if current is None or device not in current.cohort:
+            return Refused(reason=f"round: {number} did not ask this device; wait for a round")
+        opened = current.opened
+        if (opened.stage, opened.phase) != (body.key.stage, round_answer.phase):
+            return Refused(
+                reason=f"phase: stage {body.key.stage}, phase {round_answer.phase!r}; round "
+                f"{number} is of stage {opened.stage}, phase {opened.phase!r}"
+            )
+        if round_answer.samples != sum(body.samples.values()):
+            return Refused(reason="round.samples: differs from the sum over the classes")
+        reason = self._fault(body) or self._bounds.fault(device, body)
+        return Refused(reason=reason) if reason else None
+
+    def _asked(self, device: DeviceId, number: int) -> bool:
+        current = self._state.rounds.by_number.get(number)
+        return current is not None and (device in current.cohort or device in current.observers)
+
+    def _is_closed(self, number: int) -> bool:
+        return self._state.rounds.by_number[number].closed is not None
+
+    def _nothing_index(self, device: DeviceId, body: Nothing) -> int | None:
+        """Return the entry that says already what `body` says."""
+        if body.round is None:
+            return self._state.contributions.of(device).nothing.get(body.stage)
+        answered = self._state.rounds.of(device).answers.get(body.round)
+        return answered.index if answered is not None else None
+
+    def _fault(self, body: Contribution) -> str | None:
+        lineage = self._state.lineages.current
+        if body.key.stage not in self._state.stages.by_number or lineage is None:
+            return f"stage: {body.key.stage} was never opened; wait for an assignment"
+        if body.method != lineage.method:
+            return f"method: {body.method!r} is not the fleet's method {lineage.method!r}"
+        if body.lineage != lineage.digest:
+            return (
+                f"lineage: features of frozen model {body.lineage.short} cannot be added to those "
+                f"of {lineage.digest.short}; compute them again with the assigned model"
+            )
+        if body.round is None and self._state.lineages.network is not None:
+            return "round: missing; this fleet trains in rounds, so answer one"
+        kind = card(body.method).kind_of(body.round.phase if body.round is not None else "")
+        if body.payload_kind != kind:
+            where = "" if body.round is None else f" in phase {body.round.phase!r}"
+            return (
+                f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give "
+                f"{kind}{where}"
+            )
+        for name in body.samples:
+            if not self._state.classes.knows(name):
+                return f"samples: class {str(name)!r} is not registered; keep it until it is"
+        backbone = self._state.lineages.backbone
+        if backbone is not None:
+            samples, limit = sum(body.samples.values()), backbone.max_samples_per_part
+            if samples > limit:
+                return f"samples: {samples} exceed {limit} of one part; send several parts"
+        if body.payload_bytes > self._rules.max_payload_mib << 20:
+            limit = self._rules.max_payload_mib
+            return f"payload_bytes: {body.payload_bytes} exceed {limit} MiB; send smaller parts"
+        return None
+
+    def _held_index(self, device: DeviceId, key: PartKey) -> int | None:
+        part = self._state.contributions.of(device).parts.get(key)
+        return part.index if part is not None and part.held else None
+
+    def _later(self, reason: str) -> Later:
+        return Later(after_seconds=self._rules.retry_seconds, reason=reason[:500])
+
+    def _not_admitted(self, device: DeviceId) -> Refused:
+        return Refused(
+            reason=f"device: {str(device)!r} is not admitted to this fleet; the operator admits it "
+            f"with `fleetledger coordinator admit {device}`"
+        )
+
+    def _answer(
+        self,
+        device: DeviceId,
+        body: Letter,
+        answer: Answer,
+        now_ns: int,
+    ) -> Decision:
+        if isinstance(answer, Refused) and isinstance(body, Contribution):
+            self._note_refusal(device, body, answer.reason)
+        if isinstance(answer, Refused) and not self._live.device(device).may_refuse(
+            now_ns, self._rules.refusals_per_minute
+        ):
+            return Decision()
+        return ask(SendToDevice(device, "rcpt", receipt_for(body, answer)))
+
+    def _note_refusal(self, device: DeviceId, body: Contribution, reason: str) -> None:
+        """Keep why an answer to the open round was refused, until that round closes."""
+        current = self._state.rounds.current
+        if body.round is None or current is None or current.closed is not None:
+            return
+        if current.opened.number == body.round.number and device in current.cohort:
+            told = self._live.refused.setdefault(body.round.number, {})
+            told[device] = reason[:MAX_REFUSAL]
+
+
+def receipt_for(body: Letter, answer: Answer) -> Receipt:
+    """Return the receipt that answers a message."""
+    if isinstance(body, Nothing):
+        key = PartKey(stage=body.stage, part=body.round or 0)
+        return Receipt(about="nothing", key=key, answer=answer)
+    if isinstance(body, Transition):
+        key = PartKey(stage=body.stage, part=body.number)
+        return Receipt(about="transition", key=key, answer=answer)
+    if isinstance(body, Withdrawal):
+        return Receipt(about="withdrawal", key=body.key, revision=body.revision, answer=answer)
+    return Receipt(
+        about="contribution",
+        key=body.key,
+        revision=body.revision,
+        payload=body.payload,
+        answer=answer,
+    )
+
+
+def _superseded(part: Part) -> Refused:
+    state = "held" if part.held else "withdrawn"
+    return Refused(
+        reason=f"revision: revision {part.revision} of this part is {state} with other content; "
+        "a change needs a higher revision"
+    )

@@ -1,0 +1,125 @@
+"""Contributions for whoever asks: tables for SQL, and what the command line shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database
+
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection
+from coordinator.ledger.reader import ledger_of
+from coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionRetracted,
+    ContributionsLeftOut,
+    ContributionWithdrawn,
+)
+
+
+def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    for entry in run:
+        replaces = entry.body["replaces"]
+        if replaces is not None:
+            _add(db, rows)  # what is replaced may be among them
+            rows = []
+            _leave(db, replaces, "replaced")
+        rows.append(_contribution(entry))
+    _add(db, rows)
+
+
+def _contribution(entry: Entry) -> tuple[Any, ...]:
+    body, key = entry.body, entry.body["key"]
+    return (
+        entry.index,
+        entry.device,
+        key["stage"],
+        key["part"],
+        body["revision"],
+        body["payload"],
+        body["payload_bytes"],
+        sum(body["samples"].values()),
+        "held" if body.get("round") is None else "late" if body["late"] else "answer",
+    )
+
+
+def _add(db: Database, rows: Sequence[tuple[Any, ...]]) -> None:
+    # Plain SQL: there are many contributions, and the helper's own work would be a tenth of each.
+    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def _contribution_withdrawn(db: Database, entry: Entry) -> None:
+    _leave(db, entry.body["replaces"], "withdrawn")
+
+
+def _contribution_retracted(db: Database, entry: Entry) -> None:
+    _leave(db, entry.body["replaces"], "retracted")
+
+
+def _leave(db: Database, index: int | None, state: str) -> None:
+    if index is not None:
+        db.table("contribution").update(index, {"state": state})
+
+
+CONTRIBUTION = Projection(
+    "contribution",
+    {
+        "idx": int,
+        "device": str,
+        "stage": int,
+        "part": int,
+        "revision": int,
+        "payload": str,
+        "payload_bytes": int,
+        "samples": int,
+        "state": str,
+    },
+    ("idx",),
+    {
+        ContributionWithdrawn.kind: _contribution_withdrawn,
+        ContributionRetracted.kind: _contribution_retracted,
+    },
+    runs={ContributionAccepted.kind: _contributions_accepted},
+)
+
+
+def _left_out(db: Database, entry: Entry) -> None:
+    db.execute("DELETE FROM left_out")
+    rows = [{"device": device, "text": text} for device, text in entry.body["devices"].items()]
+    db.table("left_out").insert_all(rows)
+
+
+LEFT_OUT = Projection(
+    "left_out", {"device": str, "text": str}, ("device",), {ContributionsLeftOut.kind: _left_out}
+)
+"""Who meets the bound on what one device may weigh, in words."""
+
+
+def _class_samples(db: Database, run: Sequence[Entry]) -> None:
+    db.conn.executemany(
+        "INSERT INTO contribution_class VALUES (?, ?, ?)",
+        [
+            (entry.index, name, samples)
+            for entry in run
+            for name, samples in entry.body["samples"].items()
+        ],
+    )
+
+
+CONTRIBUTION_CLASS = Projection(
+    "contribution_class",
+    {"idx": int, "name": str, "samples": int},
+    ("idx", "name"),
+    {},
+    runs={ContributionAccepted.kind: _class_samples},
+)
+
+
+def left_out(home: Path) -> list[str]:
+    """Return what is left out of the sum because a device gave more than its share, in words."""
+    with ledger_of(home) as ledger:
+        rows = ledger.db.execute("SELECT text FROM left_out ORDER BY device").fetchall()
+    return [text for (text,) in rows]

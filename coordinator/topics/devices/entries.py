@@ -1,0 +1,192 @@
+"""Who takes part, who runs, who is silent, and which names two installations have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import span
+from coordinator.core.kind import Kind, Place, Telling, Topic, changes_nothing
+from coordinator.topics.devices.state import Device, DevicesState, Doubled
+from schemas.presence import Capabilities
+from schemas.values import BootId, DeviceId
+
+MAX_NAMED = 1000
+"""Devices named in one entry; of more there are several entries."""
+_SECOND_NS = 1_000_000_000
+
+
+class DeviceAdmitted(EntryBody):
+    """The operator lets a device take part."""
+
+    kind: ClassVar[str] = "device.admitted"
+    device: DeviceId
+
+
+def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
+    devices.admitted.setdefault(body.device, Device(admitted_index=at.index))
+
+
+def _say_admitted(body: DeviceAdmitted, _: Place) -> str:
+    return f"Device {body.device} may take part from here on."
+
+
+class DeviceBorn(EntryBody):
+    """A device connected with a new boot."""
+
+    kind: ClassVar[str] = "device.born"
+    boot: BootId
+    installation: BootId
+    capabilities: Capabilities
+
+
+def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
+    device = devices.admitted[at.maker]
+    device.former_boot = device.boot
+    device.boot, device.installation = body.boot, body.installation
+    device.capabilities = _shared(body.capabilities)
+
+
+@lru_cache(maxsize=256)
+def _shared(capabilities: Capabilities) -> Capabilities:
+    """Return one object for equal ones: a fleet has few kinds of device."""
+    return capabilities
+
+
+def _say_born(body: DeviceBorn, at: Place) -> str:
+    able = body.capabilities
+    torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
+    return (
+        f"Device {at.device} connected (boot {body.boot}): {able.machine}, Python "
+        f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
+    )
+
+
+class DeviceDoubled(EntryBody):
+    """Two installations were alive under one name: nothing of the device is taken in or out."""
+
+    kind: ClassVar[str] = "device.doubled"
+    device: DeviceId
+    runs: tuple[BootId, BootId]
+    """A run of each, by which it is named to the operator."""
+    installations: tuple[BootId, BootId]
+    """What they call themselves; the same of a copy."""
+
+
+def _freeze(devices: DevicesState, body: DeviceDoubled, _at: Place) -> None:
+    """Freeze what a device gave; both installations are heard until the operator has chosen."""
+    devices.admitted[body.device].doubled = Doubled(body.runs, body.installations)
+
+
+def _say_doubled(body: DeviceDoubled, _: Place) -> str:
+    one, other = body.runs
+    return (
+        f"Two installations run as device {body.device}: {one} and {other}. What it gave stays as "
+        "it is, until the operator says which one goes on."
+    )
+
+
+class DeviceSettled(EntryBody):
+    """The operator said which of two installations goes on under a device's name."""
+
+    kind: ClassVar[str] = "device.settled"
+    device: DeviceId
+    kept: BootId
+    """A run of the one that goes on."""
+    shut_out: BootId
+    """A run of the other one; nothing of it is taken in any more."""
+
+
+def _settle(devices: DevicesState, body: DeviceSettled, _at: Place) -> None:
+    """Let one installation go on, and shut the other one out."""
+    device = devices.admitted[body.device]
+    doubled = device.doubled
+    assert doubled is not None
+    names = dict(zip(doubled.runs, doubled.installations, strict=True))
+    device.doubled = None
+    device.boot, device.installation = body.kept, names[body.kept]
+    device.settled.update({body.kept: True, body.shut_out: False})
+    device.shut_out.add(names[body.shut_out])
+    device.shut_out.discard(names[body.kept])
+
+
+def _say_settled(body: DeviceSettled, _: Place) -> str:
+    return (
+        f"The operator let installation {body.kept} go on as device {body.device}; {body.shut_out} "
+        "is shut out."
+    )
+
+
+class DevicesSilent(EntryBody):
+    """Nothing came of these devices for long that could be believed."""
+
+    kind: ClassVar[str] = "devices.silent"
+    devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
+    seconds: int = Field(ge=0)
+    """For so long at least."""
+
+
+def _fall_silent(devices: DevicesState, body: DevicesSilent, _at: Place) -> None:
+    for device in body.devices:
+        devices.admitted[device].silent = True
+
+
+def _say_silent(body: DevicesSilent, _: Place) -> str:
+    return (
+        f"Nothing that can be believed came for {span(body.seconds * _SECOND_NS)} from "
+        f"{', '.join(body.devices)}."
+    )
+
+
+class DevicesHeard(EntryBody):
+    """These devices were silent, and are heard again."""
+
+    kind: ClassVar[str] = "devices.heard"
+    devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
+
+
+def _hear(devices: DevicesState, body: DevicesHeard, _at: Place) -> None:
+    for device in body.devices:
+        devices.admitted[device].silent = False
+
+
+def _say_heard(body: DevicesHeard, _: Place) -> str:
+    return f"Heard again: {', '.join(body.devices)}."
+
+
+class DeviceProblem(EntryBody):
+    """A device reported something that its owner should mend."""
+
+    kind: ClassVar[str] = "device.problem"
+    about: str
+    text: str
+
+
+def _say_problem(body: DeviceProblem, at: Place) -> str:
+    return f"Device {at.device} reports a problem with {body.about}: {body.text}"
+
+
+def _tells_of_installations(body: DeviceDoubled | DeviceSettled) -> Telling:
+    return Telling("installations", (body.device,))
+
+
+DEVICES: Topic[DevicesState] = Topic(
+    "devices",
+    kinds=(
+        Kind(
+            DeviceAdmitted,
+            _admit,
+            _say_admitted,
+            lambda body: Telling("everything", (body.device,)),
+        ),
+        Kind(DeviceBorn, _begin_run, _say_born),
+        Kind(DeviceDoubled, _freeze, _say_doubled, _tells_of_installations),
+        Kind(DeviceSettled, _settle, _say_settled, _tells_of_installations),
+        Kind(DevicesSilent, _fall_silent, _say_silent),
+        Kind(DevicesHeard, _hear, _say_heard),
+        Kind(DeviceProblem, changes_nothing, _say_problem),
+    ),
+)

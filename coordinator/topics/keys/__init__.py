@@ -1,0 +1,1 @@
+"""Keys of devices: whose signature counts as whose."""

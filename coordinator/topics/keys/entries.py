@@ -1,0 +1,145 @@
+"""Keys of devices: invited, enrolled, rotated, revoked."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.ledger.describe import time_text
+from coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
+from coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
+from schemas.keys import VerifyKey
+from schemas.values import DeviceId, Digest
+
+MAX_REASON = 300
+
+
+class DeviceInvited(EntryBody):
+    """The operator had a token made with which a device may enrol one key."""
+
+    kind: ClassVar[str] = "device.invited"
+    device: DeviceId
+    invitation: Digest
+    """SHA-256 of the token's secret, which itself is written nowhere in the ledger."""
+    expires_ns: int = Field(ge=0)
+    """Nanoseconds since 1970, by the coordinator's clock."""
+
+
+def _invite(keys: KeysState, body: DeviceInvited, _at: Place) -> None:
+    """Open an invitation, in place of an earlier one."""
+    known = keys.by_device.setdefault(body.device, DeviceKeys())
+    known.invitation = Invitation(body.invitation, body.expires_ns)
+
+
+def _say_invited(body: DeviceInvited, _: Place) -> str:
+    return (
+        f"Device {body.device} may enrol one key until {time_text(body.expires_ns)} UTC, with the "
+        f"token {body.invitation.short}."
+    )
+
+
+class DeviceEnrolled(EntryBody):
+    """A device has a key; from here on its messages count only with that key's signature."""
+
+    kind: ClassVar[str] = "device.enrolled"
+    device: DeviceId
+    key: VerifyKey
+    invitation: Digest
+    """The invitation that it used up."""
+
+
+def _enrol(keys: KeysState, body: DeviceEnrolled, _at: Place) -> None:
+    """Let one key speak for the device; the invitation is used up."""
+    keys.by_device[body.device] = DeviceKeys(key=body.key)
+
+
+def _say_enrolled(body: DeviceEnrolled, _: Place) -> str:
+    return (
+        f"Device {body.device} has the key {body.key.key_hash.hex()}, by the token "
+        f"{body.invitation.short}; from here on nothing else speaks for it."
+    )
+
+
+class DeviceKeyRotated(EntryBody):
+    """A device has another key, for which its former one signed."""
+
+    kind: ClassVar[str] = "device.key_rotated"
+    device: DeviceId
+    key: VerifyKey
+    former: VerifyKey
+
+
+def _rotate(keys: KeysState, body: DeviceKeyRotated, _at: Place) -> None:
+    keys.by_device[body.device].key = body.key
+
+
+def _say_rotated(body: DeviceKeyRotated, _: Place) -> str:
+    return (
+        f"Device {body.device} has the key {body.key.key_hash.hex()} in place of "
+        f"{body.former.key_hash.hex()}, which signed for it."
+    )
+
+
+class DeviceKeyRevoked(EntryBody):
+    """The operator shut a device out until it is enrolled anew."""
+
+    kind: ClassVar[str] = "device.key_revoked"
+    device: DeviceId
+    key: VerifyKey | None
+    """The key that it had; None where a token alone was taken back."""
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+
+def _revoke(keys: KeysState, body: DeviceKeyRevoked, _at: Place) -> None:
+    keys.by_device[body.device] = DeviceKeys(revoked=True)
+
+
+def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:
+    what = "its token" if body.key is None else f"its key {body.key.key_hash.hex()}"
+    return (
+        f"The operator revoked {what}: device {body.device} is shut out until it is enrolled anew. "
+        f"Reason: {body.reason}."
+    )
+
+
+def _end_former_run(keys: KeysState, _body: DeviceBorn, at: Place) -> None:
+    """Note of a device with a key that the run before is over."""
+    known, former = keys.by_device.get(at.maker), keys.devices.admitted[at.maker].former_boot
+    if known is not None and known.key is not None and former is not None:
+        known.former_boots.add(former)
+
+
+def _hear_both(keys: KeysState, body: DeviceDoubled, _at: Place) -> None:
+    known = keys.by_device.get(body.device)
+    if known is not None:
+        known.former_boots.difference_update(body.runs)
+
+
+def _end_other(keys: KeysState, body: DeviceSettled, _at: Place) -> None:
+    known = keys.by_device.get(body.device)
+    if known is not None and known.key is not None:
+        known.former_boots.add(body.shut_out)
+
+
+KEYS = Topic(
+    "keys",
+    kinds=(
+        Kind(DeviceInvited, _invite, _say_invited),
+        Kind(DeviceEnrolled, _enrol, _say_enrolled),
+        Kind(DeviceKeyRotated, _rotate, _say_rotated),
+        Kind(
+            DeviceKeyRevoked,
+            _revoke,
+            _say_revoked,
+            lambda body: Telling("revocation", (body.device,)),
+        ),
+    ),
+    follows=(
+        Follows(DeviceBorn, _end_former_run),
+        Follows(DeviceDoubled, _hear_both),
+        Follows(DeviceSettled, _end_other),
+    ),
+)

@@ -1,0 +1,44 @@
+"""What the state knows of devices' keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.topics.devices.state import DevicesState
+from schemas.keys import VerifyKey
+from schemas.values import BootId, DeviceId, Digest
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """A token that is open: the digest of its secret, and until when by the coordinator's clock."""
+
+    digest: Digest
+    expires_ns: int
+
+
+@dataclass
+class DeviceKeys:
+    """Whose signature counts as a device's."""
+
+    key: VerifyKey | None = None
+    """None where nobody's does: not enrolled, or revoked."""
+    invitation: Invitation | None = None
+    revoked: bool = False
+    """Whether nothing of the device is taken in until it is enrolled anew."""
+    former_boots: set[BootId] = field(default_factory=set)
+    """Runs that the device has ended since it has a key: what they signed may be sent again by
+    whoever recorded it."""
+
+
+@dataclass
+class KeysState:
+    """The keys of devices, as far as they were ever invited."""
+
+    devices: DevicesState = field(repr=False, compare=False)
+    """A part before this one, to read from."""
+    by_device: dict[DeviceId, DeviceKeys] = field(default_factory=dict)
+
+    def of(self, device: DeviceId) -> DeviceKeys:
+        """Return whose signature counts as a device's, to read."""
+        return self.by_device.get(device) or DeviceKeys()

@@ -1,0 +1,1 @@
+"""Lineages: the frozen model whose features count, or the network that the fleet trains."""

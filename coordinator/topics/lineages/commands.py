@@ -1,0 +1,25 @@
+"""The operator's commands that begin a lineage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from schemas.message import Strict
+
+
+class ImportBackbone(Strict):
+    """Begin a new lineage; the files are in the blob store already."""
+
+    verb: Literal["import-backbone"] = "import-backbone"
+    backbone: BackboneImported
+
+
+class ImportNetwork(Strict):
+    """Begin a lineage whose network the fleet trains whole; its files are in the store already."""
+
+    verb: Literal["import-network"] = "import-network"
+    network: NetworkImported
+
+
+LineageCommand = ImportBackbone | ImportNetwork

@@ -1,0 +1,236 @@
+"""What begins a lineage: a frozen model, or a network that is trained."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import files, names_of
+from coordinator.core.kind import Kind, Place, Topic, tells_all_their_assignment
+from coordinator.topics.lineages.state import LineagesState, Span
+from schemas.message import Strict
+from schemas.models import AnyPreprocessing
+from schemas.offers import Offer
+from schemas.rounds import TRAIN, ExtraName, PhaseName
+from schemas.values import ClassName, Digest
+
+
+class BackboneImported(EntryBody):
+    """A frozen model was imported; it begins a lineage of heads."""
+
+    kind: ClassVar[str] = "backbone.imported"
+    name: str
+    frozen: Offer
+    golden: Offer
+    preprocessing: AnyPreprocessing
+    backbone_width: int = Field(ge=1)
+    """Features of the backbone, before the random map."""
+    feature_width: int = Field(ge=1)
+    """Features that the frozen model puts out."""
+    method: str
+    settings: dict[str, Any]
+    """The method's assignment: what its device half is given."""
+    max_samples_per_part: int = Field(default=10_000, ge=1)
+    min_samples_per_class: int = Field(default=1, ge=1)
+    """Fewest images of a class that a part may have."""
+    class_names: ClassVar[tuple[ClassName, ...]] = ()
+    """Its head begins without rows."""
+    in_rounds: ClassVar[bool] = False
+    """Its heads are solved from statistics."""
+    segments: ClassVar[bool] = False
+    """No head gives every pixel a class."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The frozen model and its golden batch."""
+        return (self.frozen.digest, self.golden.digest)
+
+    @property
+    def digest(self) -> Digest:
+        """The lineage's name."""
+        return self.frozen.digest
+
+    @property
+    def features(self) -> Digest | None:
+        """The frozen model whose features devices compute."""
+        return self.frozen.digest
+
+
+def _take_backbone(lineages: LineagesState, body: BackboneImported, at: Place) -> None:
+    lineages.spans.append(Span(at.index, _parent(lineages, body)))
+    lineages.begin(at.index, backbone=body)
+
+
+def _parent(lineages: LineagesState, body: BackboneImported) -> int | None:
+    """Return the span of the network that a frozen model was made of; None for one from outside."""
+    network = lineages.network
+    successor = None if network is None else network.successor
+    if network is None or successor is None:
+        return None
+    if (body.name, body.method) != (network.name, successor.method):
+        return None
+    return lineages.spans[-1].index
+
+
+def _say_backbone(body: BackboneImported, _: Place) -> str:
+    return (
+        f"Frozen model {body.frozen.digest.short} ({body.name}) leads: {body.backbone_width} "
+        f"backbone features become {body.feature_width}, learned with {body.method}."
+    )
+
+
+class Successor(Strict):
+    """What follows when a network has learned its first stage: it freezes, statistics begin."""
+
+    method: str
+    settings: dict[str, Any]
+    """The operator's settings of that method."""
+
+
+class FrozenBackbone(Strict):
+    """A frozen model on whose features a network is trained."""
+
+    name: str
+    frozen: Offer
+    feature_width: int = Field(ge=1)
+
+
+class NetworkImported(EntryBody):
+    """A network was imported that the fleet trains in rounds; it begins a lineage."""
+
+    kind: ClassVar[str] = "network.imported"
+    in_rounds: ClassVar[bool] = True
+    name: str
+    weights: Offer
+    """Its first parameters and buffers, as safetensors."""
+    class_names: tuple[ClassName, ...] = ()
+    """Rows that the head of these has; none where nobody trained them before."""
+    extras: dict[ExtraName, Offer] = Field(default_factory=dict)
+    """Further files that devices are given from the start, such as public images."""
+    golden: Offer
+    """Preprocessed images or texts for the self-test of exported models."""
+    preprocessing: AnyPreprocessing
+    method: str
+    settings: dict[str, Any]
+    """The method's assignment: what its halves are given."""
+    opening_phases: tuple[PhaseName, ...] = ()
+    """What devices do once before a stage's rounds."""
+    round_phases: tuple[PhaseName, ...] = (TRAIN,)
+    """What devices do in one of a stage's rounds, one after the other."""
+    closing_phases: tuple[PhaseName, ...] = ()
+    """What devices do once after a stage's rounds."""
+    first_weights_suffice: bool = False
+    """Whether a stage needs no rounds whose classes are all among `class_names`."""
+    successor: Successor | None = None
+    backbone: FrozenBackbone | None = None
+    """Where the network sees features; None where it sees the pictures themselves."""
+    base: Offer | None = None
+    """The network's tensors that nobody trains, as safetensors; None where all are trained."""
+    observes: bool = False
+    """Whether devices that a round does not ask to train are asked to look at their images."""
+    proxy: bool = False
+    """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
+    segments: bool = False
+    """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The golden batch, and what names the lineage."""
+        return (*self._names, self.golden.digest)
+
+    @property
+    def digest(self) -> Digest:
+        """The lineage's name: the first weights, and what they are trained on where that is given.
+
+        Equal first weights on another backbone or base, or with other files, are another network.
+        """
+        if self.backbone is None and self.base is None and not self.extras:
+            return self.weights.digest  # asked several times for every answer
+        weights, *others = self._names
+        return Digest.of("".join((weights, *others)).encode("ascii")) if others else weights
+
+    @property
+    def features(self) -> Digest | None:
+        """The frozen model whose features devices compute; None where they see the pictures."""
+        return None if self.backbone is None else self.backbone.frozen.digest
+
+    @property
+    def phases(self) -> tuple[PhaseName, ...]:
+        """Every phase that orders may ask for, once."""
+        return (*self.opening_phases, *self.round_phases, *self.closing_phases)
+
+    @property
+    def _names(self) -> tuple[Digest, ...]:
+        backbone = None if self.backbone is None else self.backbone.frozen
+        extras = (self.extras[name] for name in sorted(self.extras))
+        offers = (self.weights, backbone, self.base, *extras)
+        return tuple(offer.digest for offer in offers if offer is not None)
+
+
+def _take_network(lineages: LineagesState, body: NetworkImported, at: Place) -> None:
+    lineages.spans.append(Span(at.index, None))
+    lineages.begin(at.index, network=body)
+    lineages.had_proxy |= body.proxy
+
+
+def _say_network(body: NetworkImported, _: Place) -> str:
+    after = ""
+    if body.successor is not None:
+        after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
+    pixels = " It gives every pixel a class, or the background." if body.segments else ""
+    proxy = " A proxy scores what comes of it and chooses old models." if body.proxy else ""
+    what = "it whole"
+    if body.base is not None:
+        what = f"it, all but the tensors in {body.base.digest.short}"
+    elif (seen := body.backbone) is not None:
+        what = (
+            f"it on the {seen.feature_width} features of frozen model {seen.frozen.digest.short} "
+            f"({seen.name})"
+        )
+    return (
+        f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
+        f"rounds, with {body.method}.{pixels}{_phases(body)}{_begins(body)}{after}{proxy}"
+    )
+
+
+def _phases(body: NetworkImported) -> str:
+    """Say what devices are asked to do, where that is more than to train."""
+    several = ", then ".join(body.round_phases)
+    said = f" A round has the phases {several}." if len(body.round_phases) > 1 else ""
+    if body.opening_phases:
+        said += f" Before a stage's rounds: {names_of(body.opening_phases)}."
+    if body.closing_phases:
+        said += f" After them: {names_of(body.closing_phases)}."
+    return said
+
+
+def _begins(body: NetworkImported) -> str:
+    """Say what the operator gave to begin with."""
+    said = ""
+    if body.class_names:
+        rounds = ", which need no rounds" if body.first_weights_suffice else ""
+        said = f" Its first weights know {names_of(body.class_names)}{rounds}."
+    return said + (f" Every device gets {files(body.extras)}." if body.extras else "")
+
+
+Lineage = BackboneImported | NetworkImported
+LINEAGE_KINDS: tuple[type[Lineage], ...] = (BackboneImported, NetworkImported)
+
+
+LINEAGES = Topic(
+    "lineages",
+    kinds=(
+        Kind(
+            BackboneImported,
+            _take_backbone,
+            _say_backbone,
+            tells_all_their_assignment,
+            reorders=True,
+        ),
+        Kind(
+            NetworkImported, _take_network, _say_network, tells_all_their_assignment, reorders=True
+        ),
+    ),
+)

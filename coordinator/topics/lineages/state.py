@@ -1,0 +1,48 @@
+"""What the state knows of lineages: which one leads, and which one came of which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
+
+
+@dataclass(frozen=True)
+class Span:
+    """A lineage for as long as it led: from the entry `index` on, until the next one began."""
+
+    index: int
+    parent: int | None
+    """Index of the span whose trained network was frozen for this one."""
+
+
+@dataclass
+class LineagesState:
+    """The lineage that leads, and those that led."""
+
+    backbone: BackboneImported | None = None
+    """The lineage, where heads are solved on the features of a frozen model."""
+    network: NetworkImported | None = None
+    """The lineage, where whole networks are trained in rounds."""
+    spans: list[Span] = field(default_factory=list)
+    had_proxy: bool = False
+    """Whether any lineage had a proxy, for which the broker may keep an order."""
+    changed: int = 0
+    """Index of the entry that began the present one."""
+
+    @property
+    def current(self) -> Lineage | None:
+        """The lineage that leads."""
+        return self.network if self.backbone is None else self.backbone
+
+    def begin(
+        self,
+        index: int,
+        *,
+        backbone: BackboneImported | None = None,
+        network: NetworkImported | None = None,
+    ) -> None:
+        """Let another lineage lead."""
+        self.backbone, self.network, self.changed = backbone, network, index

@@ -1,0 +1,1 @@
+"""Models: solved, exported, desired, run and measured."""

@@ -1,0 +1,40 @@
+"""The operator's commands about models."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.message import Strict
+from schemas.values import DeviceId
+
+
+class PushModel(Strict):
+    """Make a version desired: on all devices, or on some."""
+
+    verb: Literal["push-model"] = "push-model"
+    version: int = Field(ge=1)
+    devices: tuple[DeviceId, ...] | None = None
+
+
+class HoldModels(Strict):
+    """Keep newly solved models from becoming desired, or end that."""
+
+    verb: Literal["hold-models"] = "hold-models"
+    held: bool = True
+
+
+class GoBack(Strict):
+    """Go back to a version that all devices were to run before, and hold."""
+
+    verb: Literal["go-back"] = "go-back"
+    to: int | None = Field(default=None, ge=1)
+    """That version; None for the one before."""
+    leaving: int | None = Field(default=None, ge=1)
+    """What the operator takes for what all devices are to run, if somebody looked."""
+    canaries: bool = False
+    """Devices that were told to run a version of their own go back too."""
+
+
+ModelCommand = PushModel | HoldModels | GoBack

@@ -1,0 +1,291 @@
+"""What becomes of models: solved, exported, desired, held; what devices say of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import names_of
+from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.models.stack import after_push, after_return
+from coordinator.topics.models.state import Desired, Failure, Losses, Model, ModelsState, Running
+from schemas.models import Parity
+from schemas.offers import Offer
+from schemas.reports import ClassResult
+from schemas.values import ClassName, DeviceId, Digest
+
+TAKEN_BACK = "taken back by the operator"
+
+
+class TemperatureFitted(EntryBody):
+    """The inverse temperature that models get from here on."""
+
+    kind: ClassVar[str] = "temperature.fitted"
+    version: int
+    """The model whose scores it was fitted on."""
+    logit_scale: float = Field(gt=0)
+    images: int
+    devices: int
+    nats_per_image: float
+    """Mean negative log-likelihood at that scale."""
+
+
+def _fit(models: ModelsState, body: TemperatureFitted, _at: Place) -> None:
+    models.logit_scale = body.logit_scale
+
+
+def _say_fitted(body: TemperatureFitted, _: Place) -> str:
+    return (
+        f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
+        f"for {body.images} held-out samples of {body.devices} devices under model {body.version}."
+    )
+
+
+class ModelSolved(EntryBody):
+    """A head was solved from the sum of the listed contributions, or a network was taken.
+
+    Of a network `inputs` names the entry of its weights, and `head` are these weights.
+    """
+
+    kind: ClassVar[str] = "model.solved"
+    version: int = Field(ge=1)
+    lineage: Digest
+    inputs: tuple[int, ...]
+    """Ledger indices of the contributions in the sum."""
+    class_names: tuple[ClassName, ...]
+    aggregate: Digest
+    head: Digest
+    """The head's weights, as a blob."""
+    method: str
+    fingerprint: dict[str, str]
+    """Platform that solved it: the head's digest is promised for the same fingerprint only."""
+    seconds: float
+    remarks: tuple[str, ...] = ()
+    """What the method wants an operator to know of the head."""
+    descends: tuple[DeviceId, ...] = ()
+    """Devices of whose answers to rounds it descends that were retracted before."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The head's weights."""
+        return (self.head,)
+
+
+def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
+    lineage = models.lineages.current
+    assert lineage is not None
+    models.by_version[body.version] = Model(body, at.index, at.time_ns, lineage)
+    models.failed = None
+
+
+def _say_solved(body: ModelSolved, _: Place) -> str:
+    return (
+        f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
+        f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
+        f"{body.aggregate.short}."
+        + "".join(f" Note: {remark}." for remark in body.remarks)
+        + (
+            f" It descends from retracted answers of {names_of(body.descends)}."
+            if body.descends
+            else ""
+        )
+    )
+
+
+class ModelExported(EntryBody):
+    """A solved head became a pair of ONNX files with a manifest."""
+
+    kind: ClassVar[str] = "model.exported"
+    version: int
+    manifest: Offer
+    files: tuple[Offer, ...]
+    parity: Parity
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The manifest and every file that it pins."""
+        return (self.manifest.digest, *(offer.digest for offer in self.files))
+
+
+def _export(models: ModelsState, body: ModelExported, at: Place) -> None:
+    model = models.by_version[body.version]
+    model.exported, model.exported_ns = body, at.time_ns
+
+
+def _say_exported(body: ModelExported, _: Place) -> str:
+    parity = body.parity
+    return (
+        f"Model {body.version} became ONNX: manifest {body.manifest.digest.short}, scores within "
+        f"{parity.max_absolute_difference:.2g} of the coordinator's own in {parity.runtime}."
+    )
+
+
+class ModelFailed(EntryBody):
+    """A model could not be solved or exported; the text says why."""
+
+    kind: ClassVar[str] = "model.failed"
+    inputs: tuple[int, ...]
+    class_names: tuple[ClassName, ...]
+    reason: str
+
+
+def _fail(models: ModelsState, body: ModelFailed, _at: Place) -> None:
+    models.failed = Failure(body.inputs, body.class_names, body.reason)
+
+
+def _say_failed(body: ModelFailed, _: Place) -> str:
+    return f"No model could be made from {len(body.inputs)} contributions: {body.reason}."
+
+
+class ModelDesired(EntryBody):
+    """A model is to run on all devices, or on the listed ones."""
+
+    kind: ClassVar[str] = "model.desired"
+    version: int
+    devices: tuple[DeviceId, ...] | None = None
+    reason: str
+    returns: bool = False
+    """It goes back to what all devices were to run before."""
+    spares: bool = False
+    """Devices that were told to run a version of their own go on with it."""
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it goes back; entries of before said so in their reason alone."""
+        return self.returns or (self.devices is None and self.reason == TAKEN_BACK)
+
+
+def _desire(models: ModelsState, body: ModelDesired, at: Place) -> None:
+    desired = Desired(body.version, at.index, body.devices, body.spares)
+    if body.devices is None:
+        models.desired = desired
+        if not body.spares:
+            models.desired_by_device.clear()
+        step = after_return if body.goes_back else after_push
+        models.stack = step(models.stack, body.version)
+    else:
+        models.desired_by_device.update(dict.fromkeys(body.devices, desired))
+
+
+def _say_desired(body: ModelDesired, _: Place) -> str:
+    whom = names_of(body.devices) if body.devices else "every device"
+    return f"Model {body.version} is to run on {whom}: {body.reason}."
+
+
+class ModelsHeld(EntryBody):
+    """Whether newly solved models wait for the operator instead of becoming desired."""
+
+    kind: ClassVar[str] = "model.held"
+    held: bool
+
+
+def _hold(models: ModelsState, body: ModelsHeld, _at: Place) -> None:
+    models.held = body.held
+
+
+def _say_held(body: ModelsHeld, _: Place) -> str:
+    if body.held:
+        return "New models wait for the operator to push them."
+    return "New models go out by themselves again."
+
+
+class DeviceModelStatus(EntryBody):
+    """What became of a desired model on a device."""
+
+    kind: ClassVar[str] = "device.model_status"
+    version: int
+    manifest: Digest
+    state: Literal["active", "failed", "rolled_back"]
+    reason: str = ""
+
+
+def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> None:
+    running = models.by_device.setdefault(at.maker, Running())
+    running.model_state, running.model_reason = body.state, body.reason
+    running.model_versions_seen[body.version] = body.state
+    if body.state == "active":
+        running.active_version = body.version
+
+
+def _say_status(body: DeviceModelStatus, at: Place) -> str:
+    reason = f": {body.reason}" if body.reason else ""
+    state = body.state.replace("_", " ")
+    return f"On device {at.device} model {body.version} is {state}{reason}."
+
+
+class DeviceEvaluated(EntryBody):
+    """Accuracy measured on a device with the model that runs there."""
+
+    kind: ClassVar[str] = "device.evaluated"
+    version: int
+    results: dict[ClassName, ClassResult]
+    provider: str
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    losses: tuple[int, ...] = ()
+    """Summed losses of the same images at the scales of `learning.numerics.calibration`."""
+    answers: Literal["sample", "pixels"] = "sample"
+    """What the model gives a class. Of pixels, results are the sizes of intersection and union of
+    what is of a class and what the model took for it, the background among the classes."""
+
+
+def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
+    models.by_device.setdefault(at.maker, Running()).evaluated_version = body.version
+    if body.answers == "pixels":
+        return  # totals are pixels, and no temperature is fitted on these
+    model, newest = models.by_version.get(body.version), models.calibrated_version or 0
+    if not body.losses or model is None or body.version < newest:
+        return
+    if model.lineage != models.lineages.current:
+        return
+    if body.version > newest:
+        models.calibrated_version = body.version
+        models.calibration.clear()
+    images = sum(result.total for result in body.results.values())
+    models.calibration[at.maker] = Losses(images, body.losses)
+
+
+def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
+    if body.answers == "pixels":
+        return _mean_iou(body, at)
+    right = sum(result.correct for result in body.results.values())
+    asked = sum(result.total for result in body.results.values())
+    return (
+        f"On device {at.device} model {body.version} was right for {right} of {asked} held-out "
+        f"samples ({body.provider})."
+    )
+
+
+def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
+    shares = [result.correct / result.total for result in body.results.values()]
+    mean = 100 * sum(shares) / max(len(shares), 1)
+    return (
+        f"On device {at.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
+        f"pixels of held-out pictures, over {len(shares)} classes with the background "
+        f"({body.provider})."
+    )
+
+
+def _begin_lineage(models: ModelsState, _body: Lineage, _at: Place) -> None:
+    models.logit_scale = models.calibrated_version = None
+    models.calibration.clear()
+
+
+MODELS = Topic(
+    "models",
+    kinds=(
+        Kind(TemperatureFitted, _fit, _say_fitted),
+        Kind(ModelSolved, _solve, _say_solved),
+        Kind(ModelExported, _export, _say_exported),
+        Kind(ModelFailed, _fail, _say_failed),
+        Kind(ModelDesired, _desire, _say_desired, lambda body: Telling("desired", body.devices)),
+        Kind(ModelsHeld, _hold, _say_held),
+        Kind(DeviceModelStatus, _take_status, _say_status),
+        Kind(DeviceEvaluated, _evaluate, _say_evaluated),
+    ),
+    follows=tuple(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+)

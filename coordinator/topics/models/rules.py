@@ -1,0 +1,318 @@
+"""Models: when one is solved, which one devices are to run, and what devices say of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.entry import OPERATOR
+from coordinator.core.formatting import some
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.rules import Rules
+from coordinator.core.state import State
+from coordinator.core.work import ExportHead, SolveHead, SolveInput
+from coordinator.errors import CommandError
+from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.models.commands import GoBack, HoldModels, ModelCommand, PushModel
+from coordinator.topics.models.entries import (
+    TAKEN_BACK,
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ModelDesired,
+    ModelExported,
+    ModelFailed,
+    ModelsHeld,
+    ModelSolved,
+)
+from coordinator.topics.models.stack import earlier
+from coordinator.topics.models.state import Model
+from schemas.models import ModelStatus
+from schemas.presence import Birth
+from schemas.reports import Evaluation
+from schemas.values import ClassName, DeviceId
+
+_HELD = (
+    "new models wait for `fleetledger model push VERSION`; `fleetledger model hold --release` lets "
+    "them go out by themselves again"
+)
+
+
+class Outlet(Protocol):
+    """What this topic asks of the one after it: whether what is desired goes out at once."""
+
+    def told(self, version: int, devices: tuple[DeviceId, ...] | None) -> str:
+        """Return what is told of a push that waits, empty where nothing waits.
+
+        Raises `CommandError` where it could not go out to so many devices.
+        """
+
+
+class Models:
+    """Decides what is solved and what is desired."""
+
+    def __init__(self, rules: Rules, state: State, live: Live, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._rules = rules.models
+        self._bounds = Bounds(rules.bounds, state)
+        self._state = state
+        self._live = live
+        self._weighed_size: int | None = None
+        self._waits = False
+
+    def carry_out(self, command: ModelCommand) -> tuple[Decision, str]:
+        """Return what a command decides and a sentence for the operator."""
+        match command:
+            case PushModel(version=version, devices=devices):
+                whom = ", ".join(devices) if devices else "all devices"
+                decision = self.push(version, devices)
+                waits = self._outlet.told(version, devices)
+                return decision, f"model {version} goes to {whom}{waits}"
+            case HoldModels(held=held):
+                return self.hold(held), _HELD if held else "new models go out again"
+            case GoBack():
+                back, version, text = self.back(command)
+                return back, text + self._outlet.told(version, None)
+
+    def look(self, now_ns: int) -> Decision:
+        """Ask for the export of a solved head, or for a new head if it is time for one."""
+        if self._live.making_model:
+            return Decision()
+        newest = self._state.models.newest
+        if newest is not None and newest.exported is None and self._state.models.failed is None:
+            self._live.making_model = True
+            return ask(
+                ExportHead(
+                    newest.solved,
+                    newest.solved_index,
+                    newest.solved_ns,
+                    newest.lineage,
+                    self._state.models.logit_scale
+                    if newest.lineage == self._state.lineages.current
+                    else None,
+                )
+            )
+        if self._resting(now_ns):
+            return Decision()
+        weighed = self._bounds.look()
+        if weighed.entries:
+            return weighed  # what counts is decided before it is summed
+        if not self._waiting() or not self._due(now_ns):
+            return Decision()
+        self._live.making_model = True
+        self._live.last_model_ns = now_ns
+        return ask(self._recipe())
+
+    def solved(self, body: ModelSolved) -> Decision:
+        """Record a solved head, unless it was recorded or another frozen model leads by now.
+
+        Its export is asked for with the next look.
+        """
+        self._live.making_model = False
+        if body.lineage != self._lineage() or body.version in self._state.models.by_version:
+            return Decision()
+        return record(
+            body.model_copy(update={"descends": self._state.rounds.descending(self._state.size)})
+        )
+
+    def exported(self, body: ModelExported) -> Decision:
+        """Record an exported model; make it desired unless models are held."""
+        self._live.making_model = False
+        if self._state.models.by_version[body.version].exported is not None:
+            return Decision()
+        decision = record(body)
+        if self._rules.automatic and not self._state.models.held:
+            inputs = self._state.models.by_version[body.version].solved.inputs
+            reason = f"solved from {len(inputs)} contributions"
+            decision += record(ModelDesired(version=body.version, reason=reason))
+        return decision
+
+    def not_made(
+        self, inputs: tuple[int, ...], names: tuple[ClassName, ...], reason: str
+    ) -> Decision:
+        """Record a failure, so that the same inputs are not tried again."""
+        self._live.making_model = False
+        return record(ModelFailed(inputs=inputs, class_names=names, reason=reason[:2000]))
+
+    def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
+        """Make a version desired; raise `CommandError` if it or a device does not exist."""
+        self._exported(version)
+        for device in devices or ():
+            if device not in self._state.devices.admitted:
+                raise CommandError(f"device: {str(device)!r} is not admitted to this fleet")
+        body = ModelDesired(version=version, devices=devices, reason="operator")
+        return record(body, actor=OPERATOR)
+
+    def hold(self, held: bool) -> Decision:
+        """Stop solved models from going out by themselves, or let them again."""
+        return record(ModelsHeld(held=held), actor=OPERATOR)
+
+    def back(self, command: GoBack) -> tuple[Decision, int, str]:
+        """Go back to what all devices were to run before, and hold so that it stays.
+
+        Devices with a version of their own keep it, unless the command takes them back too.
+        Returns that version and a sentence too; raises `CommandError` where there is none.
+        """
+        state = self._state
+        version = _goes_to(state.models.stack, command)
+        body = ModelDesired(
+            version=version, reason=TAKEN_BACK, returns=True, spares=not command.canaries
+        )
+        kept = "" if command.canaries else self._kept()
+        text = (
+            f"model {version} is desired of all devices, which were to run "
+            f"{state.models.stack[-1]};{kept} new models are held until `fleetledger model hold "
+            "--release`"
+        )
+        return self.hold(held=True) + record(body, actor=OPERATOR), version, text
+
+    def _kept(self) -> str:
+        """Return who keeps a version of its own, in words; empty where nobody does."""
+        own: dict[int, list[str]] = {}
+        for device, desired in self._state.models.desired_by_device.items():
+            own.setdefault(desired.version, []).append(device)
+        return "".join(
+            f" model {version} stays on {some(sorted(devices))};"
+            for version, devices in sorted(own.items())
+        )
+
+    def status(self, device: DeviceId, status: ModelStatus) -> Decision:
+        """Record what became of a model on a device, once per change."""
+        if status.state not in ("active", "failed", "rolled_back"):
+            return Decision()
+        body = DeviceModelStatus(
+            version=status.version,
+            manifest=status.manifest,
+            state=status.state,
+            reason=status.reason,
+        )
+        return self._became(device, body)
+
+    def running(self, device: DeviceId, birth: Birth) -> Decision:
+        """Record the model that a device says it runs, if its own report of it was lost."""
+        known = self._state.models.by_version.get(birth.active_version or 0)
+        if known is None or known.exported is None or birth.active_manifest is None:
+            return Decision()
+        if known.exported.manifest.digest != birth.active_manifest:
+            return Decision()
+        body = DeviceModelStatus(
+            version=known.solved.version, manifest=birth.active_manifest, state="active"
+        )
+        return self._became(device, body)
+
+    def evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
+        """Record how well a model does on a device, once per version."""
+        if self._state.models.of(device).evaluated_version == evaluation.model_version:
+            return Decision()
+        model = self._state.models.by_version.get(evaluation.model_version)
+        of_pixels = model is not None and model.lineage.segments
+        body = DeviceEvaluated(
+            version=evaluation.model_version,
+            results=evaluation.results,
+            provider=evaluation.provider,
+            seconds=evaluation.seconds,
+            bytes_up=evaluation.bytes_up,
+            bytes_down=evaluation.bytes_down,
+            losses=evaluation.losses,
+            answers="pixels" if of_pixels else "sample",
+        )
+        return record_for(device, body)
+
+    def _became(self, device: DeviceId, body: DeviceModelStatus) -> Decision:
+        known = self._state.models.of(device)
+        seen = known.model_versions_seen.get(body.version)
+        same_version = known.active_version == body.version or body.state != "active"
+        if seen == body.state and same_version:
+            return Decision()
+        return record_for(device, body)
+
+    def _exported(self, version: int) -> ModelExported:
+        model: Model | None = self._state.models.by_version.get(version)
+        if model is None or model.exported is None:
+            raise CommandError(
+                f"version: {version} is not a model; `fleetledger model list` shows the versions"
+            )
+        return model.exported
+
+    def _resting(self, now_ns: int) -> bool:
+        """Whether no model is due whatever came, so that nobody needs to go through it all."""
+        return self._live.last_model_ns is not None and not self._due(now_ns)
+
+    def _waiting(self) -> bool:
+        """Whether a model of what is held now would differ; the same until the next entry."""
+        if self._weighed_size != self._state.size:
+            self._weighed_size, self._waits = self._state.size, self._differs()
+        return self._waits
+
+    def _differs(self) -> bool:
+        """Whether a model of what is held now would differ from the last one, made or failed."""
+        inputs, names = (
+            self._state.contributions.inputs(),
+            self._state.contributions.learned_names(),
+        )
+        if not inputs:
+            return False
+        newest, failed = self._state.models.newest, self._state.models.failed
+        if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
+            return False
+        if newest is None:
+            return True
+        return (newest.solved.inputs, newest.solved.class_names) != (inputs, names) or (
+            newest.solved.lineage != self._lineage()
+        )
+
+    def _due(self, now_ns: int) -> bool:
+        if self._closed_since() and self._state.models.failed is None:
+            return True
+        last = self._live.last_model_ns
+        if last is None:
+            last = self._live.last_model_ns = now_ns
+        return now_ns - last >= self._rules.solve_every_seconds * NANOSECONDS
+
+    def _closed_since(self) -> bool:
+        """Whether the newest stage was closed after the newest model was solved."""
+        stage = self._state.stages.by_number.get(self._state.stages.current or 0)
+        if stage is None or stage.closed_index is None:
+            return False
+        newest = self._state.models.newest
+        return newest is None or newest.solved_index < stage.closed_index
+
+    def _recipe(self) -> SolveHead:
+        state = self._state
+        assert state.lineages.backbone is not None
+        return SolveHead(
+            version=state.models.next_version,
+            lineage=state.lineages.backbone,
+            inputs=tuple(self._input(index) for index in state.contributions.inputs()),
+            class_names=state.contributions.learned_names(),
+            resolution=state.classes.resolution(),
+        )
+
+    def _input(self, index: int) -> SolveInput:
+        counted = self._state.contributions.counted[index]
+        return SolveInput(index, counted.payload, counted.key.stage)
+
+    def _lineage(self) -> str:
+        assert self._state.lineages.current is not None
+        return self._state.lineages.current.digest
+
+
+def _goes_to(stack: list[int], command: GoBack) -> int:
+    """Return the version to go back to; raise `CommandError` where there is none."""
+    below = earlier(stack)
+    if not below:
+        runs = f"{stack[-1]} is the only one" if stack else "there was none"
+        raise CommandError(
+            f"model: nothing to go back to: of versions for all devices {runs}; `fleetledger model "
+            "push VERSION` makes another one theirs, and ends what single devices try"
+        )
+    if command.leaving not in (None, stack[-1]):
+        raise CommandError(
+            f"model: all devices are to run {stack[-1]} by now, not {command.leaving}; look again"
+        )
+    if command.to in (None, *below):
+        return command.to or below[0]
+    raise CommandError(
+        f"version: {command.to} is none that all devices can go back to; those are "
+        f"{some(below)}; `fleetledger model push {command.to}` makes "
+        "any version theirs"
+    )

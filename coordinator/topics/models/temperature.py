@@ -1,0 +1,59 @@
+"""The inverse temperature of heads, fitted on what devices measured on their held-out images.
+
+Every evaluation carries its losses on a grid of scales; they add up over the devices. The scale
+with the smallest sum goes into the next model. A scale that is hardly better changes nothing: the
+devices' histories of entropies begin anew with another scale.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, record
+from coordinator.core.state import State
+from coordinator.topics.models.entries import TemperatureFitted
+from learning.numerics.calibration import LOGIT_SCALES, LOSS_UNIT, add_losses, best_scale
+
+MIN_IMAGES = 50
+"""Held-out images of the fleet below which nothing is fitted."""
+MIN_GAIN = 0.01
+"""Nats per image by which another scale has to be better than the one in use."""
+
+
+class Temperature:
+    """Decides which scale the next models get."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._weighed_size: int | None = None
+
+    def look(self) -> Decision:
+        """Record a scale that is better than the one in use."""
+        if self._weighed_size == self._state.size:
+            return Decision()
+        self._weighed_size = self._state.size
+        fitted = self._fitted()
+        return record(fitted) if fitted is not None else Decision()
+
+    def _fitted(self) -> TemperatureFitted | None:
+        state = self._state
+        usable = [
+            item
+            for item in state.models.calibration.values()
+            if len(item.losses) == len(LOGIT_SCALES)
+        ]
+        images = sum(item.images for item in usable)
+        if images < MIN_IMAGES or state.models.calibrated_version is None:
+            return None
+        losses = add_losses(item.losses for item in usable)
+        best = best_scale(losses)
+        least = losses[LOGIT_SCALES.index(best)]
+        if state.models.logit_scale in LOGIT_SCALES:
+            gain = losses[LOGIT_SCALES.index(state.models.logit_scale)] - least
+            if gain * LOSS_UNIT < MIN_GAIN * images:
+                return None
+        return TemperatureFitted(
+            version=state.models.calibrated_version,
+            logit_scale=best,
+            images=images,
+            devices=len(usable),
+            nats_per_image=least * LOSS_UNIT / images,
+        )

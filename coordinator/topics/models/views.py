@@ -1,0 +1,391 @@
+"""Models for whoever asks: tables for SQL, and what the command line shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from coordinator.core.formatting import some
+from coordinator.errors import CommandError
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection, Rule, json_text
+from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ModelDesired,
+    ModelExported,
+    ModelsHeld,
+    ModelSolved,
+    TemperatureFitted,
+)
+from coordinator.topics.models.stack import after_push, after_return, earlier
+from coordinator.topics.rounds.entries import DescentMarked
+
+HELD = (
+    "models are held: new ones wait for `fleetledger model push VERSION`; `fleetledger model hold "
+    "--release` lets them go out by themselves again"
+)
+
+
+def _temperature_fitted(db: Database, entry: Entry) -> None:
+    body = entry.body
+    db.table("temperature").insert(
+        {
+            "idx": entry.index,
+            "version": body["version"],
+            "logit_scale": body["logit_scale"],
+            "images": body["images"],
+            "devices": body["devices"],
+            "nats_per_image": body["nats_per_image"],
+        }
+    )
+
+
+TEMPERATURE = Projection(
+    "temperature",
+    {
+        "idx": int,
+        "version": int,
+        "logit_scale": float,
+        "images": int,
+        "devices": int,
+        "nats_per_image": float,
+    },
+    ("idx",),
+    {TemperatureFitted.kind: _temperature_fitted},
+)
+
+
+def _model_solved(db: Database, entry: Entry) -> None:
+    db.table("model").insert(
+        {
+            "version": entry.body["version"],
+            "state": "solved",
+            "solved_index": entry.index,
+            "solved_ns": entry.time_ns,
+            "lineage": entry.body["lineage"],
+            "class_names": json_text(entry.body["class_names"]),
+            "contributions": len(entry.body["inputs"]),
+            "aggregate": entry.body["aggregate"],
+            "head": entry.body["head"],
+        }
+    )
+
+
+def _model_exported(db: Database, entry: Entry) -> None:
+    parity = entry.body["parity"]
+    db.table("model").update(
+        entry.body["version"],
+        {
+            "state": "exported",
+            "manifest": entry.body["manifest"]["digest"],
+            "parity_difference": parity["max_absolute_difference"],
+            "parity_agreement": parity["agreement"],
+        },
+    )
+
+
+def _model_desired(db: Database, entry: Entry) -> None:
+    if entry.body["devices"] is None:
+        db.execute("UPDATE model SET state = 'exported' WHERE state = 'desired'")
+        db.table("model").update(entry.body["version"], {"state": "desired"})
+
+
+MODEL = Projection(
+    "model",
+    {
+        "version": int,
+        "state": str,
+        "solved_index": int,
+        "solved_ns": int,
+        "lineage": str,
+        "class_names": str,
+        "contributions": int,
+        "aggregate": str,
+        "head": str,
+        "manifest": str,
+        "parity_difference": float,
+        "parity_agreement": float,
+    },
+    ("version",),
+    {
+        ModelSolved.kind: _model_solved,
+        ModelExported.kind: _model_exported,
+        ModelDesired.kind: _model_desired,
+    },
+)
+
+
+def _solved_descends(db: Database, entry: Entry) -> None:
+    for device in entry.body.get("descends", ()):
+        _descent(db, entry.body["version"], device)
+
+
+def _descent_marked(db: Database, entry: Entry) -> None:
+    for version in entry.body["versions"]:
+        _descent(db, version, entry.body["device"])
+
+
+def _descent(db: Database, version: int, device: str) -> None:
+    db.table("descent").insert({"version": version, "device": device}, ignore=True)
+
+
+DESCENT = Projection(
+    "descent",
+    {"version": int, "device": str},
+    ("version", "device"),
+    {ModelSolved.kind: _solved_descends, DescentMarked.kind: _descent_marked},
+)
+
+
+def _desired(db: Database, entry: Entry) -> None:
+    body = ModelDesired.model_validate(entry.body)
+    if body.devices is not None:
+        return
+    rows = db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
+    step = after_return if body.goes_back else after_push
+    stack = step([version for (version,) in rows], body.version)
+    db.execute("DELETE FROM fleet_model WHERE place >= ?", [len(stack)])
+    top = {"place": len(stack) - 1, "version": body.version}
+    db.table("fleet_model").insert(top, replace=True)
+
+
+FLEET_MODEL = Projection(
+    "fleet_model",
+    {"place": int, "version": int},
+    ("place",),
+    {ModelDesired.kind: _desired},
+)
+
+
+def _desired_of_some(db: Database, entry: Entry) -> None:
+    body = ModelDesired.model_validate(entry.body)
+    if body.devices is None and not body.spares:
+        db.execute("DELETE FROM canary")
+    for device in body.devices or ():
+        db.table("canary").insert({"device": device, "version": body.version}, replace=True)
+
+
+CANARY = Projection(
+    "canary",
+    {"device": str, "version": int},
+    ("device",),
+    {ModelDesired.kind: _desired_of_some},
+)
+
+
+def _held(db: Database, entry: Entry) -> None:
+    db.execute("DELETE FROM model_hold")
+    if entry.body["held"]:
+        db.table("model_hold").insert({"idx": entry.index})
+
+
+MODEL_HOLD = Projection("model_hold", {"idx": int}, ("idx",), {ModelsHeld.kind: _held})
+
+
+# What a device says of how well its model does, over all classes: `correct` and `total` are right
+# answers and held-out samples; of pixels sums of intersections and unions, with the mean IoU of
+# the classes that have one, the background among them.
+def _device_evaluated(db: Database, entry: Entry) -> None:
+    """Take in an evaluation; entries of before models of pixels do not say what has a class."""
+    db.table("device").update(
+        str(entry.device),
+        {
+            "evaluated_version": entry.body["version"],
+            **_shares_of(entry),
+            "bytes_up": entry.body["bytes_up"],
+            "bytes_down": entry.body["bytes_down"],
+        },
+    )
+
+
+def _shares_of(entry: Entry) -> dict[str, int | float | None]:
+    """Return the columns `correct`, `total` and `mean_iou` of an evaluation."""
+    results = entry.body["results"].values()
+    shares = [result["correct"] / result["total"] for result in results]
+    of_pixels = entry.body.get("answers") == "pixels"
+    return {
+        "correct": sum(result["correct"] for result in results),
+        "total": sum(result["total"] for result in results),
+        "mean_iou": sum(shares) / len(shares) if of_pixels and shares else None,
+    }
+
+
+def _device_model_status(db: Database, entry: Entry) -> None:
+    change = {"model_state": entry.body["state"], "model_reason": entry.body["reason"]}
+    if entry.body["state"] == "active":
+        change["active_version"] = entry.body["version"]
+    db.table("device").update(str(entry.device), change)
+
+
+OF_DEVICES: Mapping[str, Rule] = {
+    DeviceModelStatus.kind: _device_model_status,
+    DeviceEvaluated.kind: _device_evaluated,
+}
+"""What devices say of their models, in the table of devices."""
+
+
+def _evaluated(db: Database, entry: Entry) -> None:
+    row = {"version": entry.body["version"], "device": entry.device, **_shares_of(entry)}
+    db.table("measured").insert(row, replace=True)
+
+
+MEASURED = Projection(
+    "measured",
+    {"version": int, "device": str, "correct": int, "total": int, "mean_iou": float},
+    ("version", "device"),
+    {DeviceEvaluated.kind: _evaluated},
+)
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A version of the model."""
+
+    version: int
+    state: str
+    class_names: tuple[str, ...]
+    contributions: int
+    running_on: int
+    descends: tuple[str, ...]
+    """Devices of whose retracted answers to rounds it descends."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A version, and how well it did where it was measured."""
+
+    version: int
+    devices: int
+    accuracy: float | None
+    """Share of held-out samples of all devices that it was right for; of pixels, mean of the
+    devices' mean IoU."""
+    of_pixels: bool
+
+    @property
+    def text(self) -> str:
+        """What an operator is told of it."""
+        if self.accuracy is None:
+            return f"model {self.version} (measured nowhere)"
+        kind = "mean IoU" if self.of_pixels else "accuracy"
+        on = f"{self.devices} device{'s' if self.devices > 1 else ''}"
+        return f"model {self.version} ({kind} {100 * self.accuracy:.1f} % on {on})"
+
+
+@dataclass(frozen=True)
+class GoingBack:
+    """What going back would do, before it is done."""
+
+    leaving: Measured
+    to: Measured
+    canaries: dict[int, tuple[str, ...]]
+    """Devices that were told to run a version of their own, by that version."""
+
+
+def models(home: Path) -> list[ModelRow]:
+    """Return the versions, oldest first."""
+    with ledger_of(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT model.*, (SELECT count(*) FROM device"
+                " WHERE active_version = model.version) AS running_on"
+                " FROM model ORDER BY version"
+            )
+        )
+        descends = {row["version"]: _descends(ledger, row["version"]) for row in rows}
+    return [
+        ModelRow(
+            row["version"],
+            row["state"],
+            tuple(json.loads(row["class_names"])),
+            row["contributions"],
+            row["running_on"],
+            descends[row["version"]],
+        )
+        for row in rows
+    ]
+
+
+def model_facts(home: Path, version: int) -> list[tuple[str, object]]:
+    """Return what is known of one version; raise `CommandError` if there is none."""
+    with ledger_of(home) as ledger:
+        rows = list(ledger.db.query("SELECT * FROM model WHERE version = ?", [version]))
+        running = ledger.db.execute(
+            "SELECT device FROM device WHERE active_version = ? ORDER BY device", [version]
+        ).fetchall()
+        descends = _descends(ledger, version)
+    if not rows:
+        raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
+    row = dict(rows[0])
+    row["class_names"] = ", ".join(json.loads(row["class_names"]))
+    row["running_on"] = ", ".join(device for (device,) in running) or "no device"
+    if descends:
+        row["descends"] = f"from answers of {', '.join(descends)}, retracted"
+    return [(name, value) for name, value in row.items() if value is not None]
+
+
+def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:
+    rows = ledger.db.execute(
+        "SELECT device FROM descent WHERE version = ? ORDER BY device", [version]
+    )
+    return tuple(device for (device,) in rows.fetchall())
+
+
+def held(home: Path) -> bool:
+    """Whether solved models wait for the operator."""
+    with ledger_of(home) as ledger:
+        return bool(ledger.db.execute("SELECT count(*) FROM model_hold").fetchone()[0])
+
+
+def canaries(home: Path) -> dict[int, tuple[str, ...]]:
+    """Return the devices that were told to run a version of their own, by that version."""
+    with ledger_of(home) as ledger:
+        return _canaries(ledger)
+
+
+def going_back(home: Path, to: int | None = None) -> GoingBack:
+    """Return what `model back` would do; raise `CommandError` where it has nowhere to go.
+
+    Whether `to` is a version to go back to is left to the coordinator's rules.
+    """
+    with ledger_of(home) as ledger:
+        rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
+        stack = [version for (version,) in rows]
+        below = earlier(stack)
+        if not below:
+            raise CommandError(
+                "model: nothing to go back to; `fleetledger model list` shows the versions, "
+                "`fleetledger model push VERSION` makes one that of all devices"
+            )
+        return GoingBack(
+            _measured(ledger, stack[-1]), _measured(ledger, to or below[0]), _canaries(ledger)
+        )
+
+
+def told_canaries(found: dict[int, tuple[str, ...]]) -> list[str]:
+    """Return a line for each version that some devices were told to run."""
+    return [f"model {version} is tried on {some(devices)}" for version, devices in found.items()]
+
+
+def _canaries(ledger: LedgerReader) -> dict[int, tuple[str, ...]]:
+    found: dict[int, tuple[str, ...]] = {}
+    for row in ledger.db.query("SELECT device, version FROM canary ORDER BY version, device"):
+        found[row["version"]] = (*found.get(row["version"], ()), row["device"])
+    return found
+
+
+def _measured(ledger: LedgerReader, version: int) -> Measured:
+    (row,) = ledger.db.query(
+        "SELECT count(*) AS devices, sum(correct) AS correct, sum(total) AS total,"
+        " avg(mean_iou) AS mean_iou FROM measured WHERE version = ?",
+        [version],
+    )
+    accuracy = row["mean_iou"]
+    if accuracy is None and row["total"]:
+        accuracy = row["correct"] / row["total"]
+    return Measured(version, row["devices"], accuracy, row["mean_iou"] is not None)

@@ -1,0 +1,133 @@
+"""What a proxy leads to: which old models devices are given, and why."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Follows, Kind, Place, Topic
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.proxy.state import Chosen, OldModel, ProxyState
+from schemas.proxy import Scored, ScoredModel
+from schemas.rounds import RoundNumber
+
+
+class OldModelChosen(EntryBody):
+    """The proxy scored what a round gave, and chose the old models that devices get from here on.
+
+    Scores are the proxy's word: neither the images that it scores by nor their gradients are known
+    to the coordinator.
+    """
+
+    kind: ClassVar[str] = "old-model.chosen"
+    number: RoundNumber
+    """The round that gave the newest model."""
+    action: int
+    """Ledger index of that model's entry, which the proxy was asked about."""
+    newest: ScoredModel | None
+    """None where there was nothing to score by."""
+    scored: tuple[ScoredModel, ...]
+    """All that were compared for the present task."""
+    winner: ScoredModel | None
+    """The best of these; of equal ones the last."""
+    previous: OldModel | None
+    """The old model of devices that are in the present task."""
+    current: OldModel | None
+    """The old model of devices that enter the next one."""
+    gradients: int
+    """Sets of gradients that the proxy has for the present task."""
+    images: int
+    """Images that they gave."""
+    shifted: bool
+    """Whether new gradients began a task with this round."""
+    seconds: float
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Scored:
+        """What the proxy said, by which a repeat is known."""
+        return Scored(
+            action=self.action,
+            newest=self.newest,
+            scored=self.scored,
+            previous=None if self.previous is None else self.previous.weights.digest,
+            current=None if self.current is None else self.current.weights.digest,
+            gradients=self.gradients,
+            images=self.images,
+            shifted=self.shifted,
+            seconds=self.seconds,
+            remarks=self.remarks,
+        )
+
+
+def _choose(proxy: ProxyState, body: OldModelChosen, at: Place) -> None:
+    proxy.chosen = Chosen(at.index, body.answer, body.previous, body.current)
+    proxy.settled = max(proxy.settled, body.action)
+
+
+def _say_chosen(body: OldModelChosen, _: Place) -> str:
+    notes = "".join(f" Note: {remark}." for remark in body.remarks)
+    return f"{_scored(body)} {_distilled(body)}{notes}"
+
+
+def _scored(body: OldModelChosen) -> str:
+    if body.newest is None or body.winner is None:
+        return f"The proxy has nothing to score the model of round {body.number} by."
+    task = " New gradients began a task with this round." if body.shifted else ""
+    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
+    return (
+        f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
+        f"{body.images} images out of {body.gradients} sets of gradients.{task} Scores of this "
+        f"task: {compared}; the best is that of round {body.winner.round}."
+    )
+
+
+def _distilled(body: OldModelChosen) -> str:
+    within, entering = _slot(body.previous), _slot(body.current)
+    if body.previous is None and body.current is None:
+        return "Devices have no old model to distil from yet."
+    return (
+        f"Devices in the present task distil from {within}, those that enter the next one from "
+        f"{entering}."
+    )
+
+
+def _slot(model: OldModel | None) -> str:
+    if model is None:
+        return "no old model yet"
+    return f"the model of round {model.round} ({model.weights.digest.short})"
+
+
+class OldModelMissed(EntryBody):
+    """The proxy did not answer in time: devices go on with the old models that they have."""
+
+    kind: ClassVar[str] = "old-model.missed"
+    number: RoundNumber
+    action: int
+    seconds: float
+    """How long it was waited for."""
+
+
+def _miss(proxy: ProxyState, body: OldModelMissed, _at: Place) -> None:
+    proxy.settled = body.action
+
+
+def _say_missed(body: OldModelMissed, _: Place) -> str:
+    return (
+        f"The proxy did not score the model of round {body.number} within {body.seconds:g} s; "
+        "devices go on with the old models that they have."
+    )
+
+
+def _begin_anew(proxy: ProxyState, _body: Lineage, _at: Place) -> None:
+    proxy.chosen, proxy.settled = None, -1
+
+
+PROXY = Topic(
+    "proxy",
+    kinds=(
+        Kind(OldModelChosen, _choose, _say_chosen),
+        Kind(OldModelMissed, _miss, _say_missed),
+    ),
+    follows=tuple(Follows(body, _begin_anew) for body in LINEAGE_KINDS),
+)

@@ -1,0 +1,1 @@
+"""Roots and releases: which keys the fleet believes, and what they let out."""

@@ -1,0 +1,45 @@
+"""What a device is told to run: what is desired, and with a root what was released last."""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, ask
+from coordinator.core.requests import SendToDevice
+from coordinator.core.state import State
+from coordinator.topics.models.state import Desired
+from coordinator.topics.releases.state import Released
+from schemas.models import DesiredModel
+from schemas.values import DeviceId
+
+
+class Delivery:
+    """Tells devices which model to run."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def told(self, device: DeviceId) -> Desired | Released | None:
+        """Return what `device` is told to run: with a root, what was released last for it."""
+        trust = self._state.trust
+        if trust.root is None:
+            return self._state.models.desired_for(device)
+        return trust.released_for(device)
+
+    def tell(self, device: DeviceId) -> Decision:
+        """Publish the model that `device` is to run, if there is one."""
+        told = self.told(device)
+        if told is None:
+            return Decision()
+        return ask(SendToDevice(device, "desired", self._message(told), retain=True))
+
+    def _message(self, told: Desired | Released) -> DesiredModel:
+        """Return the message that names the files of a version, its release and the roots."""
+        exported, trust = self._state.models.by_version[told.version].exported, self._state.trust
+        assert exported is not None  # only exported models become desired
+        return DesiredModel(
+            action=told.action,
+            version=told.version,
+            manifest=exported.manifest,
+            files=exported.files,
+            release=trust.releases.get(told.action),
+            roots=tuple(trust.roots),
+        )

@@ -1,0 +1,86 @@
+"""Which keys the fleet believes, and what they released."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import names_of
+from coordinator.core.kind import Kind, Place, Telling, Topic
+from coordinator.topics.releases.state import Released, Trust
+from schemas.releases import SignedRelease
+from schemas.roots import SignedRoot, named_keys
+
+
+class RootPublished(EntryBody):
+    """A root document that follows from the one before; the first one begins the chain."""
+
+    kind: ClassVar[str] = "root.published"
+    root: SignedRoot
+    anew: bool = False
+    """The root keys were lost: nothing leads here from the root before, and devices follow only
+    once their owners gave them this one."""
+
+
+def _take_root(trust: Trust, body: RootPublished, _at: Place) -> None:
+    trust.take(body.root, anew=body.anew)
+
+
+def _say_root(body: RootPublished, _: Place) -> str:
+    root = body.root.document
+    begins = ", which begins anew" if body.anew else ""
+    return (
+        f"Root version {root.version}{begins}: releases are signed by "
+        f"{named_keys(root.release_keys)}; the next root by {root.threshold} of "
+        f"{named_keys(root.root_keys)}."
+    )
+
+
+class ReleaseSigned(EntryBody):
+    """A release key has signed what an entry made desired: devices are told of it from here on.
+
+    Its number is the one after the last such entry, or a higher one that the operator set.
+    """
+
+    kind: ClassVar[str] = "release.signed"
+    action: int = Field(ge=0)
+    """Ledger index of the entry that made the version desired."""
+    signed: SignedRelease
+
+
+def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
+    """Devices are told of it, unless something later was released for them."""
+    release, action = body.signed.release, body.action
+    trust.last_number = release.number
+    released = Released(release.version, action)
+    if release.devices is None:
+        trust.release_for_all(released)
+    else:
+        trust.released_by_device.update(dict.fromkeys(release.devices, released))
+    trust.releases[action] = body.signed
+    trust.forget_others()
+
+
+def _say_release(body: ReleaseSigned, _: Place) -> str:
+    release = body.signed.release
+    whom = names_of(release.devices) if release.devices else "every device"
+    return (
+        f"Release {release.number}: model {release.version} may be installed on {whom}, as entry "
+        f"{body.action} wants it (key {body.signed.signature.key})."
+    )
+
+
+RELEASES = Topic(
+    "releases",
+    kinds=(
+        Kind(RootPublished, _take_root, _say_root, lambda _: Telling("released")),
+        Kind(
+            ReleaseSigned,
+            _release,
+            _say_release,
+            lambda body: Telling("released", body.signed.release.devices),
+        ),
+    ),
+)

@@ -1,0 +1,73 @@
+"""What the state knows of roots and releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.topics.models.state import ModelsState
+from schemas.releases import SignedRelease
+from schemas.roots import MAX_ROOTS, SignedRoot
+from schemas.values import DeviceId
+
+
+@dataclass(frozen=True)
+class Released:
+    """A version that was released, and the entry that made it desired."""
+
+    version: int
+    action: int
+
+
+@dataclass
+class Trust:
+    """The fleet's root documents and its releases; both empty where models go out unsigned."""
+
+    models: ModelsState = field(repr=False, compare=False)
+    """A part before this one, to read from."""
+    roots: list[SignedRoot] = field(default_factory=list)
+    """The newest ones, oldest first, as many as devices are told."""
+    last_number: int = 0
+    """Of all releases."""
+    releases: dict[int, SignedRelease] = field(default_factory=dict)
+    """By the entry that made the version desired."""
+    released: Released | None = None
+    """What was released last for all devices."""
+    released_by_device: dict[DeviceId, Released] = field(default_factory=dict)
+    """What was released for single devices since."""
+
+    @property
+    def root(self) -> SignedRoot | None:
+        """The newest root; with one, devices get models only with a release."""
+        return self.roots[-1] if self.roots else None
+
+    def take(self, root: SignedRoot, *, anew: bool = False) -> None:
+        """Add the next root, or begin with it; the oldest are told to nobody any more."""
+        self.roots = [root] if anew else [*self.roots, root][-MAX_ROOTS:]
+
+    def released_for(self, device: DeviceId) -> Released | None:
+        """Return what was released last for a device."""
+        return self.released_by_device.get(device, self.released)
+
+    def release_for_all(self, released: Released) -> None:
+        """Let all devices have it but those for which something later was released, or spared."""
+        self.released = released
+        desired = self.models.desired
+        spares = desired is not None and desired.action == released.action and desired.spares
+        self.released_by_device = {
+            name: item
+            for name, item in self.released_by_device.items()
+            if item.action > released.action or (spares and name in self.models.desired_by_device)
+        }
+
+    def forget_others(self) -> None:
+        """Keep the releases of what devices are told, or are to run."""
+        told = [self.released, *self.released_by_device.values(), *self.models.all_desired]
+        needed = {item.action for item in told if item is not None}
+        self.releases = {action: item for action, item in self.releases.items() if action in needed}
+
+    def has_lost(self, action: int) -> bool:
+        """Whether what an entry made desired was released by a key that is the fleet's no more."""
+        release, root = self.releases.get(action), self.root
+        if release is None or root is None:
+            return False
+        return not release.may_be_signed_by(root.document.release_keys)

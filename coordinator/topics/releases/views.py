@@ -1,0 +1,187 @@
+"""Roots and releases for whoever asks: tables for SQL, and what the command line shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from coordinator.errors import CommandError
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection, json_text
+from coordinator.ledger.reader import ledger_of
+from coordinator.settings import CoordinatorSettings
+from coordinator.topics.models.entries import ModelDesired
+from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from schemas.releases import Release
+from schemas.roots import SignedRoot
+from schemas.values import DeviceId, Digest
+
+
+def _root_published(db: Database, entry: Entry) -> None:
+    root = entry.body["root"]
+    db.table("root").insert(
+        {
+            "version": root["document"]["version"],
+            "idx": entry.index,
+            "root": json_text(root),
+        }
+    )
+
+
+ROOT = Projection(
+    "root",
+    {"version": int, "idx": int, "root": str},
+    ("version",),
+    {RootPublished.kind: _root_published},
+)
+
+
+def _model_desired(db: Database, entry: Entry) -> None:
+    devices = entry.body["devices"]
+    db.table("push").insert(
+        {
+            "idx": entry.index,
+            "version": entry.body["version"],
+            "devices": None if devices is None else json_text(devices),
+            "spares": int(entry.body.get("spares", False)),
+            "release_number": None,
+        }
+    )
+
+
+def _release_signed(db: Database, entry: Entry) -> None:
+    release = entry.body["signed"]["release"]
+    db.table("push").update(entry.body["action"], {"release_number": release["number"]})
+
+
+PUSH = Projection(
+    "push",
+    {"idx": int, "version": int, "devices": str, "spares": int, "release_number": int},
+    ("idx",),
+    {ModelDesired.kind: _model_desired, ReleaseSigned.kind: _release_signed},
+)
+
+
+def _release(db: Database, entry: Entry) -> None:
+    release = entry.body["signed"]["release"]
+    db.table("release").insert(
+        {
+            "number": release["number"],
+            "idx": entry.index,
+            "action": entry.body["action"],
+            "version": release["version"],
+            "key": entry.body["signed"]["signature"]["key"],
+            "expires_ns": release["expires_ns"],
+        }
+    )
+
+
+RELEASE = Projection(
+    "release",
+    {
+        "number": int,
+        "idx": int,
+        "action": int,
+        "version": int,
+        "key": str,
+        "expires_ns": int,
+    },
+    ("number",),
+    {ReleaseSigned.kind: _release},
+)
+
+
+_WAITING = """
+SELECT push.idx, push.version, push.devices, model.manifest FROM push
+JOIN model ON model.version = push.version
+WHERE release_number IS NULL AND push.idx >= (
+    SELECT coalesce(max(idx), 0) FROM push AS everybodys
+    WHERE everybodys.devices IS NULL AND (push.devices IS NULL OR NOT everybodys.spares)
+)
+ORDER BY push.idx
+"""
+"""What is desired and was not released; what is desired of all takes the place of all before, or
+of what was desired of all where it spares devices with a version of their own."""
+
+
+@dataclass(frozen=True)
+class WaitingPush:
+    """A version that is desired, and not released yet."""
+
+    action: int
+    version: int
+    manifest: Digest
+    devices: tuple[DeviceId, ...] | None
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """A release, as it was signed."""
+
+    number: int
+    version: int
+    key: str
+    index: int
+
+
+def newest_root(home: Path) -> SignedRoot | None:
+    """Return the root that was published last, if one was."""
+    with ledger_of(home) as ledger:
+        rows = list(ledger.db.query("SELECT root FROM root ORDER BY version DESC LIMIT 1"))
+    return SignedRoot.model_validate_json(rows[0]["root"]) if rows else None
+
+
+def waiting(home: Path) -> list[WaitingPush]:
+    """Return what waits for a release, oldest first; nothing where there is no root."""
+    with ledger_of(home) as ledger:
+        if not ledger.db.execute("SELECT count(*) FROM root").fetchone()[0]:
+            return []
+        rows = list(ledger.db.query(_WAITING))
+    return [
+        WaitingPush(
+            row["idx"],
+            row["version"],
+            Digest(row["manifest"]),
+            None
+            if row["devices"] is None
+            else tuple(DeviceId(name) for name in json.loads(row["devices"])),
+        )
+        for row in rows
+    ]
+
+
+def releases(home: Path, newest: int = 10) -> list[ReleaseRow]:
+    """Return the newest releases, newest first."""
+    query = "SELECT * FROM release ORDER BY number DESC LIMIT ?"
+    with ledger_of(home) as ledger:
+        rows = list(ledger.db.query(query, [newest]))
+    return [ReleaseRow(row["number"], row["version"], row["key"], row["idx"]) for row in rows]
+
+
+def release_to_sign(
+    home: Path, settings: CoordinatorSettings, version: int, now_ns: int
+) -> tuple[int, Release]:
+    """Return the release that a version waits for, and the entry that made it desired.
+
+    Raises `CommandError` where it does not wait for one.
+    """
+    found = [push for push in waiting(home) if push.version == version]
+    if not found:
+        raise CommandError(
+            f"version: {version} does not wait for a release; `fleetledger trust show` says what "
+            "does, `fleetledger model push` makes a version wait"
+        )
+    push, last = found[-1], releases(home, 1)
+    expires = settings.release.expire_days
+    release = Release(
+        fleet=settings.fleet,
+        number=max(last[0].number + 1 if last else 1, settings.release.first_number),
+        manifest=push.manifest,
+        version=version,
+        expires_ns=None if expires is None else now_ns + round(expires * 86_400 * 10**9),
+        devices=push.devices,
+    )
+    return push.action, release

@@ -1,0 +1,102 @@
+"""Closing rounds: whether what came is enough, and having it averaged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.requests import TellOperator
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+from coordinator.core.work import AverageInput, AverageRound
+from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.rounds.entries import RoundClosed
+from coordinator.topics.rounds.phases import is_opening
+from coordinator.topics.rounds.retention import Retention
+from coordinator.topics.rounds.state import Round
+from schemas.values import DeviceId
+
+
+class RoundClosing:
+    """Decides when a round closes."""
+
+    def __init__(self, rules: RoundRules, state: State, live: Live, bounds: Bounds) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+        self._bounds = bounds
+        self._retention = Retention(rules, state)
+
+    def look(self, current: Round, now_ns: int) -> Decision:
+        """Close the open round when it is due, or have a closed one averaged."""
+        if current.closed is not None:
+            return self._average(current)
+        opened = current.opened
+        if current.heard >= current.cohort:
+            return self._close(current, "everybody answered")
+        if opened.stage != self._state.stages.open:
+            return self._close(current, f"stage {opened.stage} is closed")
+        if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
+            return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
+        return Decision()
+
+    def _close(self, current: Round, why: str) -> Decision:
+        opened = current.opened
+        needed = self._needed(current)
+        enough, heard = len(current.answers) >= needed, current.heard
+        if not enough:
+            why = f"{why}, with {len(current.answers)} of {needed} answers needed"
+        weights = self._bounds.weights(current) if enough else {}
+        closed = RoundClosed(
+            number=opened.number,
+            reason=why,
+            counted=tuple(item.index for item in current.answers.values()) if enough else (),
+            weights=weights,
+            nothing=tuple(sorted(current.nothing)),
+            failed=tuple(sorted(current.unable)),
+            missing=tuple(device for device in opened.cohort if device not in heard),
+            refused=self._refused(current),
+        )
+        told = ask(*(TellOperator(text) for text in _said(current, weights)))
+        return record(closed) + told + (Decision() if enough else self._retention.done(current))
+
+    def _refused(self, current: Round) -> dict[str, tuple[DeviceId, ...]]:
+        """Return whose answers were refused, and have no other, by what was said of these."""
+        told = self._live.refused.pop(current.opened.number, {})
+        by_reason: dict[str, list[DeviceId]] = {}
+        for device in sorted(told.keys() - current.heard):
+            by_reason.setdefault(told[device], []).append(device)
+        return {reason: tuple(devices) for reason, devices in by_reason.items()}
+
+    def _needed(self, current: Round) -> int:
+        """Return how many answers are enough."""
+        # Devices without data are no reason to give a round up; nor, where owners are asked for
+        # something before the rounds, are those that decline.
+        excused = len(current.nothing)
+        if is_opening(self._state, current):
+            excused += len(current.unable)
+        return max(1, math.ceil(self._rules.quorum * (len(current.opened.cohort) - excused)))
+
+    def _average(self, current: Round) -> Decision:
+        network = self._state.lineages.network
+        assert network is not None
+        assert current.closed is not None
+        self._live.making_model = True
+        weights = current.closed.weights
+        inputs = tuple(
+            AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
+            for item in current.answers.values()
+        )
+        return ask(AverageRound(network, current.opened, inputs))
+
+
+def _said(current: Round, weights: Mapping[int, int]) -> Iterator[str]:
+    for device, answer in current.answers.items():
+        if answer.index in weights:
+            yield (
+                f"device {device} answered round {current.opened.number} with {answer.samples} "
+                f"samples, more than its share; they count as {weights[answer.index]} "
+                "([bounds] max_round_share)"
+            )

@@ -1,0 +1,96 @@
+"""Cohorts: which devices are there and able, and which of them a round asks."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+from coordinator.topics.rounds.phases import Due
+from coordinator.topics.stages.rules import CanLearn
+from schemas.values import DeviceId
+
+Devices = tuple[DeviceId, ...]
+
+
+class Cohorts:
+    """Draws the devices of a round."""
+
+    def __init__(self, rules: RoundRules, state: State, live: Live, can_learn: CanLearn) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+        self._can_learn = can_learn
+
+    def draw(self, due: Due, number: int) -> tuple[Devices, Devices]:
+        """Return who is asked to carry a phase out, and who to look meanwhile.
+
+        A later phase asks those whose answers counted in the phase before it, also who is away.
+        """
+        if due.follows is not None:
+            return tuple(sorted(due.follows.answers)), ()
+        able = self.able()
+        cohort = self._drawn(able, number)
+        network = self._state.lineages.network
+        assert network is not None
+        looks = network.observes and due.begins_round
+        return cohort, tuple(sorted(set(able).difference(cohort))) if looks else ()
+
+    def able(self) -> list[DeviceId]:
+        """Return the devices that are there and can train."""
+        network, answers = self._state.lineages.network, dict[int, bool]()
+        assert network is not None
+        able = []
+        for device, known in self._state.devices.admitted.items():
+            capabilities = known.capabilities
+            if capabilities is None or self._live.device(device).boot is None:
+                continue
+            if known.doubled is not None:
+                continue  # what it answers would wait for the operator
+            # Devices of a kind share one object, and a method is asked once for each kind.
+            kind = id(capabilities)
+            if kind not in answers:
+                answers[kind] = self._can_learn(capabilities, network.method)
+            if answers[kind]:
+                able.append(device)
+        return able
+
+    def has_come(self, since: int, *, but: frozenset[DeviceId] = frozenset()) -> Devices:
+        """Return who can train and has come since the ledger had so many entries."""
+        live = self._live.devices
+        come = {n for n, d in live.items() if d.boot is not None and d.since_size > since}
+        return tuple(n for n in self.able() if n in come and n not in but) if come else ()
+
+    def gathers(self, now_ns: int) -> bool:
+        """Whether devices that can train may still come back after a start of the coordinator."""
+        assert self._live.since_ns is not None
+        if (now_ns - self._live.since_ns) / NANOSECONDS >= self._rules.gather_seconds:
+            return False
+        return any(
+            self._live.device(device).boot is None and self._can_train(device)
+            for device in self._state.devices.admitted
+        )
+
+    def _drawn(self, able: list[DeviceId], number: int) -> Devices:
+        if not able:
+            return ()
+        asked = self._rules.cohort
+        wanted = asked if isinstance(asked, int) else max(1, math.ceil(asked * len(able)))
+        if wanted >= len(able):
+            return tuple(sorted(able))
+        order = sorted(able, key=lambda device: _draw(self._rules.seed, number, device))
+        return tuple(sorted(order[:wanted]))
+
+    def _can_train(self, device: DeviceId) -> bool:
+        capabilities, network = (
+            self._state.devices.admitted[device].capabilities,
+            self._state.lineages.network,
+        )
+        assert network is not None
+        return capabilities is not None and self._can_learn(capabilities, network.method)
+
+
+def _draw(seed: int, number: int, device: DeviceId) -> bytes:
+    return hashlib.sha256(f"{seed}/{number}/{device}".encode()).digest()

@@ -1,0 +1,397 @@
+"""What a round of training leaves: opened, closed, averaged, pruned, stopped, marked."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import files, names_of
+from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.topics.clock.entries import ClockCorrected
+from coordinator.topics.contributions.entries import (
+    MAX_REASON,
+    ContributionAccepted,
+    NothingReported,
+)
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.rounds.state import (
+    Answered,
+    Made,
+    Round,
+    RoundAnswered,
+    RoundsState,
+    Stopped,
+    Trained,
+    VoidRun,
+    Weights,
+)
+from coordinator.topics.stages.entries import BOUNDS
+from schemas.offers import Offer
+from schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
+from schemas.values import ClassName, DeviceId, Digest
+
+MAX_REFUSAL = 200
+RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
+
+
+class RoundOpened(EntryBody):
+    """A cohort was asked for one phase of a stage."""
+
+    kind: ClassVar[str] = "round.opened"
+    number: RoundNumber
+    phase: PhaseName = TRAIN
+    follows: RoundNumber | None = None
+    """The round of the phase before, whose counted answers are the cohort of this one; None for a
+    first phase, and for those before and after a stage's rounds."""
+    stage: int
+    round_of_stage: int
+    rounds_of_stage: int
+    cohort: tuple[DeviceId, ...]
+    observers: tuple[DeviceId, ...] = ()
+    """Devices that are asked only to look at their images; nobody waits for them."""
+    weights: Offer
+    weights_class_names: tuple[ClassName, ...]
+    class_names: tuple[ClassName, ...]
+    aliases: dict[ClassName, ClassName] = Field(default_factory=dict)
+    """Other names of these classes when it was opened: files of before may have them."""
+    extras: dict[ExtraName, Offer] = Field(default_factory=dict)
+    seed: int
+    deadline_seconds: float
+
+
+def _open(rounds: RoundsState, body: RoundOpened, at: Place) -> None:
+    rounds.by_number[body.number] = Round(body, at.index, at.time_ns, rounds.weights)
+    rounds.last_number = body.number
+    for device in (*body.cohort, *body.observers):
+        rounds.by_device.setdefault(device, Trained()).order_action = at.index
+
+
+def _say_opened(body: RoundOpened, _: Place) -> str:
+    looking = f" Only looking at images: {names_of(body.observers)}." if body.observers else ""
+    what = "to train" if body.phase == TRAIN else f"for phase {body.phase!r}"
+    after = "" if body.follows is None else f", going on from what they did in round {body.follows}"
+    return (
+        f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
+        f"{body.rounds_of_stage}) asks {names_of(body.cohort)} {what} from weights "
+        f"{body.weights.digest.short}{after}.{looking}"
+    )
+
+
+class RoundClosed(EntryBody):
+    """A round has what it waited for. Later answers are recorded, and left out of it."""
+
+    kind: ClassVar[str] = "round.closed"
+    number: RoundNumber
+    reason: str
+    counted: tuple[int, ...]
+    """Ledger indices of the answers that count; none where the quorum was missed."""
+    weights: dict[int, int] = Field(default_factory=dict)
+    """Of these, those that count as fewer samples than they say, with how many."""
+    nothing: tuple[DeviceId, ...]
+    """Devices that had no data."""
+    failed: tuple[DeviceId, ...] = ()
+    """Devices that could not train, and said why."""
+    missing: tuple[DeviceId, ...]
+    """Devices of the cohort that did not answer in time."""
+    refused: dict[RefusalReason, tuple[DeviceId, ...]] = Field(default_factory=dict)
+    """Those of the missing whose answers were refused, by what was said of these."""
+
+
+def _close(rounds: RoundsState, body: RoundClosed, at: Place) -> None:
+    current = rounds.by_number[body.number]
+    current.closed = body
+    current.ended_ns, current.ended_index = at.time_ns, at.index
+    for device in current.unheard:
+        rounds.by_device[device].order_action = at.index
+    if not body.counted:
+        _begin_again(rounds, current)
+
+
+def _begin_again(rounds: RoundsState, current: Round) -> None:
+    """Go back to what a round began with, one of whose phases came to nothing."""
+    if current.opened.stage == rounds.stages.open:
+        rounds.void.rounds.append(current)
+    if current.opened.follows is not None:
+        rounds.weights = rounds.first_of(current).weights
+
+
+def _say_closed(body: RoundClosed, _: Place) -> str:
+    missing = f" Missing: {names_of(body.missing)}." if body.missing else ""
+    failed = f" Gave no answer and said why: {names_of(body.failed)}." if body.failed else ""
+    refused = "".join(
+        f" Refused: {names_of(devices)} ({reason})." for reason, devices in body.refused.items()
+    )
+    what = f"{len(body.counted)} answers count" if body.counted else "it comes to nothing"
+    less = "".join(
+        f" Entry {index} counts as {samples} samples, its share."
+        for index, samples in body.weights.items()
+    )
+    said = f"{less}{missing}{refused}{failed}"
+    return f"Round {body.number} closed because of {body.reason}: {what}.{said}"
+
+
+class WeightsAveraged(EntryBody):
+    """The answers of a round became the fleet's new model, or a file that its next phase needs."""
+
+    kind: ClassVar[str] = "weights.averaged"
+    number: RoundNumber
+    phase: PhaseName | None = None
+    """What they answered; None in entries of before phases were told."""
+    unchanged: bool = False
+    """Whether the weights are those that devices were sent: then the answers are in the extras."""
+    lineage: Digest
+    inputs: tuple[int, ...]
+    """Ledger indices of the answers in the mean."""
+    class_names: tuple[ClassName, ...]
+    aggregate: Digest
+    """Of the exact sum: the same for any order of the answers."""
+    weights: Offer
+    extras: dict[ExtraName, Offer] = Field(default_factory=dict)
+    """Further files that devices are given from here on, such as an old model."""
+    samples: int
+    client_drift: float
+    """Mean distance of the answers from their mean, relative to the length of the step."""
+    fingerprint: dict[str, str]
+    seconds: float
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The weights and what goes with them."""
+        return (self.weights.digest, *(offer.digest for offer in self.extras.values()))
+
+
+def _average(rounds: RoundsState, body: WeightsAveraged, at: Place) -> None:
+    current = rounds.by_number[body.number]
+    current.averaged = True
+    rounds.void.went_on(current)
+    rounds.descent.means.append(at.index)
+    inputs = set(body.inputs)
+    for device, answer in current.answers.items():
+        if answer.index in inputs:
+            rounds.by_device[device].averaged[body.number] = at.index
+    rounds.weights = Weights(
+        body.weights, body.class_names, at.index, dict(body.extras), body, at.time_ns
+    )
+    rounds.made[body.number] = Made(
+        body.number, at.index, body.weights, body.blobs, len(body.inputs)
+    )
+    rounds.pruned.difference_update(body.blobs)
+
+
+def _say_averaged(body: WeightsAveraged, _: Place) -> str:
+    if body.unchanged:
+        return (
+            f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
+            f"of {len(body.inputs)} answers about {body.samples} samples, whose exact sum has the "
+            f"digest {body.aggregate.short}, goes with them: {files(body.extras)}."
+            + "".join(f" Note: {remark}." for remark in body.remarks)
+        )
+    return (
+        f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
+        f"{len(body.inputs)} answers learned from {body.samples} samples, whose exact sum has the "
+        f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
+    )
+
+
+class WeightsPruned(EntryBody):
+    """What older rounds gave was deleted, because nothing needs it; their entries stay."""
+
+    kind: ClassVar[str] = "weights.pruned"
+    numbers: tuple[RoundNumber, ...]
+    """The rounds that gave it."""
+    digests: tuple[Digest, ...]
+    kept_rounds: int
+    """How many of the newest rounds keep what they gave."""
+
+
+def _prune(rounds: RoundsState, body: WeightsPruned, _at: Place) -> None:
+    rounds.pruned.update(body.digests)
+    for number in body.numbers:
+        rounds.former_made.pop(number, None)
+
+
+def _say_pruned(body: WeightsPruned, _: Place) -> str:
+    rounds = ", ".join(str(number) for number in body.numbers)
+    return (
+        f"What round{'s' if len(body.numbers) > 1 else ''} {rounds} gave is deleted: that of the "
+        f"newest {body.kept_rounds} is kept, and what a model or a device needs."
+    )
+
+
+class RoundFailed(EntryBody):
+    """The answers of a round could not be averaged; the fleet's model stays as it was."""
+
+    kind: ClassVar[str] = "round.failed"
+    number: RoundNumber
+    reason: str
+
+
+def _fail(rounds: RoundsState, body: RoundFailed, at: Place) -> None:
+    current = rounds.by_number[body.number]
+    current.failed = body.reason
+    current.ended_ns, current.ended_index = at.time_ns, at.index
+    _begin_again(rounds, current)
+
+
+def _say_failed(body: RoundFailed, _: Place) -> str:
+    return f"Round {body.number} came to nothing: {body.reason}."
+
+
+class RoundsStopped(EntryBody):
+    """A stage asks for nothing more: its rounds came to nothing, one after the other."""
+
+    kind: ClassVar[str] = "rounds.stopped"
+    stage: int
+    numbers: tuple[RoundNumber, ...]
+    """The rounds that count towards the stop."""
+    reason: str
+    """A sentence that names what was refused, and by whom."""
+    settings: Digest
+    """Of the settings of rounds: with other ones it is tried again."""
+
+
+def _stop(rounds: RoundsState, body: RoundsStopped, at: Place) -> None:
+    rounds.void.stopped = Stopped(at.index, body.stage, body.reason, body.settings)
+
+
+def _say_stopped(body: RoundsStopped, _: Place) -> str:
+    return f"{body.reason[:1].upper()}{body.reason[1:]}."
+
+
+class RoundsResumed(EntryBody):
+    """A stage whose rounds had stopped goes on with them."""
+
+    kind: ClassVar[str] = "rounds.resumed"
+    stage: int
+    reason: str
+    anew: bool = False
+    """Whether the pauses between rounds begin anew, too."""
+
+
+def _resume(rounds: RoundsState, body: RoundsResumed, _at: Place) -> None:
+    again = [] if body.anew else rounds.void.rounds
+    rounds.void = VoidRun(again, weighed=len(again))
+
+
+def _say_resumed(body: RoundsResumed, _: Place) -> str:
+    return f"Stage {body.stage} goes on with its rounds: {body.reason}."
+
+
+class DescentMarked(EntryBody):
+    """The operator retracted answers to rounds: what came of them is marked, and stays as it is.
+
+    A mean of networks is what later rounds began with, so nothing is taken out of it afterwards.
+    """
+
+    kind: ClassVar[str] = "descent.marked"
+    device: DeviceId
+    rounds: tuple[RoundNumber, ...]
+    """Rounds whose mean has an answer of the device in it, as far as they were retracted."""
+    first_index: int
+    """Of the entry of the first of these means: what was made of it, or follows it, descends."""
+    last_version: int | None
+    """The last model before, which the operator may push; None where there is none."""
+    versions: tuple[int, ...]
+    """Models that descend, so far."""
+    rounds_again: int
+    """How many rounds would have to be run again, from before the first of them."""
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+
+def _mark(rounds: RoundsState, body: DescentMarked, _at: Place) -> None:
+    """Remember from which mean on models descend from a device's retracted answers."""
+    rounds.descent.marks.append((body.device, body.first_index))
+
+
+def _say_marked(body: DescentMarked, _: Place) -> str:
+    versions = ", ".join(map(str, body.versions)) or "none so far"
+    before = (
+        "no model is from before it"
+        if body.last_version is None
+        else f"model {body.last_version} is the last from before it"
+    )
+    rounds = ", ".join(map(str, body.rounds))
+    means = f"mean of round {rounds}, which stays as it is"
+    if len(body.rounds) > 1:
+        means = f"means of rounds {rounds}, which stay as they are"
+    again = f"{body.rounds_again} round{'s' if body.rounds_again > 1 else ''}"
+    return (
+        f"The operator retracted answers of device {body.device}: {body.reason}. They are in the "
+        f"{means}. Models that descend from them: {versions}, and those to come; {before}. To be "
+        f"without them, {again} would have to be run again, from before entry {body.first_index}."
+    )
+
+
+def _take_answer(rounds: RoundsState, body: ContributionAccepted, at: Place) -> None:
+    if body.round is None:
+        return
+    trained = rounds.by_device.setdefault(at.maker, Trained())
+    trained.answers[body.round] = Answered(at.index, body.payload)
+    if not body.late:
+        answer = RoundAnswered(at.index, body.payload, sum(body.samples.values()))
+        rounds.by_number[body.round].answers[at.maker] = answer
+
+
+def _take_nothing(rounds: RoundsState, body: NothingReported, at: Place) -> None:
+    if body.round is None:
+        return
+    trained = rounds.by_device.setdefault(at.maker, Trained())
+    trained.answers[body.round] = Answered(at.index, None)
+    current = rounds.by_number.get(body.round)
+    if current is None or current.closed is not None:
+        return
+    if at.maker in current.observers:
+        current.looked.add(at.maker)
+    elif body.reason:
+        current.unable[at.maker] = sys.intern(body.reason[:MAX_REFUSAL])  # many say the same
+    else:
+        current.nothing.add(at.maker)
+
+
+def _begin_lineage(rounds: RoundsState, _body: Lineage, at: Place) -> None:
+    network = rounds.lineages.network
+    if network is None:
+        rounds.begin_lineage(None)
+        return
+    weights = Weights(network.weights, network.class_names, at.index, dict(network.extras))
+    rounds.begin_lineage(weights)
+
+
+def _begin_stage(rounds: RoundsState, _body: EntryBody, _at: Place) -> None:
+    rounds.void = VoidRun()
+
+
+def _move_times(rounds: RoundsState, body: ClockCorrected, _at: Place) -> None:
+    """Move the times that are compared with later ones."""
+    for item in rounds.by_number.values():
+        item.opened_ns -= body.by_ns
+        if item.ended_ns is not None:
+            item.ended_ns -= body.by_ns
+    if rounds.weights is not None:
+        rounds.weights = rounds.weights.set_back(body.by_ns)
+
+
+ROUNDS = Topic(
+    "rounds",
+    kinds=(
+        Kind(RoundOpened, _open, _say_opened, lambda _: Telling("round")),
+        Kind(RoundClosed, _close, _say_closed, lambda _: Telling("round")),
+        Kind(WeightsAveraged, _average, _say_averaged, reorders=True),
+        Kind(WeightsPruned, _prune, _say_pruned),
+        Kind(RoundFailed, _fail, _say_failed),
+        Kind(RoundsStopped, _stop, _say_stopped),
+        Kind(RoundsResumed, _resume, _say_resumed),
+        Kind(DescentMarked, _mark, _say_marked),
+    ),
+    follows=(
+        *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+        *(Follows(body, _begin_stage) for body in BOUNDS),
+        Follows(ContributionAccepted, _take_answer),
+        Follows(NothingReported, _take_nothing),
+        Follows(ClockCorrected, _move_times),
+    ),
+)

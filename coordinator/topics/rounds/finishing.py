@@ -1,0 +1,85 @@
+"""What follows a stage's rounds: the network becomes a model, or freezes for its successor."""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, ask, record
+from coordinator.core.live import Live
+from coordinator.core.state import State
+from coordinator.core.work import FreezeNetwork
+from coordinator.topics.models.entries import ModelSolved
+from coordinator.topics.rounds.state import Weights
+from coordinator.topics.stages.rules import Stages
+
+_ELSEWHERE = "these are the first weights, which were trained elsewhere"
+
+
+class RoundFinishing:
+    """Decides what becomes of the network when a stage has no phase left, or is closed."""
+
+    def __init__(self, state: State, live: Live, stages: Stages) -> None:
+        self._state = state
+        self._live = live
+        self._stages = stages
+
+    def look(self) -> Decision:
+        """Take what rounds gave before the operator closed their stage."""
+        weights = self._state.rounds.weights
+        if weights is None or weights.averaged is None or self._is_taken(weights):
+            return Decision()
+        return self._take(weights)
+
+    def finish(self) -> Decision:
+        """Take the network as a model and close the stage, or freeze it for its successor."""
+        weights, stage = self._state.rounds.weights, self._state.stages.open
+        assert weights is not None
+        assert stage is not None
+        network = self._state.lineages.network
+        assert network is not None
+        if network.successor is not None:
+            return self._take(weights)
+        rounds = self._state.rounds.averaged_in(stage)
+        why = (
+            f"{rounds} rounds" if rounds else "first weights that know its classes, without rounds"
+        )
+        taken = Decision() if self._is_taken(weights) else self._take(weights)
+        return taken + self._stages.finish(why)
+
+    def _is_taken(self, weights: Weights) -> bool:
+        """Whether a model was made of these weights, or none can be: their head has no row."""
+        newest = self._state.models.newest
+        if not weights.class_names:
+            return True
+        if newest is None:
+            return False
+        network = self._state.lineages.network
+        assert network is not None
+        same = newest.solved.head == weights.offer.digest
+        return newest.solved_index > weights.index or (
+            same and newest.solved.lineage == network.digest
+        )
+
+    def _take(self, weights: Weights) -> Decision:
+        network, averaged = self._state.lineages.network, weights.averaged
+        assert network is not None
+        if network.successor is not None:
+            assert averaged is not None  # a network that freezes has no first weights of its own
+            failed = self._state.models.failed
+            if failed is not None and failed.inputs == averaged.inputs:
+                return Decision()  # it would fail again
+            self._live.making_model = True
+            return ask(FreezeNetwork(network, averaged))
+        return record(
+            ModelSolved(
+                version=self._state.models.next_version,
+                lineage=network.digest,
+                inputs=(weights.index,),
+                class_names=weights.class_names,
+                aggregate=weights.offer.digest if averaged is None else averaged.aggregate,
+                head=weights.offer.digest,
+                method=network.method,
+                fingerprint={} if averaged is None else averaged.fingerprint,
+                seconds=0.0 if averaged is None else averaged.seconds,
+                remarks=(_ELSEWHERE,) if averaged is None else averaged.remarks,
+                descends=self._state.rounds.descending(self._state.size),
+            )
+        )

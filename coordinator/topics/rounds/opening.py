@@ -1,0 +1,101 @@
+"""Opening rounds: when the phase that is due begins, with which weights, and who carries it out."""
+
+from __future__ import annotations
+
+import hashlib
+
+from coordinator.core.decision import Decision, record
+from coordinator.core.live import Live
+from coordinator.core.rules import RoundRules
+from coordinator.core.state import State
+from coordinator.topics.proxy.rules import Proxy
+from coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
+from coordinator.topics.rounds.cohorts import Cohorts
+from coordinator.topics.rounds.entries import RoundOpened
+from coordinator.topics.rounds.phases import Due
+from coordinator.topics.rounds.retention import Retention
+from coordinator.topics.rounds.state import Weights
+from coordinator.topics.rounds.void import VoidRounds
+from coordinator.topics.stages.rules import CanLearn
+from schemas.offers import Offer
+from schemas.values import ClassName
+
+
+class RoundOpening:
+    """Decides when a round opens."""
+
+    def __init__(
+        self, rules: RoundRules, state: State, live: Live, can_learn: CanLearn, proxy: Proxy
+    ) -> None:
+        self._rules = rules
+        self._state = state
+        self._proxy = proxy
+        self._cohorts = Cohorts(rules, state, live, can_learn)
+        self._void = VoidRounds(rules, state, self._cohorts)
+        self._retention = Retention(rules, state)
+
+    def look(self, stage: int, due: Due, now_ns: int) -> Decision:
+        """Open the round of the phase that is due, when nothing has to be waited for."""
+        void = self._void.look(stage, now_ns)
+        if void is not None:
+            return void
+        # The cohort of a later phase is known, so nobody has to come back first.
+        if due.follows is None and self._cohorts.gathers(now_ns):
+            return Decision()
+        until = self._proxy.waits_until()
+        if until is None:
+            return self._open(stage, due)
+        return Decision() if now_ns < until else self._proxy.missed()
+
+    def _open(self, stage: int, due: Due) -> Decision:
+        state = self._state
+        number = state.rounds.last_number + 1
+        cohort, observers = self._cohorts.draw(due, number)
+        if not cohort or state.rounds.weights is None:
+            return Decision()
+        rows, names = self._rows(due, state.rounds.weights)
+        opened = RoundOpened(
+            number=number,
+            phase=due.phase,
+            follows=None if due.follows is None else due.follows.opened.number,
+            stage=stage,
+            round_of_stage=due.place,
+            rounds_of_stage=due.phases,
+            cohort=cohort,
+            observers=observers,
+            weights=state.rounds.weights.offer,
+            weights_class_names=rows,
+            class_names=names,
+            aliases=state.classes.other_names(names),
+            extras=self._extras(state.rounds.weights),
+            seed=_seed(self._rules.seed, number),
+            deadline_seconds=self._rules.deadline_seconds,
+        )
+        begun = None if due.follows is None else state.rounds.first_of(due.follows).weights
+        return record(opened) + self._retention.older_weights(begun)
+
+    def _rows(
+        self, due: Due, weights: Weights
+    ) -> tuple[tuple[ClassName, ...], tuple[ClassName, ...]]:
+        """Return the rows of the weights' head, and of the one that is trained.
+
+        A class that is renamed in the middle of a round keeps its name until the round is over.
+        """
+        if due.follows is not None:
+            return weights.class_names, due.follows.opened.class_names
+        classes = self._state.classes
+        return tuple(map(classes.resolve, weights.class_names)), classes.names
+
+    def _extras(self, weights: Weights) -> dict[str, Offer]:
+        """Return what devices get beside the weights; old models are those of the proxy, if any."""
+        network, extras = self._state.lineages.network, dict(weights.extras)
+        assert network is not None
+        if network.proxy:
+            # The mean passes on what it was given, and the proxy may have chosen anew since.
+            extras = {n: offer for n, offer in extras.items() if n not in (OLD_MODEL, NEW_MODEL)}
+        return extras | self._state.proxy.offers
+
+
+def _seed(seed: int, number: int) -> int:
+    """Return the seed of a round: 63 bits."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:8], "big") >> 1

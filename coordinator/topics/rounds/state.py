@@ -1,0 +1,249 @@
+"""What the state knows of rounds, and of the network that they train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from coordinator.topics.lineages.state import LineagesState
+from coordinator.topics.rounds.descent import Descent
+from coordinator.topics.stages.state import StagesState
+from schemas.offers import Offer
+from schemas.values import ClassName, DeviceId, Digest
+
+if TYPE_CHECKING:
+    from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a device answered to a round: by entry and payload; None for 'nothing'."""
+
+    index: int
+    payload: Digest | None
+
+
+@dataclass
+class Trained:
+    """What one device was asked, and answered."""
+
+    answers: dict[int, Answered] = field(default_factory=dict)
+    """By number of the round."""
+    averaged: dict[int, int] = field(default_factory=dict)
+    """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
+    order_action: int = 0
+    """Index of the last entry that changed what this device alone is asked to do."""
+
+
+@dataclass
+class Round:
+    """A cohort's training: open until it is closed, done when it is averaged or came to nothing."""
+
+    opened: RoundOpened
+    opened_index: int
+    opened_ns: int
+    weights: Weights | None = None
+    """The fleet's network as it was when the round was opened."""
+    answers: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
+    """In time; in the order of the ledger."""
+    nothing: set[DeviceId] = field(default_factory=set)
+    """Devices without data."""
+    unable: dict[DeviceId, str] = field(default_factory=dict)
+    """Devices that could not train, or declined, with what they said."""
+    looked: set[DeviceId] = field(default_factory=set)
+    """Observers that have answered; they decide nothing."""
+    closed: RoundClosed | None = None
+    ended_ns: int | None = None
+    """When it was closed, or failed."""
+    ended_index: int | None = None
+    """Of the entry that says so."""
+    averaged: bool = False
+    failed: str | None = None
+    """Why its answers could not be averaged."""
+
+    @cached_property
+    def cohort(self) -> frozenset[DeviceId]:
+        """Devices that are asked to train."""
+        return frozenset(self.opened.cohort)
+
+    @cached_property
+    def observers(self) -> frozenset[DeviceId]:
+        """Devices that are asked only to look."""
+        return frozenset(self.opened.observers)
+
+    @property
+    def heard(self) -> set[DeviceId]:
+        """Devices that need not be waited for."""
+        return {*self.answers, *self.nothing, *self.unable}
+
+    @property
+    def unheard(self) -> tuple[DeviceId, ...]:
+        """Devices that were asked something and had not answered when it was closed."""
+        missing = () if self.closed is None else self.closed.missing
+        looking = (device for device in self.opened.observers if device not in self.looked)
+        return (*missing, *looking)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more comes of it."""
+        if self.closed is None:
+            return False
+        return self.averaged or self.failed is not None or not self.closed.counted
+
+    @property
+    def refused(self) -> dict[DeviceId, str]:
+        """Of whom nothing came that could be used, with what was said of it."""
+        told = {} if self.closed is None else self.closed.refused
+        refused = {device: reason for reason, devices in told.items() for device in devices}
+        if self.failed is not None:
+            refused |= dict.fromkeys(self.answers, self.failed)
+        return self.unable | refused
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """That a stage asks for nothing more, by entry, and why."""
+
+    index: int
+    stage: int
+    reason: str
+    settings: Digest
+    """Of the settings of rounds: with other ones it is tried again."""
+
+
+@dataclass
+class VoidRun:
+    """Rounds of a stage that came to nothing, since the last one that brought it further."""
+
+    rounds: list[Round] = field(default_factory=list)
+    weighed: int = 0
+    """How many of them, the oldest, count no more towards a stop: it was tried again since."""
+    stopped: Stopped | None = None
+    """Why nothing more is asked, while nothing is."""
+
+    def went_on(self, current: Round) -> None:
+        """Begin anew if a round gave what those of the run did not give.
+
+        A round that begins again with its first phase, and gets as far as that, does not.
+        """
+        if all(current.opened.round_of_stage >= r.opened.round_of_stage for r in self.rounds):
+            self.rounds.clear()
+            self.weighed = 0
+
+
+@dataclass(frozen=True)
+class RoundAnswered:
+    """One answer that counts if its round does."""
+
+    index: int
+    payload: Digest
+    samples: int
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The fleet's network as it is now."""
+
+    offer: Offer
+    class_names: tuple[ClassName, ...]
+    """Rows of its head."""
+    index: int
+    """Of the entry that gave it: an import, or what a round gave."""
+    extras: Mapping[str, Offer] = field(default_factory=dict)
+    averaged: WeightsAveraged | None = None
+    averaged_ns: int | None = None
+
+    @property
+    def blobs(self) -> frozenset[Digest]:
+        """The network and what goes with it."""
+        return frozenset(offer.digest for offer in (self.offer, *self.extras.values()))
+
+    def set_back(self, by_ns: int) -> Weights:
+        """Return them with the time moved, as entries' times are set back."""
+        if self.averaged_ns is None:
+            return self
+        return replace(self, averaged_ns=self.averaged_ns - by_ns)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Weights that a round gave, and the entry that says so."""
+
+    number: int
+    index: int
+    offer: Offer
+    blobs: tuple[Digest, ...]
+    """The weights and what goes with them."""
+    answers: int
+    """How many are in the mean."""
+
+
+@dataclass
+class RoundsState:
+    """The rounds of the current lineage, and what they gave."""
+
+    lineages: LineagesState = field(repr=False, compare=False)
+    """Parts before this one, to read from."""
+    stages: StagesState = field(repr=False, compare=False)
+    by_number: dict[int, Round] = field(default_factory=dict)
+    """Of the current lineage."""
+    by_device: dict[DeviceId, Trained] = field(default_factory=dict)
+    """Of devices that were ever asked or answered."""
+    void: VoidRun = field(default_factory=VoidRun)
+    """Rounds of the newest stage that came to nothing, one after the other."""
+    last_number: int = 0
+    """The highest number of a round, of any lineage."""
+    weights: Weights | None = None
+    """The network, where the fleet trains one."""
+    made: dict[int, Made] = field(default_factory=dict)
+    """What the rounds of the lineage gave, by number."""
+    pruned: set[Digest] = field(default_factory=set)
+    """What is kept no longer of what rounds gave."""
+    former_made: dict[int, Made] = field(default_factory=dict)
+    """What rounds of earlier lineages gave, until it is kept no longer."""
+    descent: Descent = field(init=False)
+    """Which models descend from answers to rounds."""
+
+    def __post_init__(self) -> None:
+        self.descent = Descent(self.lineages)
+
+    @property
+    def current(self) -> Round | None:
+        """The newest round of the lineage."""
+        return self.by_number[max(self.by_number)] if self.by_number else None
+
+    def of(self, device: DeviceId) -> Trained:
+        """Return what a device was asked and answered, to read."""
+        return self.by_device.get(device) or Trained()
+
+    def averaged_in(self, stage: int) -> int:
+        """Count the rounds of a stage that gave a model."""
+        return sum(item.averaged for item in self.by_number.values() if item.opened.stage == stage)
+
+    def first_of(self, later: Round) -> Round:
+        """Return the first phase of the round of which `later` is a phase; often itself."""
+        while later.opened.follows is not None:
+            later = self.by_number[later.opened.follows]
+        return later
+
+    def answers_in(self, index: int) -> int:
+        """Count the answers in what an entry gave; none in first weights."""
+        given = (*self.former_made.values(), *self.made.values())
+        return next((made.answers for made in given if made.index == index), 0)
+
+    def descending(self, size: int) -> tuple[DeviceId, ...]:
+        """Return devices of whose retracted answers a model descends that is recorded next.
+
+        `size` is that of the ledger.
+        """
+        return self.descent.devices(size) if self.lineages.current is not None else ()
+
+    def begin_lineage(self, weights: Weights | None) -> None:
+        """Begin anew with a network, or with none."""
+        self.by_number.clear()
+        self.void = VoidRun()
+        self.former_made.update(self.made)
+        self.made.clear()
+        self.weights = weights

@@ -1,0 +1,284 @@
+"""Rounds for whoever asks: tables for SQL, and what the command line shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database
+
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection
+from coordinator.ledger.reader import ledger_of
+from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
+from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.rounds.entries import (
+    RoundClosed,
+    RoundFailed,
+    RoundOpened,
+    RoundsResumed,
+    RoundsStopped,
+    WeightsAveraged,
+)
+from coordinator.topics.stages.entries import BOUNDS
+
+
+def _round_opened(db: Database, entry: Entry) -> None:
+    body = entry.body
+    db.table("round").insert(
+        {
+            "number": body["number"],
+            "opened_index": entry.index,
+            "stage": body["stage"],
+            "round_of_stage": body["round_of_stage"],
+            "phase": body["phase"],
+            "follows": body.get("follows"),
+            "asked": len(body["cohort"]),
+            "looking": len(body.get("observers", ())),
+            "opened_ns": entry.time_ns,
+            "weights": body["weights"]["digest"],
+            "weights_bytes": body["weights"]["size"],
+            "state": "open",
+        }
+    )
+
+
+def _round_closed(db: Database, entry: Entry) -> None:
+    body = entry.body
+    change = {
+        "state": "closed" if body["counted"] else "came to nothing",
+        "closed_ns": entry.time_ns,
+        "counted": len(body["counted"]),
+        "missing": len(body["missing"]),
+        "reason": body["reason"],
+    }
+    db.table("round").update(body["number"], change)
+
+
+def _weights_averaged(db: Database, entry: Entry) -> None:
+    body = entry.body
+    change = {
+        "state": "averaged",
+        "result": body["weights"]["digest"],
+        "aggregate": body["aggregate"],
+        "samples": body["samples"],
+        # A phase that passes the weights on has logits or images for answers, and no drift.
+        "client_drift": None if body.get("unchanged") else body["client_drift"],
+    }
+    db.table("round").update(body["number"], change)
+
+
+def _round_failed(db: Database, entry: Entry) -> None:
+    change = {"state": "failed", "reason": entry.body["reason"]}
+    db.table("round").update(entry.body["number"], change)
+
+
+ROUND = Projection(
+    "round",
+    {
+        "number": int,
+        "opened_index": int,
+        "stage": int,
+        "round_of_stage": int,
+        "phase": str,
+        "follows": int,
+        "asked": int,
+        "looking": int,
+        "opened_ns": int,
+        "weights": str,
+        "weights_bytes": int,
+        "state": str,
+        "closed_ns": int,
+        "counted": int,
+        "missing": int,
+        "reason": str,
+        "result": str,
+        "aggregate": str,
+        "samples": int,
+        "client_drift": float,
+    },
+    ("number",),
+    {
+        RoundOpened.kind: _round_opened,
+        RoundClosed.kind: _round_closed,
+        WeightsAveraged.kind: _weights_averaged,
+        RoundFailed.kind: _round_failed,
+    },
+    version=2,
+)
+
+
+def _rounds_stopped(db: Database, entry: Entry) -> None:
+    row = {"idx": entry.index, "stage": entry.body["stage"], "reason": entry.body["reason"]}
+    db.table("stopped").insert(row)
+
+
+def _goes_on(db: Database, _entry: Entry) -> None:
+    db.execute("DELETE FROM stopped")
+
+
+STOPPED = Projection(
+    "stopped",
+    {"idx": int, "stage": int, "reason": str},
+    ("idx",),
+    {
+        RoundsStopped.kind: _rounds_stopped,
+        **dict.fromkeys(
+            (RoundsResumed.kind, NetworkImported.kind, *(body.kind for body in BOUNDS)), _goes_on
+        ),
+    },
+)
+
+
+def _nothing_reported(db: Database, entry: Entry) -> None:
+    _observed(db, entry, entry.body.get("observation"))
+
+
+def _declined(db: Database, entry: Entry) -> None:
+    body = entry.body
+    if body.get("round") is not None and body.get("reason"):
+        row = {"idx": entry.index, "device": entry.device, "round": body["round"]}
+        db.table("declined").insert({**row, "reason": body["reason"]})
+
+
+DECLINED = Projection(
+    "declined",
+    {"idx": int, "device": str, "round": int, "reason": str},
+    ("idx",),
+    {NothingReported.kind: _declined},
+)
+
+
+def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
+    for entry in run:
+        answer = entry.body.get("answer")
+        if answer is not None:
+            _observed(db, entry, answer.get("observation"))
+
+
+def _observed(db: Database, entry: Entry, seen: dict[str, Any] | None) -> None:
+    if seen is not None:
+        row = {"idx": entry.index, "device": entry.device, "round": entry.body["round"], **seen}
+        db.table("observation").insert(row)
+
+
+OBSERVATION = Projection(
+    "observation",
+    {
+        "idx": int,
+        "device": str,
+        "round": int,
+        "entropy": float,
+        "images": int,
+        "transition": int,
+    },
+    ("idx",),
+    {NothingReported.kind: _nothing_reported},
+    runs={ContributionAccepted.kind: _contributions_accepted},
+)
+
+
+_ROUNDS = """
+SELECT round.*, answers.bytes_up FROM round LEFT JOIN (
+    SELECT stage, part, avg(payload_bytes) AS bytes_up FROM contribution
+    WHERE state IN ('answer', 'late') GROUP BY stage, part
+) AS answers ON answers.stage = round.stage AND answers.part = round.number
+ORDER BY number
+"""
+
+
+@dataclass(frozen=True)
+class RoundRow:
+    """A round of training: who was asked, what counted, what came of it."""
+
+    number: int
+    stage: int
+    round_of_stage: int
+    phase: str
+    follows: int | None
+    """The round whose answers a later phase goes on from."""
+    asked: int
+    counted: int | None
+    missing: int | None
+    images: int | None
+    drift: float | None
+    """Mean distance of the answers from their mean, relative to the length of the step."""
+    bytes_down: int
+    """The weights that each device of the cohort was given."""
+    bytes_up: int | None
+    """The mean size of the answers, late ones among them; None before the first."""
+    state: str
+    looking: int
+    """Devices that were asked only to look at their images."""
+    seen: str
+    """What devices saw that looked, in words; empty where none did."""
+
+
+@dataclass(frozen=True)
+class DeclinedRow:
+    """A device that gave no answer to a round, and said why."""
+
+    round: int
+    device: str
+    reason: str
+
+
+def rounds(home: Path) -> list[RoundRow]:
+    """Return the rounds, oldest first."""
+    with ledger_of(home) as ledger:
+        rows = list(ledger.db.query(_ROUNDS))
+        seen: dict[int, list[dict[str, Any]]] = {}
+        for row in ledger.db.query("SELECT * FROM observation ORDER BY device"):
+            seen.setdefault(row["round"], []).append(row)
+    return [
+        RoundRow(
+            number=row["number"],
+            stage=row["stage"],
+            round_of_stage=row["round_of_stage"],
+            phase=row["phase"],
+            follows=row["follows"],
+            asked=row["asked"],
+            counted=row["counted"],
+            missing=row["missing"],
+            images=row["samples"],
+            drift=row["client_drift"],
+            bytes_down=row["weights_bytes"],
+            bytes_up=None if row["bytes_up"] is None else round(row["bytes_up"]),
+            state=_round_state(row),
+            looking=row["looking"],
+            seen=_seen(seen.get(row["number"], [])),
+        )
+        for row in rows
+    ]
+
+
+def stopped(home: Path) -> str | None:
+    """Return why the open stage asks for no more rounds; None where nothing has stopped it."""
+    with ledger_of(home) as ledger:
+        found = ledger.db.execute("SELECT reason FROM stopped").fetchone()
+    return None if found is None else str(found[0])
+
+
+def declined(home: Path) -> list[DeclinedRow]:
+    """Return who gave no answer to rounds and said why, oldest first."""
+    with ledger_of(home) as ledger:
+        rows = list(ledger.db.query("SELECT * FROM declined ORDER BY idx"))
+    return [DeclinedRow(row["round"], row["device"], row["reason"]) for row in rows]
+
+
+def _round_state(row: dict[str, Any]) -> str:
+    """Return the state, with the reason where nothing came of the round."""
+    state = str(row["state"])
+    return f"{state}: {row['reason']}" if state in {"came to nothing", "failed"} else state
+
+
+def _seen(rows: list[dict[str, Any]]) -> str:
+    """Return what some devices saw in a round."""
+    if not rows:
+        return ""
+    entropy = sum(row["entropy"] * row["images"] for row in rows) / sum(r["images"] for r in rows)
+    begins = ", ".join(row["device"] for row in rows if row["transition"])
+    told = f"entropy {entropy:.3f} on {len(rows)} device{'s' if len(rows) > 1 else ''}"
+    return f"{told}; new task: {begins}" if begins else told

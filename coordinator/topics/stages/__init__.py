@@ -1,0 +1,1 @@
+"""Stages: classes that are learned together, and what devices report as new."""

@@ -1,0 +1,142 @@
+"""When stages begin and end, and what devices report as new."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from coordinator.core.entry import OPERATOR, EntryBody
+from coordinator.core.formatting import names_of
+from coordinator.core.kind import Follows, Kind, Place, Topic, tells_all_their_assignment
+from coordinator.topics.clock.entries import ClockCorrected
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.stages.state import Reported, Reports, Stage, StagesState
+from schemas.canonical import canonical_json
+from schemas.contributions import PartKey
+from schemas.reports import Uncertainty
+from schemas.values import ClassName, Digest
+
+_MAX_NAMED = 1000
+"""New class names kept of one device; the rest are in the ledger only."""
+
+
+class StageOpened(EntryBody):
+    """New classes are to be learned."""
+
+    kind: ClassVar[str] = "stage.opened"
+    stage: int = Field(ge=1)
+    class_names: tuple[ClassName, ...]
+    reason: str = "operator"
+
+
+def _open(stages: StagesState, body: StageOpened, at: Place) -> None:
+    stages.by_number[body.stage] = Stage(at.index, at.time_ns, body.class_names, body.reason)
+    stages.changed = at.index
+    for reports in stages.reports.values():
+        reports.doubts = None
+        for name in body.class_names:
+            reports.named.pop(name, None)
+
+
+def _say_opened(body: StageOpened, _: Place) -> str:
+    because = "" if body.reason == OPERATOR else f" It was opened by {body.reason}."
+    return f"Stage {body.stage} asks the fleet to learn {names_of(body.class_names)}.{because}"
+
+
+class StageClosed(EntryBody):
+    """The stage has what it waited for; late contributions still count."""
+
+    kind: ClassVar[str] = "stage.closed"
+    stage: int
+    reason: str
+    answered: int
+    expected: int
+
+
+def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
+    stages.by_number[body.stage].closed_index = at.index
+
+
+def _say_closed(body: StageClosed, _: Place) -> str:
+    late = "" if body.reason.endswith(" rounds") else " Late contributions still count."
+    return (
+        f"Stage {body.stage} closed because of {body.reason}: {body.answered} of {body.expected} "
+        f"devices answered.{late}"
+    )
+
+
+BOUNDS: tuple[type[StageOpened] | type[StageClosed], ...] = (StageOpened, StageClosed)
+"""Where what went on in the stage before is over."""
+
+
+class TransitionReported(EntryBody):
+    """A device saw something new: class folders, or images that its model is unsure about."""
+
+    kind: ClassVar[str] = "transition.reported"
+    stage: int
+    number: int
+    why: Literal["entropy", "class name"]
+    classes: dict[ClassName, int]
+    """Class folders that the registry lacked, with their number of images."""
+    uncertainty: Uncertainty | None = None
+
+    @property
+    def content(self) -> Digest:
+        """Digest of what was reported, by which a repeat is known."""
+        return Digest.of(canonical_json(self.model_dump(mode="json")))
+
+
+def _report(stages: StagesState, body: TransitionReported, at: Place) -> None:
+    reports = stages.reports.setdefault(at.maker, Reports())
+    key = PartKey(stage=body.stage, part=body.number)
+    reports.transitions[key] = Reported(at.index, body.content)
+    for name, images in body.classes.items():
+        if name in reports.named or len(reports.named) < _MAX_NAMED:
+            reports.named[name] = images
+    if body.why == "entropy":
+        reports.doubts = at.index
+    stages.last_report_ns = at.time_ns
+
+
+def _say_reported(body: TransitionReported, at: Place) -> str:
+    if body.why == "class name":
+        return f"Device {at.device} has samples of new classes: {names_of(tuple(body.classes))}."
+    seen = body.uncertainty
+    assert seen is not None
+    classes = f" It also has folders for {names_of(tuple(body.classes))}." if body.classes else ""
+    return (
+        f"Device {at.device} is less sure of new samples than before: {seen.value:.3f} over "
+        f"{seen.images} of them under model {seen.model_version}, {seen.baseline:.3f} so far."
+        f"{classes}"
+    )
+
+
+def _begin_lineage(stages: StagesState, _body: Lineage, at: Place) -> None:
+    """Count the time to answer from now, where a network was frozen in an open stage."""
+    rounds = stages.lineages.network is not None
+    if stages.in_rounds and not rounds and stages.open is not None:
+        stages.by_number[stages.open].opened_ns = at.time_ns
+    stages.in_rounds = rounds
+
+
+def _move_times(stages: StagesState, body: ClockCorrected, _at: Place) -> None:
+    """Move the times that are compared with later ones."""
+    for stage in stages.by_number.values():
+        stage.opened_ns -= body.by_ns
+    if stages.last_report_ns is not None:
+        stages.last_report_ns -= body.by_ns
+
+
+STAGES = Topic(
+    "stages",
+    kinds=(
+        Kind(StageOpened, _open, _say_opened, tells_all_their_assignment),
+        Kind(StageClosed, _close, _say_closed),
+        Kind(TransitionReported, _report, _say_reported),
+    ),
+    follows=(
+        *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+        Follows(ClockCorrected, _move_times),
+    ),
+)

@@ -1,0 +1,207 @@
+"""Stages: opened by the operator or by reports, closed on quorum and quiet, or on the deadline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from coordinator.core.decision import Decision, record, together
+from coordinator.core.entry import COORDINATOR, OPERATOR
+from coordinator.core.formatting import some
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.rules import StageRules
+from coordinator.core.state import State
+from coordinator.errors import CommandError, QuestionError
+from coordinator.topics.classes.entries import ClassNamed
+from coordinator.topics.classes.rules import check_new_name
+from coordinator.topics.lineages.background import check_classes
+from coordinator.topics.lineages.room import check_room
+from coordinator.topics.stages.commands import CloseStage, StageCommand
+from coordinator.topics.stages.entries import StageClosed, StageOpened
+from coordinator.topics.stages.name_checks import doubts_about
+from coordinator.topics.stages.state import Stage
+from schemas.presence import Capabilities
+from schemas.values import ClassName, DeviceId
+
+CanLearn = Callable[[Capabilities, str], bool]
+"""Whether a device with these capabilities can run the learning phase of the named method."""
+
+
+class Stages:
+    """Decides when a stage opens and closes."""
+
+    def __init__(self, rules: StageRules, state: State, live: Live, can_learn: CanLearn) -> None:
+        self._rules = rules
+        self._state = state
+        self._live = live
+        self._can_learn = can_learn
+
+    def carry_out(self, command: StageCommand) -> tuple[Decision, str]:
+        """Return what a command decides and a sentence for the operator."""
+        if isinstance(command, CloseStage):
+            return self.close(actor=OPERATOR), "the stage is closed"
+        names = command.class_names
+        decision = self.open(names, actor=OPERATOR)
+        if command.asks:
+            self._ask_about(names)
+        stage = (self._state.stages.current or 0) + 1
+        return decision, f"stage {stage} is open for {', '.join(names)}"
+
+    def _ask_about(self, names: tuple[ClassName, ...]) -> None:
+        """Raise `QuestionError` where names look mistyped, or devices are missing in a stage."""
+        doubts = doubts_about(self._state, names) + self.unfinished()
+        if doubts:
+            raise QuestionError("\n".join(doubts))
+
+    def open(
+        self, class_names: tuple[ClassName, ...], *, actor: str, reason: str | None = None
+    ) -> Decision:
+        """Register new names and open a stage; raise `CommandError` if that makes no sense."""
+        state = self._state
+        if state.lineages.current is None:
+            raise CommandError(
+                "stage: nothing to learn with; first `fleetledger model import-backbone`, or "
+                "`model import-network` for a method that trains"
+            )
+        if len(set(class_names)) != len(class_names):
+            raise CommandError("class_names: a name is given twice; give each once")
+        for name in class_names:
+            if name in state.classes.aliases:
+                meant = state.classes.resolve(name)
+                raise CommandError(
+                    f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
+                )
+        check_classes(state, class_names)
+        self._check_first_weights(class_names)
+        new_names = tuple(name for name in class_names if not state.classes.knows(name))
+        for name in new_names:
+            check_new_name(name)
+        check_room(state, new_names, class_names)
+        closing = self._close_current("the next stage was opened")
+        named = together(
+            record(ClassNamed(name=name, index=state.classes.next_index + i), actor=actor)
+            for i, name in enumerate(new_names)
+        )
+        stage = (state.stages.current or 0) + 1
+        opened = StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
+        return closing + named + record(opened, actor=actor)
+
+    def lacking(self) -> tuple[ClassName, ...]:
+        """Return the classes of a network's first weights that no stage has named yet."""
+        network = self._state.lineages.network
+        if network is None:
+            return ()
+        return tuple(name for name in network.class_names if not self._state.classes.knows(name))
+
+    def _check_first_weights(self, class_names: tuple[ClassName, ...]) -> None:
+        lacking = [name for name in self.lacking() if name not in class_names]
+        if lacking:
+            raise CommandError(
+                f"class_names: the network began with weights that know {', '.join(lacking)}; open "
+                "the stage for them first, or for them too"
+            )
+
+    def close(self, *, actor: str) -> Decision:
+        """Close the open stage now; raise `CommandError` if none is open."""
+        decision = self._close_current("closed by the operator", actor=actor)
+        if not decision.entries:
+            raise CommandError("stage: none is open; `fleetledger coordinator stages` lists them")
+        return decision
+
+    def unfinished(self) -> list[str]:
+        """Return what an open stage still waits for, a sentence; nothing where it does not."""
+        number = self._state.stages.open
+        if number is None:
+            return []
+        answered, expected = self.answered_and_expected(number)
+        if self._state.lineages.network is not None:
+            return [f"stage {number} is still trained; the next stage closes it as it is"]
+        if answered >= expected:
+            return []
+        missing = [
+            name
+            for name in self._state.devices.admitted
+            if self._invited(name) and not self._state.contributions.of(name).answered(number)
+        ]
+        return [
+            f"stage {number} is open, and {expected - answered} of {expected} devices have not "
+            f"answered yet: {some(missing)}; the next stage closes it"
+        ]
+
+    def finish(self, reason: str) -> Decision:
+        """Close the open stage of a network, whose rounds are done."""
+        return self._close_current(reason)
+
+    def look(self, now_ns: int) -> Decision:
+        """Close the current stage if it has what it waits for; rounds close theirs themselves."""
+        number = self._state.stages.open
+        if number is None or self._state.lineages.network is not None:
+            return Decision()
+        stage = self._state.stages.by_number[number]
+        reason = self._reason_to_close(number, stage, now_ns)
+        if reason and self._gathers(number, stage, now_ns):
+            return Decision()
+        return self._close_current(reason) if reason else Decision()
+
+    def answered_and_expected(self, number: int) -> tuple[int, int]:
+        """Count the devices that answered, of those that are able to (or not yet heard of)."""
+        invited = [device for device in self._state.devices.admitted if self._invited(device)]
+        if self._state.lineages.network is None:
+            given = self._state.contributions
+            return sum(given.of(device).answered(number) for device in invited), len(invited)
+        of_stage = {
+            item.opened.number
+            for item in self._state.rounds.by_number.values()
+            if item.opened.stage == number
+        }
+        answered = sum(
+            not of_stage.isdisjoint(self._state.rounds.of(device).answers) for device in invited
+        )
+        return answered, len(invited)
+
+    def invited(self) -> int:
+        """Count the devices that are able to learn (or not yet heard of)."""
+        return sum(self._invited(device) for device in self._state.devices.admitted)
+
+    def _invited(self, device: DeviceId) -> bool:
+        lineage = self._state.lineages.current
+        if self._state.keys.of(device).revoked:
+            return False
+        capabilities = self._state.devices.admitted[device].capabilities
+        if capabilities is None or lineage is None:
+            return True
+        return self._can_learn(capabilities, lineage.method)
+
+    def _reason_to_close(self, number: int, stage: Stage, now_ns: int) -> str:
+        age = (now_ns - stage.opened_ns) / NANOSECONDS
+        if age >= self._rules.deadline_seconds:
+            return f"deadline of {self._rules.deadline_seconds:g} s"
+        last = self._state.contributions.last_answer_ns.get(number)
+        if last is None:
+            return ""
+        quiet = (now_ns - last) / NANOSECONDS
+        if quiet < self._rules.quiet_seconds:
+            return ""
+        answered, expected = self.answered_and_expected(number)
+        if answered < math.ceil(self._rules.quorum * expected):
+            return ""
+        return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
+
+    def _gathers(self, number: int, stage: Stage, now_ns: int) -> bool:
+        """Whether devices that have not answered may not have come back yet after a start.
+
+        What passed while nobody could answer is no silence of theirs.
+        """
+        started = self._live.started_ns
+        if started is None or stage.opened_ns >= started:
+            return False
+        answered, expected = self.answered_and_expected(number)
+        return answered < expected and (now_ns - started < self._rules.gather_seconds * NANOSECONDS)
+
+    def _close_current(self, reason: str, *, actor: str = COORDINATOR) -> Decision:
+        number = self._state.stages.current
+        if number is None or self._state.stages.by_number[number].closed_index is not None:
+            return Decision()
+        answered, expected = self.answered_and_expected(number)
+        body = StageClosed(stage=number, reason=reason, answered=answered, expected=expected)
+        return record(body, actor=actor)

@@ -1,0 +1,75 @@
+"""What the state knows of stages, and of what devices report as new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core.entry import OPERATOR
+from coordinator.topics.lineages.state import LineagesState
+from schemas.contributions import PartKey
+from schemas.values import ClassName, DeviceId, Digest
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A transition that is in the ledger, by entry and content."""
+
+    index: int
+    content: Digest
+
+
+@dataclass
+class Stage:
+    """Classes learned together."""
+
+    opened_index: int
+    opened_ns: int
+    """When it was opened, or when statistics began in it, where a network was frozen first."""
+    class_names: tuple[ClassName, ...]
+    opened_by: str = OPERATOR
+    """The operator, or the reports that opened it, in words."""
+    closed_index: int | None = None
+
+
+@dataclass
+class Reports:
+    """What one device reports as new."""
+
+    transitions: dict[PartKey, Reported] = field(default_factory=dict)
+    """By stage and number."""
+    named: dict[ClassName, int] = field(default_factory=dict)
+    """Class names that the device reported as new, with their number of images."""
+    doubts: int | None = None
+    """Index of the last report of unsure images since the newest stage was opened."""
+
+
+@dataclass
+class StagesState:
+    """Stages, and the reports that may open the next one."""
+
+    lineages: LineagesState = field(repr=False, compare=False)
+    """A part before this one, to read from."""
+    by_number: dict[int, Stage] = field(default_factory=dict)
+    reports: dict[DeviceId, Reports] = field(default_factory=dict)
+    """Of devices that ever reported something, in the order of their first reports."""
+    last_report_ns: int | None = None
+    """When a transition was last reported."""
+    in_rounds: bool = False
+    """Whether a network leads, whose stages are learned in rounds."""
+    changed: int = 0
+    """Index of the last entry that opened one."""
+
+    @property
+    def current(self) -> int | None:
+        """Number of the newest stage."""
+        return max(self.by_number, default=None)
+
+    @property
+    def open(self) -> int | None:
+        """Number of the newest stage, while it is open."""
+        number = self.current
+        return number if number and self.by_number[number].closed_index is None else None
+
+    def reports_of(self, device: DeviceId) -> Reports:
+        """Return what a device reports as new, to read."""
+        return self.reports.get(device) or Reports()

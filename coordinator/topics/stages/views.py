@@ -1,0 +1,164 @@
+"""Stages and reports for whoever asks: tables for SQL, and what the command line shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database
+
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection, json_text
+from coordinator.ledger.reader import ledger_of
+from coordinator.topics.stages.entries import StageClosed, StageOpened, TransitionReported
+
+
+def _stage_opened(db: Database, entry: Entry) -> None:
+    db.table("stage").insert(
+        {
+            "stage": entry.body["stage"],
+            "class_names": json_text(entry.body["class_names"]),
+            "opened_index": entry.index,
+            "opened_ns": entry.time_ns,
+            "opened_by": entry.body["reason"],
+        }
+    )
+
+
+def _stage_closed(db: Database, entry: Entry) -> None:
+    db.table("stage").update(
+        entry.body["stage"],
+        {
+            "closed_ns": entry.time_ns,
+            "closed_because": entry.body["reason"],
+            "answered": entry.body["answered"],
+            "expected": entry.body["expected"],
+        },
+    )
+
+
+STAGE = Projection(
+    "stage",
+    {
+        "stage": int,
+        "class_names": str,
+        "opened_index": int,
+        "opened_ns": int,
+        "opened_by": str,
+        "closed_ns": int,
+        "closed_because": str,
+        "answered": int,
+        "expected": int,
+    },
+    ("stage",),
+    {StageOpened.kind: _stage_opened, StageClosed.kind: _stage_closed},
+)
+
+
+def _transition_reported(db: Database, entry: Entry) -> None:
+    seen = entry.body["uncertainty"] or {}
+    db.table("transition").insert(
+        {
+            "idx": entry.index,
+            "device": entry.device,
+            "time_ns": entry.time_ns,
+            "why": entry.body["why"],
+            "class_names": json_text(sorted(entry.body["classes"])),
+            "model_version": seen.get("model_version"),
+            "images": seen.get("images"),
+            "uncertainty": seen.get("value"),
+            "baseline": seen.get("baseline"),
+        }
+    )
+
+
+TRANSITION = Projection(
+    "transition",
+    {
+        "idx": int,
+        "device": str,
+        "time_ns": int,
+        "why": str,
+        "class_names": str,
+        "model_version": int,
+        "images": int,
+        "uncertainty": float,
+        "baseline": float,
+    },
+    ("idx",),
+    {TransitionReported.kind: _transition_reported},
+)
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """A stage, with why it was opened and closed."""
+
+    stage: int
+    class_names: tuple[str, ...]
+    contributions: int
+    opened: str
+    closed: str
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """Something new that a device reported."""
+
+    device: str
+    text: str
+    class_names: tuple[str, ...]
+
+
+def stages(home: Path) -> list[StageRow]:
+    """Return the stages, oldest first."""
+    with ledger_of(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT stage.*, (SELECT count(*) FROM contribution"
+                " WHERE contribution.stage = stage.stage AND state = 'held') AS held"
+                " FROM stage ORDER BY stage"
+            )
+        )
+    return [
+        StageRow(
+            row["stage"],
+            tuple(json.loads(row["class_names"])),
+            row["held"],
+            f"by {row['opened_by']}",
+            _closed(row),
+        )
+        for row in rows
+    ]
+
+
+def reports(home: Path) -> list[ReportRow]:
+    """Return what devices have reported as new since the newest stage was opened."""
+    with ledger_of(home) as ledger:
+        rows = list(
+            ledger.db.query(
+                "SELECT * FROM transition"
+                " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1) ORDER BY idx"
+            )
+        )
+    return [
+        ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])))
+        for row in rows
+    ]
+
+
+def _report(row: dict[str, Any]) -> str:
+    if row["why"] == "class name":
+        return "new class folders"
+    return (
+        f"unsure about {row['images']} images: {row['uncertainty']:.3f}, "
+        f"so far {row['baseline']:.3f} (model {row['model_version']})"
+    )
+
+
+def _closed(row: dict[str, Any]) -> str:
+    if row["closed_ns"] is None:
+        return "open"
+    return f"{row['closed_because']}; {row['answered']} of {row['expected']} devices answered"

@@ -1,0 +1,53 @@
+"""The release key in the coordinator's home, where the operator keeps it there.
+
+It is read whenever something is to be signed, so a key that comes, goes or is replaced while the
+coordinator runs counts from the next release on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.errors import KeyFileError
+from coordinator.settings import CoordinatorSettings
+from coordinator.trust.key_files import read_key
+from schemas.keys import SigningKey
+from schemas.releases import Release, SignedRelease
+from schemas.roots import RootDocument
+
+log = logging.getLogger("coordinator.trust.release_key")
+
+
+@dataclass(frozen=True)
+class HomeReleaseKey:
+    """Signs releases by the key in a file, if it is there and the root names it."""
+
+    file: Path
+
+    def __call__(self, release: Release, root: RootDocument) -> SignedRelease | None:
+        """Return the signed release; None where no key is here that the root names."""
+        key = self._key(root)
+        return None if key is None else SignedRelease.of(release, key)
+
+    def is_ready(self, root: RootDocument) -> bool:
+        """Whether a key is here that the root names."""
+        return self._key(root) is not None
+
+    def _key(self, root: RootDocument) -> SigningKey | None:
+        # While a key is rotated the next one lies beside it: release.pem, release-2.pem.
+        for file in sorted(self.file.parent.glob(f"{self.file.stem}*{self.file.suffix}")):
+            try:
+                key = read_key(file)
+            except KeyFileError as error:
+                log.warning("not signed with: %s", error)
+                continue
+            if key.verify_key in root.release_keys:
+                return key
+        return None
+
+
+def release_signer(home: Path, settings: CoordinatorSettings) -> HomeReleaseKey:
+    """Return what signs releases for the coordinator in `home`."""
+    return HomeReleaseKey(home / settings.release.key)

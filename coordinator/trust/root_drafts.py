@@ -1,0 +1,145 @@
+"""Root documents before they are published: made, changed and signed, in files.
+
+A draft is the root document's own file with too few signatures, to be carried to where the root
+keys are. Nothing in it is secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from coordinator.errors import TrustError
+from coordinator.trust.key_files import read_key
+from schemas.errors import SchemaError
+from schemas.keys import VerifyKey
+from schemas.message import explain
+from schemas.roots import RootDocument, SignedRoot, named_keys
+from schemas.signatures import name_of
+from schemas.values import FleetId
+
+FOLDER = "trust"
+"""Where the root documents of a coordinator lie, in its home."""
+DAY_NS = 86_400 * 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the next root has otherwise; None for what stays."""
+
+    root_keys: tuple[VerifyKey, ...] | None = None
+    threshold: int | None = None
+    release_keys: tuple[VerifyKey, ...] | None = None
+    coordinator_keys: tuple[VerifyKey, ...] | None = None
+    expires_ns: int | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that are to be otherwise."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def first_root(fleet: FleetId, changes: Changes, version: int = 1) -> SignedRoot:
+    """Return a root that follows none, unsigned; raise `TrustError` for keys that make none."""
+    return _draft({"fleet": fleet, "version": version, **changes.given})
+
+
+def next_root(former: RootDocument, changes: Changes) -> SignedRoot:
+    """Return the version after `former`, unsigned; raise `TrustError` as `first_root` does."""
+    same = former.model_dump() | {"version": former.version + 1}
+    return _draft(same | changes.given)
+
+
+def without_key(former: RootDocument, named: str) -> Changes:
+    """Return what changes when a key is taken out, which is named by its hash or in full.
+
+    Raises `TrustError` where there is no such key, or no other of its role.
+    """
+    for role in ("root_keys", "release_keys", "coordinator_keys"):
+        keys: tuple[VerifyKey, ...] = getattr(former, role)
+        left = tuple(key for key in keys if named not in (key, name_of(key)))
+        if len(left) == len(keys):
+            continue
+        if role == "release_keys" and not left:
+            raise TrustError(
+                f"key: {named} is the only release key; give the fleet another one in its place "
+                "with `fleetledger trust rotate --release-key FILE`"
+            )
+        if role == "root_keys" and len(left) < former.threshold:
+            raise TrustError(
+                f"key: without {named} there are {len(left)} root keys for a threshold of "
+                f"{former.threshold}; name the root keys anew with `fleetledger trust rotate "
+                "--root-key FILE`"
+            )
+        changes: dict[str, Any] = {role: left}
+        return Changes(**changes)
+    raise TrustError(
+        f"key: {named} is none of root version {former.version}: {named_keys(former.keys)}"
+    )
+
+
+def sign_with(root: SignedRoot, files: Iterable[Path]) -> SignedRoot:
+    """Return a draft with the signatures of private keys in files; raise `KeyFileError`."""
+    for file in files:
+        root = root.signed_by(read_key(file))
+    return root
+
+
+def read_root(file: Path) -> SignedRoot:
+    """Read a root document or a draft; raise `TrustError` that names the file."""
+    try:
+        return SignedRoot.read(file.read_bytes())
+    except OSError as error:
+        raise TrustError(f"{file}: cannot be read: {error.strerror}") from error
+    except SchemaError as error:
+        raise TrustError(f"{file}: {error}") from error
+
+
+def write_root(file: Path, root: SignedRoot) -> Path:
+    """Write a root document or a draft; raise `TrustError` that names the file."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(root.canonical_bytes() + b"\n")
+    except OSError as error:
+        raise TrustError(f"{file}: cannot be written: {error.strerror}") from error
+    return file
+
+
+def root_file(home: Path, root: SignedRoot) -> Path:
+    """Return where a root document of a coordinator lies."""
+    return home / FOLDER / f"root-{root.document.version}.json"
+
+
+def describe(root: SignedRoot, former: RootDocument | None) -> Sequence[tuple[str, object]]:
+    """Return what a root says, name by name; `former` is the one that it is to follow."""
+    document = root.document
+    expires = "never"
+    if document.expires_ns is not None:
+        moment = datetime.fromtimestamp(document.expires_ns // 10**9, tz=timezone.utc)
+        expires = f"{moment:%Y-%m-%d %H:%M} UTC"
+    facts = [
+        ("fleet", document.fleet),
+        ("version", document.version),
+        ("digest", document.digest),
+        ("root keys", f"{document.threshold} of {named_keys(document.root_keys)}"),
+        ("release keys", named_keys(document.release_keys)),
+        ("coordinator", named_keys(document.coordinator_keys)),
+        ("expires", expires),
+        ("signed by", ", ".join(item.key for item in root.signatures) or "nobody"),
+    ]
+    missing = root.missing(former)
+    if missing:
+        facts.append(("missing", f"signatures of root keys: {missing}"))
+    return facts
+
+
+def _draft(fields: dict[str, Any]) -> SignedRoot:
+    try:
+        return SignedRoot(document=RootDocument.model_validate(fields))
+    except ValidationError as error:
+        raise TrustError(f"root: {explain(error)}") from error

@@ -1,0 +1,165 @@
+"""`fleetledger ledger tail | show | verify | rebuild`, run as commands."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import ledger as cli
+from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.store import Ledger
+from coordinator.reading.sentences import SENTENCES
+from schemas.values import Digest
+from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
+
+
+@pytest.fixture(autouse=True)
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "TABLES", TABLES)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "ledger").mkdir()
+    fill(tmp_path / "ledger")
+    return tmp_path
+
+
+def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.app, list(arguments), env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_tail_prints_the_newest_entries_as_columns(home: Path) -> None:
+    code, out, _ = run("tail", "-n", "2", "--home", str(home))
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert code == 0
+    assert [line[0] for line in lines] == ["10", "11"]
+    assert lines[0][1] == "1970-01-01 00:00:00"
+    assert lines[0][2].startswith("device-1 recorded contribution.withdrawn: note = 'é', part = 10")
+
+
+def test_a_terminal_gets_a_table_with_texts_as_they_are(home: Path) -> None:
+    with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+        ledger.append([EntryDraft("class.named", "operator", {"name": "[bold]Katze"})])
+    code, out, _ = run("tail", "-n", "1", "--home", str(home), FORCE_COLOR="1", COLUMNS="120")
+    assert code == 0
+    assert "time (UTC)" in out.splitlines()[0]
+    assert "name = '[bold]Katze'" in out
+
+
+def test_tail_prints_twenty_unless_told_otherwise(home: Path) -> None:
+    with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+        ledger.append([draft(n) for n in range(12, 30)])
+    assert len(run("tail", "--home", str(home))[1].splitlines()) == 20
+
+
+def test_the_home_folder_may_come_from_the_environment(home: Path) -> None:
+    code, out, _ = run("tail", FLEETLEDGER_COORDINATOR=str(home))
+    assert (code, len(out.splitlines())) == (0, 12)
+
+
+def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
+    command = (
+        # A shell's background jobs ignore SIGINT, and what they start inherits that.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from coordinator.cli import ledger as cli;"
+        "from tests.coordinator.ledger.support import TABLES;"
+        "cli.TABLES = TABLES; cli.app()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", command, "tail", "-n", "1", "--follow", "--home", str(home)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("11\t")
+        with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+            ledger.append([draft(12)])
+        assert process.stdout.readline().startswith("12\t")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(300) == 0
+
+
+def test_show_explains_an_entry_and_prints_all_of_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        SENTENCES,
+        "contribution.accepted",
+        lambda entry: f"{entry.device} gave part {entry.body['part']}",
+    )
+    code, out, _ = run("show", "5", "--home", str(home))
+    assert code == 0
+    assert out.startswith("device-2 gave part 5\n")
+    assert f"blob\t{Digest.of(LARGE)}\n" in out
+    assert '"note": "é"' in out
+
+
+def test_show_of_an_index_outside_is_a_usage_error(home: Path) -> None:
+    code, _, err = run("show", "12", "--home", str(home))
+    assert (code, err) == (2, "index: 12 is not in the ledger; it holds 12 entries\n")
+
+
+def test_verify_says_how_much_fits(home: Path) -> None:
+    code, out, _ = run("verify", "--home", str(home))
+    assert code == 0
+    assert out.startswith("12 entries, 3 checkpoints and 2 blobs fit; root ")
+
+
+def test_verify_names_what_does_not_fit_and_fails(home: Path) -> None:
+    open_store(home / "ledger").delete(Digest.of(LARGE))
+    code, _, err = run("verify", "--home", str(home))
+    assert code == 1
+    assert "does not fit: entry 5 (contribution.accepted): blob " in err
+
+
+def test_verify_looks_for_blobs_where_the_settings_say(home: Path) -> None:
+    (home / "ledger" / "blobs").rename(home / "elsewhere")
+    (home / "coordinator.toml").write_text(f'fleet = "f"\nblobs = "{home}/elsewhere"\n')
+    assert run("verify", "--home", str(home))[0] == 0
+    (home / "coordinator.toml").write_text("fleet = 3\n")
+    code, _, err = run("verify", "--home", str(home))
+    assert code == 2
+    assert "fleet" in err
+
+
+def test_rebuild_says_what_differed_and_mends_it(home: Path) -> None:
+    with tampering(home / "ledger" / "ledger.db") as connection:
+        connection.execute("UPDATE parts SET accepted = 5 WHERE device = 'device-2'")
+    assert run("verify", "--home", str(home))[0] == 1
+    code, out, _ = run("rebuild", "--home", str(home))
+    assert code == 0
+    assert out == (
+        "1 tables with 2 rows from 12 entries; 1 rows differed, first projection parts, "
+        "row device-2: accepted should be 4, found 5\n"
+    )
+    assert run("verify", "--home", str(home))[0] == 0
+    assert run("rebuild", "--home", str(home))[1].endswith("; nothing differed\n")
+
+
+def test_rebuild_beside_a_running_coordinator_is_refused(home: Path) -> None:
+    with Ledger.open(home / "ledger" / "ledger.db", TABLES):
+        code, _, err = run("rebuild", "--home", str(home))
+    assert code == 1
+    assert "is writing this ledger" in err
+
+
+@pytest.mark.parametrize("verb", [["tail"], ["show", "0"], ["verify"], ["rebuild"]])
+def test_a_home_without_a_ledger_is_a_usage_error(tmp_path: Path, verb: list[str]) -> None:
+    code, _, err = run(*verb, "--home", str(tmp_path))
+    assert code == 2
+    assert f"--home: no ledger at {tmp_path}" in err
+
+
+def test_a_damaged_ledger_is_a_sentence_and_no_traceback(home: Path) -> None:
+    with tampering(home / "ledger" / "ledger.db") as connection:
+        connection.execute("UPDATE entry SET actor = 'x' WHERE idx = 11")
+    code, _, err = run("tail", "--home", str(home))
+    assert code == 1
+    assert err.startswith("entry 11 (contribution.accepted): leaf should be ")

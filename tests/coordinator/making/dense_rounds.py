@@ -1,0 +1,39 @@
+"""Method `rounds` with networks that give every pixel a class, for what no method decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.making import networks
+from learning.networks.segmentation.network import SegmentationNetwork
+from learning.networks.segmentation.registry import build_segmentation
+from methods.registry import card
+from methods.rounds.assignment import RoundsAssignment
+from schemas.models import Preprocessing
+from tests.coordinator.shell_harness import write_home
+
+SCENES = Preprocessing(
+    mode="RGB", size=(16, 24), mean=(0.5,) * 3, deviation=(0.5,) * 3, input_name="image"
+)
+
+
+def let_rounds_segment(monkeypatch: pytest.MonkeyPatch, name: str = "small_dense") -> None:
+    """Let the method's card say that it segments, and its network be the dense one of that name."""
+
+    def network(assignment: RoundsAssignment) -> SegmentationNetwork:
+        return build_segmentation(name, assignment.input_shape)
+
+    segments = replace(card("rounds"), segments=True)
+    monkeypatch.setattr(networks, "card", lambda method: segments)
+    monkeypatch.setattr(RoundsAssignment, "network", property(network))
+
+
+def scenes_home(folder: Path, **settings: object) -> Path:
+    """Write the settings of a fleet that trains on scenes, and their preprocessing; return it."""
+    write_home(folder, "rounds", network="mlp", **settings)
+    file = folder / "scenes.json"
+    file.write_text(SCENES.model_dump_json(), encoding="utf-8")
+    return file

@@ -1,0 +1,62 @@
+"""A coordinator, or a proxy, one of whose threads ends: the program ends too, with a sentence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from coordinator.making.workshop import Finished, Workshop
+from coordinator.proxy.inputs import Input
+from coordinator.proxy.workbench import Workbench
+from tests.threads_that_end import BREAKING, PATIENCE, assert_ended_with_a_sentence, run_broken
+from transport.errors import ThreadEndedError
+
+
+@pytest.mark.parametrize("thread", BREAKING)
+def test_a_coordinator_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
+    (tmp_path / "coordinator.toml").write_text(
+        'fleet = "mill"\n[broker]\nhost = "127.0.0.1"\nport = 9\n'
+    )
+    done = run_broken(BREAKING[thread], "coordinator", "serve", "--home", str(tmp_path))
+    assert_ended_with_a_sentence(done, thread)
+
+
+@pytest.mark.parametrize("thread", BREAKING)
+def test_a_proxy_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
+    (tmp_path / "proxy.toml").write_text('fleet = "mill"\n[broker]\nhost = "127.0.0.1"\nport = 9\n')
+    without_torch = "import coordinator.proxy.running as running; running.find_spec = bool; "
+    breaking = without_torch + BREAKING[thread]
+    done = run_broken(breaking, "coordinator", "proxy", "--home", str(tmp_path))
+    assert_ended_with_a_sentence(done, thread)
+
+
+@pytest.mark.parametrize("kind", ["payload_job", "model_job"])
+def test_a_job_that_breaks_is_raised_to_whoever_takes_results(kind: str) -> None:
+    told = threading.Event()
+    workshop = Workshop(told.set)
+
+    def job() -> Sequence[Finished]:
+        raise OSError(28, "No space left on device")
+
+    getattr(workshop, kind)(job)
+    assert told.wait(PATIENCE)
+    with pytest.raises(ThreadEndedError, match="No space left"):
+        workshop.results()
+    workshop.stop()
+
+
+def test_a_job_of_a_proxy_that_breaks_is_raised_to_its_loop() -> None:
+    told = threading.Event()
+    workbench = Workbench(told.set)
+
+    def job() -> Input:
+        raise OSError(28, "No space left on device")
+
+    workbench.submit(job)
+    assert told.wait(PATIENCE)
+    with pytest.raises(ThreadEndedError, match="No space left"):
+        workbench.collect()
+    workbench.stop()

@@ -1,0 +1,88 @@
+"""A command waits in the inbox until a coordinator carries it out, and the answer comes back."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from coordinator.errors import CommandError, OperatorTimeoutError
+from coordinator.serving.operator import FILE_NAME, OperatorInbox, send
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.stages.commands import CloseStage
+from schemas.values import DeviceId
+
+ADMIT = AdmitDevice(device=DeviceId("dev-1"))
+
+
+def test_a_command_is_read_as_it_was_submitted(tmp_path: Path) -> None:
+    inbox = OperatorInbox(tmp_path)
+    first, second = inbox.submit(ADMIT), inbox.submit(CloseStage())
+    assert [(item.ticket, item.command) for item in inbox.waiting()] == [
+        (first, ADMIT),
+        (second, CloseStage()),
+    ]
+
+
+def test_an_answered_command_waits_no_longer(tmp_path: Path) -> None:
+    inbox = OperatorInbox(tmp_path)
+    ticket = inbox.submit(ADMIT)
+    assert inbox.answer_to(ticket) is None
+    inbox.answer(ticket, done=True, text="admitted")
+    assert inbox.waiting() == []
+    answer = inbox.answer_to(ticket)
+    assert answer is not None
+    assert (answer.done, answer.text) == (True, "admitted")
+
+
+def test_an_unreadable_command_is_refused_and_does_not_block_the_next(tmp_path: Path) -> None:
+    inbox = OperatorInbox(tmp_path)
+    broken = inbox.submit(ADMIT)
+    following = inbox.submit(CloseStage())
+    database = Database(tmp_path / FILE_NAME)
+    with database.conn:
+        database.execute(
+            'UPDATE command SET body = \'{"verb": "explode"}\' WHERE ticket = ?', [broken]
+        )
+    assert [item.ticket for item in inbox.waiting()] == [following]
+    answer = inbox.answer_to(broken)
+    assert answer is not None
+    assert not answer.done
+    assert "explode" in answer.text
+
+
+def test_send_waits_for_a_coordinator_in_another_thread(tmp_path: Path) -> None:
+    OperatorInbox(tmp_path).close()
+
+    def coordinator() -> None:
+        inbox = OperatorInbox(tmp_path)
+        while not (waiting := inbox.waiting()):
+            pass
+        inbox.answer(waiting[0].ticket, done=True, text="device dev-1 is admitted")
+
+    thread = threading.Thread(target=coordinator)
+    thread.start()
+    text = send(tmp_path, ADMIT, carry_out_here=lambda: False, timeout_seconds=10)
+    thread.join()
+    assert text == "device dev-1 is admitted"
+
+
+def test_a_refused_command_raises_with_the_reason(tmp_path: Path) -> None:
+    def refuse() -> bool:
+        inbox = OperatorInbox(tmp_path)
+        (waiting,) = inbox.waiting()
+        inbox.answer(waiting.ticket, done=False, text="stage: none is open")
+        return True
+
+    with pytest.raises(CommandError, match="none is open"):
+        send(tmp_path, CloseStage(), carry_out_here=refuse)
+
+
+def test_without_a_coordinator_the_sender_is_told_that_the_command_still_waits(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(OperatorTimeoutError, match="still waiting in its inbox"):
+        send(tmp_path, ADMIT, carry_out_here=lambda: False, timeout_seconds=0.1)
+    assert len(OperatorInbox(tmp_path).waiting()) == 1
