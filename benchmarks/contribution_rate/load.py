@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coordinator.core.commands import Command
-from coordinator.core.inputs import EnrolmentProven, OperatorCommand
+from coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadStored
 from coordinator.core.requests import AnswerOperator
 from coordinator.core.rules import IntakeRules, ModelRules, StageRules
 from coordinator.making.backbones import prepare_backbone
@@ -148,6 +148,28 @@ def _carry_out(home: Path, wanted: Sequence[Command], prefix: str = "setup") -> 
                 assert not isinstance(request, AnswerOperator) or request.done, request
     finally:
         engine.close()
+
+
+def fill(home: Path, plan: Plan, lineage: BackboneImported) -> None:
+    """Take in all contributions of a plan, group by group, as if their payloads had come.
+
+    All are one contribution under other numbers, and no payload is stored.
+    """
+    random = np.random.default_rng(1)
+    sender = Sender(FLEET, plan.names[0], BootId.fresh())
+    one = _contribution(sender, 0, lineage, random).read(Contribution)
+    engine = Engine.open(home, load(home).rules)
+    try:
+        for part in range(plan.parts):
+            engine.process(PayloadStored(name, _like(one, name, part)) for name in plan.names)
+    finally:
+        engine.close()
+
+
+def _like(one: Contribution, device: DeviceId, part: int) -> Contribution:
+    """Return a contribution that differs in its number and payload alone."""
+    payload = Digest.of(f"{device} {part}".encode())
+    return one.model_copy(update={"key": PartKey(stage=1, part=part), "payload": payload})
 
 
 def make_messages(plan: Plan, lineage: BackboneImported) -> list[list[bytes]]:
