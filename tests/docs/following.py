@@ -16,10 +16,10 @@ COPIED = (*ROOMS, "docs", "tests/methods")
 COPIED_FILES = ("fleetledger.py", "pyproject.toml", "CHANGELOG.md", "README.md", "CONTRIBUTING.md")
 
 
-def copy_repository(target: Path) -> Path:
-    """Copy everything that a method touches or is tested by."""
+def copy_repository(target: Path, *further: str) -> Path:
+    """Copy everything that a method touches or is tested by, and `further` folders."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for folder in COPIED:
+    for folder in (*COPIED, *further):
         shutil.copytree(ROOT / folder, target / folder, ignore=ignored)
     for name in (*COPIED_FILES, "tests/__init__.py", "tests/test_architecture.py"):
         shutil.copy(ROOT / name, target / name)
@@ -33,7 +33,7 @@ def follow(page: Path, root: Path) -> list[Path]:
         path = root / block["path"]
         if block["kind"] == "diff":
             path.write_text(
-                inserted(path.read_text(encoding="utf-8"), block["text"]), encoding="utf-8"
+                changed(path.read_text(encoding="utf-8"), block["text"]), encoding="utf-8"
             )
         else:
             assert not path.exists(), f"{path} is there already"
@@ -43,12 +43,12 @@ def follow(page: Path, root: Path) -> list[Path]:
     return touched
 
 
-def inserted(text: str, diff: str) -> str:
-    """Put the lines that begin with + behind those that begin with a space."""
+def changed(text: str, diff: str) -> str:
+    """Put the lines that begin with a space or + where those stand that begin with a space or -."""
     lines = diff.splitlines(keepends=True)
-    old = "".join(line[1:] for line in lines if line.startswith(" "))
-    new = "".join(line[1:] for line in lines)
-    assert all(line[0] in " +" for line in lines)
+    assert all(line[0] in " +-\n" for line in lines)
+    old = "".join(line[1:] or line for line in lines if line[0] != "+")
+    new = "".join(line[1:] or line for line in lines if line[0] != "-")
     assert text.count(old) == 1, f"not exactly once there: {old}"
     return text.replace(old, new)
 

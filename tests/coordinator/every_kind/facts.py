@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,20 +57,21 @@ def read(home: Path, query: str) -> list[tuple[Any, ...]]:
         return db.execute(query).fetchall()
 
 
-def tables(home: Path) -> list[str]:
-    """Return the names of all tables that are made from entries."""
-    return sorted(name for (name,) in read(home, "SELECT name FROM projection"))
+def columns(home: Path) -> dict[str, list[str]]:
+    """Return the columns of every table that is made from entries."""
+    names = sorted(name for (name,) in read(home, "SELECT name FROM projection"))
+    return {name: [row[1] for row in read(home, f'PRAGMA table_info("{name}")')] for name in names}
 
 
-def digests(home: Path) -> dict[str, str]:
-    """Return of every table that is made from entries a digest of its rows."""
-    return {name: _digest(home, name) for name in tables(home)}
+def digests(home: Path, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return a digest of the rows of every table, as far as its `known` columns go."""
+    return {name: _digest(home, name, own) for name, own in known.items()}
 
 
-def _digest(home: Path, table: str) -> str:
-    columns = [row[1] for row in read(home, f'PRAGMA table_info("{table}")')]
-    rows = read(home, f'SELECT * FROM "{table}"')
-    told = [json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True) for row in rows]
+def _digest(home: Path, table: str, own: Sequence[str]) -> str:
+    named = ", ".join(f'"{name}"' for name in own)
+    rows = read(home, f'SELECT {named} FROM "{table}"')
+    told = [json.dumps(dict(zip(own, row, strict=True)), sort_keys=True) for row in rows]
     return f"{len(rows)} rows, {hashlib.sha256(chr(10).join(sorted(told)).encode()).hexdigest()}"
 
 
@@ -107,7 +109,8 @@ def facts(home: Path) -> dict[str, Any]:
         "size": size,
         "root": root.lower(),
         "kinds": dict(kinds),
-        "tables": digests(home),
+        "columns": columns(home),
+        "tables": digests(home, columns(home)),
         "sentences": run(home, "tail", "-n", str(size)).splitlines(),
         "replayed": run(home, "replay", "--all").splitlines(),
         "told": told(home),
