@@ -16,11 +16,16 @@ from device_agent.core.state import State
 
 
 def enrolment_due(state: State, now: float) -> Decision:
-    """Ask at once after connecting, and again, with growing waits, until the answer."""
+    """Ask at once after connecting, and again, with growing waits, until the answer.
+
+    Whoever says nothing else asks again also while no coordinator was heard: its birth may have
+    been lost as well, and no heartbeat would bring it.
+    """
     enrolling = state.enrolling
     if enrolling.asks is None or not state.presence.connected or now < enrolling.tried.due:
         return NOTHING_TO_DO
-    if enrolling.tried.count > 0 and state.presence.coordinator is None:
+    unheard = state.presence.coordinator is None
+    if enrolling.tried.count > 0 and unheard and not enrolling.holds_back:
         return NOTHING_TO_DO
     waits = Waits(state.rules.birth_shortest, state.rules.birth_longest)
     again = tried(enrolling.tried, now, waits, state.identity.boot, "enrolment")

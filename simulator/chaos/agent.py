@@ -42,7 +42,7 @@ class MortalAgent(Mortal):
 
     def __init__(self, world: World, home: AgentHome, *, replaceable: bool) -> None:
         """With `replaceable` its disk may be lost: its images are then counted in other parts."""
-        super().__init__(world, home.settings.device, home.state_folder)
+        super().__init__(world, home.settings.device, home.folder)
         self.home = home
         self.installations = 1
         """How often it was installed."""
@@ -69,7 +69,7 @@ class MortalAgent(Mortal):
                 worker=lambda answer, on_answer: SlowWorker(
                     self._observed(answer), on_answer, lambda act: self.later("worker", act)
                 ),
-                clock=self.world.loop.clock.readings,
+                clock=self.clock,
                 boot=self._boot(self.runs),
                 name_installation=lambda: self._boot(f"installation {self.installations}"),
                 # For people; it is replaced every two seconds, and may be torn.
@@ -110,7 +110,14 @@ class MortalAgent(Mortal):
             and active is not None
             and active.version == version
             and state.told.status
+            and self._enrolled
         )
+
+    @property
+    def _enrolled(self) -> bool:
+        """Whether no key waits to be confirmed."""
+        keys = self._made.parts.keys if self._made is not None else None
+        return keys is not None and keys.waiting is None
 
     def waits_for(self) -> str:
         """Say how far the agent is, for whoever waits in vain."""

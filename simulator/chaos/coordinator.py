@@ -78,7 +78,7 @@ class MortalCoordinator(Mortal):
                 exchange=lambda _, party: self.exchange(party),
                 workshop=self._open_workshop,
                 inbox=self._open_inbox,
-                clock=self.world.loop.clock.readings,
+                clock=self.clock,
                 boot=seeded_boot(self.world.troubles.seed, self.name, self.runs),
             ),
         )
@@ -133,9 +133,11 @@ class MortalCoordinator(Mortal):
         return self._next_look(self._made.office)
 
     def _next_look(self, office: BackOffice) -> float:
-        clock, core = self.world.loop.clock, office.engine.core
-        moment = next_look(office.rules, core.state, core.live, clock.time_ns())
-        return clock.at(moment) if moment is not None else math.inf
+        engine = office.engine
+        now_ns = self.clock.time_ns() + engine.ahead_ns
+        moment = next_look(office.rules, engine.core.state, engine.core.live, now_ns)
+        seconds = math.inf if moment is None else (moment - now_ns) / 1e9
+        return self.world.loop.clock.now + seconds
 
     def _later_observed(self, lane: str, act: Callable[[], None]) -> None:
         def observed() -> None:

@@ -59,6 +59,8 @@ class Troubles:
     """When the broker loses a program's connections, without a goodbye, so that its will speaks."""
     broker_restarts: tuple[float, ...]
     """When the broker dies and comes back without sessions and retained messages."""
+    leaps: tuple[tuple[float, str, float], ...] = ()
+    """When a program's calendar leaps, and by how many seconds; it stays so."""
     hurry: float | None = None
     """Seconds after which the operator opens the next stage, learned or not; None: patiently."""
 
@@ -87,7 +89,22 @@ def draw_troubles(seed: int, programs: Iterable[str]) -> Troubles:
     )
     crashes = {name: _draw_crashes(dice(f"{seed}/crashes/{name}")) for name in names}
     hurry = random.choice((None, _log_uniform(random, 1, 120)))
-    return Troubles(seed, weather, crashes, tuple(cuts), tuple(restarts), hurry)
+    leaps = _draw_leaps(dice(f"{seed}/leaps"), names, weather.until)
+    return Troubles(seed, weather, crashes, tuple(cuts), tuple(restarts), leaps, hurry)
+
+
+def _draw_leaps(
+    random: Random, names: tuple[str, ...], until: float
+) -> tuple[tuple[float, str, float], ...]:
+    """Draw which calendars are set forward or back, by a second up to a month."""
+    return tuple(
+        (
+            random.uniform(0, until),
+            random.choice(names),
+            random.choice((-1, 1)) * _log_uniform(random, 1, 30 * 86400),
+        )
+        for _ in range(random.choice((0, 0, 1, 2, 4)))
+    )
 
 
 def _draw_weather(random: Random) -> Weather:

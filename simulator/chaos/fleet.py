@@ -16,6 +16,7 @@ from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
 from device_agent.sources.cache import DigestCache
 from device_agent.store.store import Store
+from methods.registry import trains
 from schemas.envelope import decode
 from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
@@ -109,6 +110,8 @@ class ChaosFleet:
         """
         for agent in self.agents:
             self.material.deliver(stage, agent.home)
+        # A round asks whoever was ever seen, so everybody must have been.
+        self._wait(self._known, "the first birth of every device")
         self.coordinator.command(OpenStage(class_names=self.material.plan.names(stage.classes)))
         hurry = self._troubles.hurry if self.material.any_division else None
         if hurry is None:
@@ -158,6 +161,14 @@ class ChaosFleet:
                 raise ChaosError(f"{what} does not come to its end: {self._state_of_affairs()}")
             self.loop.step()
 
+    def _known(self) -> bool:
+        if not trains(self.material.scenario.method.name):
+            return True
+        state = self.coordinator.state
+        return state is not None and all(
+            state.devices.admitted[agent.device].capabilities is not None for agent in self.agents
+        )
+
     def _opened(self, number: int) -> bool:
         state = self.coordinator.state
         return state is not None and number in state.stages.by_number
@@ -172,7 +183,11 @@ class ChaosFleet:
         return (
             state.stages.by_number[number].closed_index is not None
             and model is not None
-            and model.solved.inputs == state.contributions.inputs()
+            and (
+                set(state.stages.by_number[number].class_names) <= set(model.solved.class_names)
+                if state.lineages.network is not None
+                else model.solved.inputs == state.contributions.inputs()
+            )
             and desired is not None
             and desired.version == model.solved.version
             and all(agent.settled(number, desired.version) for agent in self.agents)
@@ -187,6 +202,9 @@ class ChaosFleet:
                 self.loop.at(when, cut)
         for when in self._troubles.broker_restarts:
             self.loop.at(when, self._restart_broker)
+        named = {program.name: program for program in self.programs}
+        for when, name, seconds in self._troubles.leaps:
+            self.loop.at(when, functools.partial(named[name].leap, seconds))
 
     def _restart_broker(self) -> None:
         self.tally["broker restarts"] += 1

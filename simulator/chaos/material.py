@@ -5,29 +5,40 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.core.rules import BoundRules, ModelRules, StageRules
-from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
+from coordinator.serving.inviting import invite
+from coordinator.trust.keys import public_key
+from coordinator.making.networks import prepare_network
+from coordinator.settings import CoordinatorSettings, write_new
 from device_agent.home import AgentHome
+from device_agent.keys import KeyRing
 from device_agent.settings import AgentSettings, DataSettings, DetectionSettings, ModelSettings
 from methods.registry import trains
+from schemas.keys import VerifyKey
 from schemas.values import DeviceId, FleetId
-from simulator.backbones.loading import load_backbone
+from simulator.backbones.loading import Backbone, load_backbone
 from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
 from simulator.datasets.samples import Samples
-from simulator.engines.mqtt.homes import admit, import_backbone
+from simulator.engines.mqtt.homes import admit, carry_out, import_backbone
 from simulator.engines.paths import image_path, suffix_of
+from simulator.engines.rounds import method_settings, round_rules
 from simulator.errors import ScenarioError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.plan.making import make_plan
 from simulator.scenario.model import TEXTS, Scenario
+from simulator.scenario.trainer import trains_on_features
 
 FLEET = FleetId("chaos")
 _SCAN_SECONDS = 60.0
 """A new assignment is looked at anyway; fewer scans let long absences pass quickly."""
+_TOKEN_HOURS = 50 * 365 * 24.0
+"""No leap of a calendar is as long."""
 _AT_REST = 1_577_836_800
 """When pictures were last changed: long ago, so that nobody waits for them to be written."""
 
@@ -40,6 +51,8 @@ class Material:
     split: Split[Samples]
     plan: FleetPlan
     folder: Path
+    coordinator_key: VerifyKey | None = None
+    """What devices believe, which have tokens to enrol with then; None without keys."""
     _pictures: dict[int, bytes] = field(default_factory=dict)
 
     @property
@@ -61,8 +74,10 @@ class Material:
         settings = AgentSettings(
             device=device,
             fleet=FLEET,
+            coordinator_key=self.coordinator_key,
             data=DataSettings(
-                folder=Path("data"),
+                # On another disk: the owner's pictures are not what may be lost.
+                folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
                 samples="text" if self.scenario.data.set in TEXTS else "pictures",
             ),
@@ -70,8 +85,12 @@ class Material:
             model=ModelSettings(trial=False, probation_seconds=0),
             detection=DetectionSettings(mode="off"),
         )
-        (home / "data").mkdir(parents=True)
-        return AgentHome(home, settings)
+        made = AgentHome(home, settings)
+        home.mkdir(parents=True)
+        made.data_folder.mkdir(parents=True)
+        if self.coordinator_key is not None:
+            shutil.copytree(self.folder / "agents" / device / "keys", home / "keys")
+        return made
 
     def deliver(self, stage: StagePlan, home: AgentHome) -> None:
         """Put the samples of a stage into an agent's data folder, where the engines put them."""
@@ -95,39 +114,63 @@ class Material:
         return self._pictures[index]
 
 
-def prepare(scenario: Scenario, folder: Path) -> Material:
+def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> Material:
     """Load the data, make the plan of the scenario's first seed, and the coordinator's home.
 
-    Raises `ScenarioError` for a scenario whose end may depend on when things happen.
+    With `keys` the devices have tokens to enrol with, and believe what the coordinator signs alone.
+
+    Rounds ask every device and wait for every answer. Raises `ScenarioError` for a scenario whose
+    end may depend on when things happen all the same.
     """
     if scenario.stages.opened_by != "schedule":
         raise ScenarioError(
             f"stages.opened_by: {scenario.stages.opened_by!r} lets the time of reports decide the "
             "order of classes, so a disturbed run has no other to equal; use 'schedule'"
         )
-    if trains(scenario.method.name):
-        raise ScenarioError(
-            f"method.name: {scenario.method.name!r} trains in rounds, which close without whoever "
-            "is late, so a disturbed run has no other to equal; use a method of statistics"
-        )
     seed = scenario.seeds[0]
     split = load_split(scenario.data, seed)
     plan = make_plan(scenario, split, seed)
     home = folder / "coordinator"
-    write_new(
-        home,
-        CoordinatorSettings(
-            fleet=FLEET,
-            method=MethodSettings(name=scenario.method.name, settings=scenario.method.settings),
-            # However long a device is away, the stage waits for it: a stage that closes without a
-            # device is no other model in the end, but takes its parts under another stage.
-            stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
-            models=ModelRules(solve_every_seconds=5.0),
-            # Installations that are made anew give other parts of the same images.
-            bounds=BoundRules(max_share=1.0),
-        ),
-    )
+    write_new(home, _settings(scenario, seed))
     backbone = load_backbone(scenario.backbone, split)
-    import_backbone(home, backbone.name, backbone.data, backbone.preprocessing)
-    admit(home, plan.devices)
-    return Material(scenario, split, plan, folder)
+    if trains(scenario.method.name):
+        _import_network(home, scenario, backbone)
+    else:
+        import_backbone(home, backbone.name, backbone.data, backbone.preprocessing)
+    if not keys:
+        admit(home, plan.devices)
+        return Material(scenario, split, plan, folder)
+    for device in plan.devices:
+        token = invite(home, device, _TOKEN_HOURS)
+        agent = folder / "agents" / device
+        agent.mkdir(parents=True)
+        KeyRing.beside(agent, FLEET, device).enrol(token)
+    return Material(scenario, split, plan, folder, public_key(home))
+
+
+def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
+    """Return settings by which the end does not depend on who is away when."""
+    rounds = {"quorum": 1.0, "deadline_seconds": 1e6, "gather_seconds": 1e9, "keep_weights": "all"}
+    return CoordinatorSettings(
+        fleet=FLEET,
+        **method_settings(scenario, seed),
+        # However long a device is away, the stage waits for it: a stage that closes without a
+        # device is no other model in the end, but takes its parts under another stage.
+        stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
+        models=ModelRules(solve_every_seconds=5.0),
+        rounds=round_rules(scenario, seed).model_copy(update={**rounds, "retention": "all"}),
+        # Installations that are made anew give other parts of the same images.
+        bounds=BoundRules(max_share=1.0, max_round_share=1.0),
+    )
+
+
+def _import_network(home: Path, scenario: Scenario, backbone: Backbone) -> None:
+    """Begin the lineage of the network that the fleet trains."""
+    with tempfile.TemporaryDirectory() as scratch:
+        seen = Path(scratch, "network.json")
+        seen.write_text(backbone.preprocessing.model_dump_json(), encoding="utf-8")
+        frozen = None
+        if trains_on_features(scenario):
+            frozen = Path(scratch, f"{backbone.name}.onnx")
+            frozen.write_bytes(backbone.data)
+        carry_out(home, ImportNetwork(network=prepare_network(home, seen, frozen)))

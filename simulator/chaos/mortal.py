@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.chaos.disk import Disk, Drive
@@ -55,6 +55,10 @@ class Mortal(ABC):
             Volume(root, world.shadows / name, dice(f"{world.troubles.seed}/disk/{name}")),
             world.points.point,
         )
+        readings = world.loop.clock.readings
+        self.clock = replace(readings, time_ns=lambda: readings.time_ns() + self._leapt_ns)
+        """What its machine says; the calendar may be set forward or back."""
+        self._leapt_ns = 0
         self._dice = dice(f"{world.troubles.seed}/{_WORK}/{name}")
         self._busy_until: dict[str, float] = {}
         self._connections: list[VirtualConnection] = []
@@ -78,6 +82,11 @@ class Mortal(ABC):
         self.runs += 1
         self.victim.restart()
         self.alive(self.begin)
+
+    def leap(self, seconds: float) -> None:
+        """Set the calendar of its machine forward, or back."""
+        self.world.tally["calendars set"] += 1
+        self._leapt_ns += round(seconds * 1e9)
 
     def stop(self) -> None:
         """End the simulation of the program; what is on its disk stays."""

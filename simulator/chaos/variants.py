@@ -18,6 +18,7 @@ from simulator.scenario.model import (
     DeviceSettings,
     MethodSettings,
     PartitionSettings,
+    RoundSettings,
     Scenario,
     StageSettings,
 )
@@ -45,6 +46,8 @@ _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("class means", "fedncm", 3, {_PART: 12}),
     ("ridge regression", "fed3r", 2, {_PART: 12}),
     ("estimated covariances", "fedcof", 3, {}),
+    ("rounds", "rounds", 3, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1}),
+    ("adapters", "fedhaf", 2, {"batch": 8, "hidden": 16, "width": 8, "head_epochs": 1}),
 )
 """Title, method, devices, settings of the method."""
 
@@ -61,6 +64,7 @@ def variants(pictures: Path) -> tuple[Scenario, ...]:
                 count=devices, partition=PartitionSettings(rule="dirichlet", beta=1.0)
             ),
             method=MethodSettings(name=method, settings=settings),
+            rounds=RoundSettings(per_stage=2),
         )
         for number, (title, method, devices, settings) in enumerate(_FLEETS)
     )
