@@ -96,7 +96,11 @@ class Proxy:
         parts.ordinary.stop()
         parts.branch.stop()
         parts.workbench.stop()
-        parts.store.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the store alone, as the end of the process would."""
+        self._parts.store.close()
 
     @property
     def wake_at(self) -> float:

@@ -46,6 +46,13 @@ def main(
             if report.broken and stop:
                 break
     result = summarise(reports, " ".join(["python -m simulator.chaos", *sys.argv[1:]]))
+    left_out = len(chosen) - len(reports)
+    if left_out and not result["broken"]:
+        console.print(
+            f"{left_out} seeds left out: their fleets train; pip install 'fleetledger[train]'",
+            markup=False,
+            highlight=False,
+        )
     text = json.dumps(result, indent=2)
     typer.echo(text)
     if summary is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from coordinator.ledger.store import Ledger
+from coordinator.proxy.store import Store as ProxyStore
 from coordinator.serving.operator import OperatorInbox
 from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
@@ -29,6 +30,7 @@ from simulator.chaos.faults import Troubles, dice
 from simulator.chaos.material import FLEET, Material
 from simulator.chaos.mortal import Mortal, World
 from simulator.chaos.outcome import Places
+from simulator.chaos.proxy import MortalProxy
 from simulator.chaos.storm import StormyNetwork
 from simulator.errors import ChaosError
 from simulator.plan.fleet_plan import StagePlan
@@ -40,6 +42,7 @@ EFFECTS = (
     (Store, "commit", "commit"),
     (Store, "begin_run", "commit"),
     (Ledger, "append", "commit"),
+    (ProxyStore, "commit", "commit"),
     (OperatorInbox, "answer", "commit"),
     (DigestCache, "update", "commit"),
     (InMemoryConnection, "publish", "publish"),
@@ -85,6 +88,8 @@ class ChaosFleet:
         )
         self.places = Places(home, {agent.device: agent.home.state_folder for agent in self.agents})
         self.programs: tuple[Mortal, ...] = (self.coordinator, *self.agents)
+        if material.has_proxy:
+            self.programs += (MortalProxy(world, folder / "proxy", FLEET),)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -34,7 +34,10 @@ def read_range(text: str) -> range:
 def run_seeds(
     folder: Path, seeds: Sequence[int], jobs: int, console: Console
 ) -> Iterator[ChaosReport]:
-    """Run seeds and yield their reports as they come; a progress bar shows how far it is."""
+    """Run seeds and yield their reports as they come; a progress bar shows how far it is.
+
+    Without torch, seeds of fleets that train are left out.
+    """
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("seeds", total=len(seeds))
@@ -69,11 +72,11 @@ def summarise(reports: Sequence[ChaosReport], command: str) -> dict[str, Any]:
 def _reports(folder: Path, seeds: Sequence[int], jobs: int) -> Iterator[ChaosReport]:
     if jobs == 1:
         trials = Trials(folder)
-        yield from map(trials.run, seeds)
+        yield from map(trials.run, filter(trials.can_run, seeds))
         return
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(folder,)) as pool:
         try:
-            yield from pool.map(_run, seeds)
+            yield from filter(None, pool.map(_run, seeds))
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -87,5 +90,6 @@ def _begin(folder: Path) -> None:
     _TRIALS.append(Trials(folder / f"process-{os.getpid()}", folder))
 
 
-def _run(seed: int) -> ChaosReport:
-    return _TRIALS[0].run(seed)
+def _run(seed: int) -> ChaosReport | None:
+    (trials,) = _TRIALS
+    return trials.run(seed) if trials.can_run(seed) else None

@@ -9,16 +9,23 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.core.rules import BoundRules, ModelRules, StageRules
-from coordinator.serving.inviting import invite
-from coordinator.trust.keys import public_key
 from coordinator.making.networks import prepare_network
+from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.lineages.commands import ImportNetwork
+from coordinator.trust.keys import public_key
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
-from device_agent.settings import AgentSettings, DataSettings, DetectionSettings, ModelSettings
-from methods.registry import trains
+from device_agent.settings import (
+    AgentSettings,
+    DataSettings,
+    DetectionSettings,
+    ModelSettings,
+    PolicySettings,
+)
+from methods.registry import card, trains
+from schemas.envelope import PROXY
 from schemas.keys import VerifyKey
 from schemas.values import DeviceId, FleetId
 from simulator.backbones.loading import Backbone, load_backbone
@@ -37,6 +44,7 @@ from simulator.scenario.trainer import trains_on_features
 FLEET = FleetId("chaos")
 _SCAN_SECONDS = 60.0
 """A new assignment is looked at anyway; fewer scans let long absences pass quickly."""
+_TRAINED = ("rounds", "fedhaf", "lga")
 _TOKEN_HOURS = 50 * 365 * 24.0
 """No leap of a calendar is as long."""
 _AT_REST = 1_577_836_800
@@ -65,6 +73,17 @@ class Material:
         exact = method.settings.get("form") == "exact" and not method.settings.get("forms")
         return method.name == "fed3r" or (method.name == "stsa" and exact)
 
+    @property
+    def has_proxy(self) -> bool:
+        """Whether the method has one."""
+        name = self.scenario.method.name
+        return trains(name) and card(name).proxy
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Names of all that may fail."""
+        return ("coordinator", *self.plan.devices, *((PROXY,) if self.has_proxy else ()))
+
     def copy_coordinator(self, home: Path) -> None:
         """Make the home of a coordinator that has admitted the devices and has the backbone."""
         shutil.copytree(self.folder / "coordinator", home)
@@ -84,6 +103,7 @@ class Material:
             # Its storms start agents more often than any probation bears.
             model=ModelSettings(trial=False, probation_seconds=0),
             detection=DetectionSettings(mode="off"),
+            policy=PolicySettings(publish_gradients=self.has_proxy),
         )
         made = AgentHome(home, settings)
         home.mkdir(parents=True)
@@ -127,6 +147,12 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> Material:
             f"stages.opened_by: {scenario.stages.opened_by!r} lets the time of reports decide the "
             "order of classes, so a disturbed run has no other to equal; use 'schedule'"
         )
+    name = scenario.method.name
+    if trains(name) and name not in _TRAINED:
+        raise ScenarioError(
+            f"method.name: {name!r} trains in rounds that chaos does not know; use a method of "
+            f"statistics, or one of {', '.join(_TRAINED)}"
+        )
     seed = scenario.seeds[0]
     split = load_split(scenario.data, seed)
     plan = make_plan(scenario, split, seed)
@@ -150,7 +176,8 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> Material:
 
 def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
     """Return settings by which the end does not depend on who is away when."""
-    rounds = {"quorum": 1.0, "deadline_seconds": 1e6, "gather_seconds": 1e9, "keep_weights": "all"}
+    rounds = {"quorum": 1.0, "deadline_seconds": 1e6, "gather_seconds": 1e9, "proxy_seconds": 60.0}
+    kept = {"retention": "all", "keep_weights": "all"}
     return CoordinatorSettings(
         fleet=FLEET,
         **method_settings(scenario, seed),
@@ -158,7 +185,7 @@ def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         # device is no other model in the end, but takes its parts under another stage.
         stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
         models=ModelRules(solve_every_seconds=5.0),
-        rounds=round_rules(scenario, seed).model_copy(update={**rounds, "retention": "all"}),
+        rounds=round_rules(scenario, seed).model_copy(update=rounds | kept),
         # Installations that are made anew give other parts of the same images.
         bounds=BoundRules(max_share=1.0, max_round_share=1.0),
     )

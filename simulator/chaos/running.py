@@ -34,9 +34,7 @@ def run_chaos(material: Material, undisturbed: Undisturbed, seed: int, folder: P
 
     What broke is in the report: promises, or a program that failed.
     """
-    return run_troubles(
-        material, undisturbed, draw_troubles(seed, ("coordinator", *material.plan.devices)), folder
-    )
+    return run_troubles(material, undisturbed, draw_troubles(seed, material.programs), folder)
 
 
 def run_troubles(

@@ -30,7 +30,7 @@ class StormyNetwork(Network):
         self.under_way = 0
         """Deliveries that have not arrived yet."""
         self.receipts: list[Outgoing] = []
-        """Everything that was published as a receipt, arrived or not."""
+        """Everything that the coordinator published as a receipt, arrived or not."""
         self.calm_since = weather.until
         """When the last trouble is over, of those that are known by now."""
         self._loop = loop
@@ -41,7 +41,7 @@ class StormyNetwork(Network):
 
     def route(self, message: Outgoing, user: str | None) -> bool:
         """Take a message from a program, unless it vanishes on the way."""
-        if message.topic.endswith("/rcpt"):
+        if message.topic.endswith("/rcpt") and "/proxy/" not in message.topic:
             self.receipts.append(message)
         if self._stormy and self._dice.random() < self._weather.loss / 2:
             self._tally["messages lost"] += 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
+from methods.registry import trains
 from simulator.chaos.checks import Undisturbed
 from simulator.chaos.material import Material, prepare
 from simulator.chaos.report import ChaosReport
@@ -28,6 +30,14 @@ class Trials:
         self.fleets = len(self._scenarios)
         """Different fleets; seeds meet them in turn."""
         self._prepared: dict[int, tuple[Material, Undisturbed]] = {}
+
+    def can_run(self, seed: int) -> bool:
+        """Whether a seed can run here: fleets that train need torch."""
+        return not self.trains(seed) or find_spec("torch") is not None
+
+    def trains(self, seed: int) -> bool:
+        """Whether the fleet that a seed meets trains a network."""
+        return trains(self._scenarios[seed % self.fleets].method.name)
 
     def run(self, seed: int) -> ChaosReport:
         """Run one seed; its folder stays if a promise was broken."""

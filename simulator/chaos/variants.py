@@ -29,6 +29,14 @@ PER_CLASS = 18
 _TEST_PER_CLASS = 2
 _PART = "max_samples_per_part"
 
+_QUICK_PROXY = {
+    "detection": "stage",
+    "memory_per_class": 2,
+    "perturbation_steps": 1,
+    "inversion_steps": 1,
+    "inversion_kept": 1,
+    "worst_distance": 1e9,
+}
 _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("exact, one part each", "stsa", 2, {"form": "exact", "map_width": 32}),
     ("exact, many parts", "stsa", 3, {"form": "exact", "map_width": 32, _PART: 5}),
@@ -48,6 +56,7 @@ _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("estimated covariances", "fedcof", 3, {}),
     ("rounds", "rounds", 3, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1}),
     ("adapters", "fedhaf", 2, {"batch": 8, "hidden": 16, "width": 8, "head_epochs": 1}),
+    ("a proxy", "lga", 2, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1, **_QUICK_PROXY}),
 )
 """Title, method, devices, settings of the method."""
 

@@ -41,7 +41,7 @@ class InlineWorkbench:
     def submit(self, job: Job) -> None:
         """Do a job now; its result is there when the time for it is over."""
         with self._world.stopwatch.phase("proxy"):
-            result = _in_fleet_time(job())
+            result = in_fleet_time(job())
         loop = self._world.loop
         loop.at(loop.clock.now + WORK_SECONDS, lambda: self.put(result))
 
@@ -119,7 +119,7 @@ class VirtualProxy:
         return self._shell.wake_at
 
 
-def _in_fleet_time(result: Input) -> Input:
+def in_fleet_time(result: Input) -> Input:
     """Return a result that says nothing of this machine's clock."""
     if not isinstance(result, inputs.Scored):
         return result

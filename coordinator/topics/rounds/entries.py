@@ -176,9 +176,9 @@ def _average(rounds: RoundsState, body: WeightsAveraged, at: Place) -> None:
     rounds.weights = Weights(
         body.weights, body.class_names, at.index, dict(body.extras), body, at.time_ns
     )
-    rounds.made[body.number] = Made(
-        body.number, at.index, body.weights, body.blobs, len(body.inputs)
-    )
+    # In one order: a body that was read names its files in another one than when it was made.
+    blobs = tuple(sorted(body.blobs))
+    rounds.made[body.number] = Made(body.number, at.index, body.weights, blobs, len(body.inputs))
     rounds.pruned.difference_update(body.blobs)
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from simulator.chaos.running import fast_folder
 from simulator.chaos.trials import Trials
+from tests.learning.training.threads import one_thread
+
+__all__ = ["one_thread"]
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,9 @@ def scenario(tmp_path: Path) -> Scenario:
     return variants(tmp_path / "pictures.npz")[1]
 
 
-def test_a_method_that_trains_in_rounds_is_refused(scenario: Scenario, tmp_path: Path) -> None:
-    other = scenario.model_copy(update={"method": MethodSettings(name="rounds")})
-    with pytest.raises(ScenarioError, match=r"method.name: 'rounds' trains in rounds"):
+def test_a_method_whose_rounds_are_not_known_is_refused(scenario: Scenario, tmp_path: Path) -> None:
+    other = scenario.model_copy(update={"method": MethodSettings(name="dcid")})
+    with pytest.raises(ScenarioError, match=r"method.name: 'dcid' trains in rounds"):
         prepare(other, tmp_path / "material")
 
 

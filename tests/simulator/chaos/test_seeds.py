@@ -1,5 +1,7 @@
 """Two hundred fleets whose network and programs fail at random instants keep every promise.
 
+Those that train a network have tests of their own.
+
 Two thousand: `python -m simulator.chaos --seeds 0-1999`. One again: `--seeds 137 --keep DIR`.
 """
 
@@ -14,7 +16,8 @@ SEEDS, AT_ONCE = 200, 10
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")
 def test_no_seed_breaks_a_promise(trials: Trials, first: int) -> None:
-    reports = [trials.run(seed) for seed in range(first, first + AT_ONCE)]
+    seeds = [seed for seed in range(first, first + AT_ONCE) if not trials.trains(seed)]
+    reports = [trials.run(seed) for seed in seeds]
     broken = [f"{report}\n  {sentence}" for report in reports for sentence in report.broken]
     assert not broken, "\n".join(broken)
     assert sum(report.done.get("kills", 0) for report in reports) > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from coordinator.core import inputs
 from coordinator.core.core import Core
 from coordinator.core.due import next_look
@@ -26,7 +28,7 @@ from schemas.receipts import Accepted, Receipt, Refused
 from schemas.reports import Problem
 from schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, FLEET, SECOND, names, offer, receipt, sent
-from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
+from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, averaged
 
 SCORED = NETWORK.model_copy(update={"proxy": True})
 INSTALLATION = BootId("0123456789abcdef")
@@ -149,6 +151,23 @@ def test_a_mean_that_passes_old_models_on_does_not_bring_them_back() -> None:
         "old-model": [weights(1)],
         "new-model": [weights(2)],
     }
+
+
+def test_what_a_round_gave_is_told_apart_by_no_order_of_its_files() -> None:
+    bench = ProxyBench()
+    bench.say(score(bench.learn(1)))
+    bench.wait(0)
+    request = bench.whole_round(2)
+    assert isinstance(request, AverageRound)
+    extras = {name: offer(name) for name in ("old-model", "new-model", "fisher")}
+    body = averaged(request).model_copy(update={"lineage": SCORED.digest, "extras": extras})
+    bench.handle(inputs.RoundAveraged(body))
+    read = read_entry(
+        body.kind, json.loads(json.dumps(body.model_dump(mode="json"), sort_keys=True))
+    )
+    assert isinstance(read, WeightsAveraged)
+    assert set(read.blobs) == set(body.blobs) != read.blobs
+    assert bench.core.state.rounds.made[2].blobs == tuple(sorted(read.blobs))
 
 
 def test_without_a_score_in_time_the_next_round_opens_and_the_ledger_says_so() -> None:

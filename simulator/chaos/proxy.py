@@ -1,0 +1,93 @@
+"""A proxy that may end at any instant: the real one, with its store and its workbench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from coordinator.proxy.inputs import Input
+from coordinator.proxy.running import Surroundings, proxy_of
+from coordinator.proxy.settings import ProxySettings
+from coordinator.proxy.shell import Proxy
+from coordinator.proxy.workbench import Job
+from schemas.envelope import PROXY, Sender
+from schemas.topics import FleetTopics
+from schemas.values import FleetId
+from simulator.chaos.mortal import Mortal, World
+from simulator.virtual.proxy import PAUSE_SECONDS, in_fleet_time
+from simulator.virtual.seeds import seeded_boot
+from transport.transfer import Party
+
+
+class SlowWorkbench:
+    """A workbench that takes its time, so that anything may happen before it has done."""
+
+    def __init__(
+        self, wake: Callable[[], None], later: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self._wake = wake
+        self._later = later
+        self._results: list[Input] = []
+
+    def submit(self, job: Job) -> None:
+        """Do a job later, after those before it."""
+        self._later(lambda: self.put(in_fleet_time(job())))
+
+    def put(self, happening: Input) -> None:
+        """Add an input from elsewhere."""
+        self._results.append(happening)
+        self._wake()
+
+    def collect(self) -> list[Input]:
+        """Take the inputs so far."""
+        taken, self._results = self._results, []
+        return taken
+
+    def stop(self) -> None:
+        """Nothing is under way that could be waited for."""
+
+
+class MortalProxy(Mortal):
+    """The proxy that lives in `home`, which is made if it is missing."""
+
+    def __init__(self, world: World, home: Path, fleet: FleetId) -> None:
+        home.mkdir(mode=0o700)
+        super().__init__(world, PROXY, home)
+        self._home = home
+        self._fleet = fleet
+        self._shell: Proxy | None = None
+
+    def begin(self) -> None:
+        """Put the proxy together, and let it connect."""
+        boot = seeded_boot(self.world.troubles.seed, self.name, self.runs)
+
+        def sender() -> Sender:
+            return Sender(self._fleet, PROXY, boot)
+
+        endpoint = self.endpoint(self._step, PAUSE_SECONDS)
+        control = self.connection("control", endpoint)
+        ordinary = self.exchange(Party(FleetTopics(self._fleet), sender(), PROXY))
+        branch = self.exchange(Party(FleetTopics(self._fleet, "proxy"), sender()))
+        bench = SlowWorkbench(control.wake, lambda act: self.later("scoring", act))
+        around = Surroundings(sender(), control, ordinary, branch, bench, self.clock)
+        self._shell = shell = proxy_of(self._home, ProxySettings(fleet=self._fleet), around)
+        for exchange in (ordinary, branch):
+            exchange.start()
+        shell.begin()
+        endpoint.ask()
+
+    def lose_disk(self) -> None:
+        """Keep it: its images cannot be had again."""
+
+    def let_go(self) -> None:
+        """Close the database."""
+        if self._shell is not None:
+            self._shell.close()
+        self._shell = None
+
+    def _step(self) -> float:
+        shell = self._shell
+        assert shell is not None
+        while shell.step(0):
+            pass
+        return shell.wake_at

@@ -1,0 +1,27 @@
+"""The seeds among the first two hundred whose fleets train: rounds, adapters, a proxy."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from simulator.chaos.trials import Trials
+from tests.simulator.chaos.test_seeds import SEEDS
+
+AT_ONCE = 40
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")
+def test_no_seed_breaks_a_promise(trials: Trials, first: int) -> None:
+    seeds = [seed for seed in range(first, first + AT_ONCE) if trials.trains(seed)]
+    reports = [trials.run(seed) for seed in seeds]
+    broken = [f"{report}\n  {sentence}" for report in reports for sentence in report.broken]
+    assert not broken, "\n".join(broken)
+    assert {report.scenario for report in reports} == {"rounds", "adapters", "a proxy"}
+
+
+def test_a_seed_that_trains_is_repeated_exactly(trials: Trials) -> None:
+    first, second = trials.run(12), trials.run(12)
+    assert first.done == second.done
+    assert first.fleet_seconds == second.fleet_seconds
