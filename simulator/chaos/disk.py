@@ -38,16 +38,17 @@ class Drive:
 
     def killed(self) -> None:
         """Let go of the dead program's files; what it had not handed to the kernel is lost."""
-        for file in self.files:
-            if not file.closed:
-                with Path(os.devnull).open("wb") as nowhere:
+        with Path(os.devnull).open("wb") as nowhere:
+            for file in self.files:
+                if not file.closed:
                     os.dup2(nowhere.fileno(), file.fileno())
-                file.close()
-        for descriptor, inode in self.descriptors:
-            with suppress(OSError):
-                status = os.fstat(descriptor)
-                if (status.st_dev, status.st_ino) == inode:
-                    os.close(descriptor)
+                    file.close()
+            for descriptor, inode in self.descriptors:
+                with suppress(OSError):
+                    status = os.fstat(descriptor)
+                    if (status.st_dev, status.st_ino) == inode:
+                        # Not closed: its number may be a database's by now, which closes it itself.
+                        os.dup2(nowhere.fileno(), descriptor)
         self.files, self.descriptors = [], []
 
 
