@@ -82,7 +82,7 @@ class ChaosFleet:
             MortalAgent(
                 world,
                 material.make_agent(device, folder / "agents" / device),
-                replaceable=material.any_division,
+                replaceable=material.any_division and material.coordinator_key is None,
             )
             for device in material.plan.devices
         )

@@ -11,7 +11,7 @@ from simulator.chaos.checks import Undisturbed
 from simulator.chaos.material import Material, prepare
 from simulator.chaos.report import ChaosReport
 from simulator.chaos.running import run_chaos, run_undisturbed
-from simulator.chaos.variants import variants, write_pictures
+from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
 
 
 class Trials:
@@ -53,7 +53,8 @@ class Trials:
         """Return the fleet that a seed meets, and what it ends with undisturbed."""
         number = seed % self.fleets
         if number not in self._prepared:
-            material = prepare(self._scenarios[number], self._folder / f"material-{number}")
+            scenario, folder = self._scenarios[number], self._folder / f"material-{number}"
+            material = prepare(scenario, folder, keys=number not in WITHOUT_KEYS)
             undisturbed = run_undisturbed(material, self.undisturbed_folder(seed))
             self._prepared[number] = (material, undisturbed)
         return self._prepared[number]

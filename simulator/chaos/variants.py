@@ -61,6 +61,10 @@ _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
 """Title, method, devices, settings of the method."""
 
 
+WITHOUT_KEYS = (1, 2, 7)
+"""Fleets whose devices may be installed anew; the others enrol, and sign what they say."""
+
+
 def variants(pictures: Path) -> tuple[Scenario, ...]:
     """Return the scenarios, which learn from the file that `write_pictures` wrote."""
     return tuple(

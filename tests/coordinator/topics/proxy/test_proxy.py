@@ -161,7 +161,7 @@ def test_what_a_round_gave_is_told_apart_by_no_order_of_its_files() -> None:
     assert isinstance(request, AverageRound)
     extras = {name: offer(name) for name in ("old-model", "new-model", "fisher")}
     body = averaged(request).model_copy(update={"lineage": SCORED.digest, "extras": extras})
-    bench.handle(inputs.RoundAveraged(body))
+    bench.handle(RoundAveraged(body))
     read = read_entry(
         body.kind, json.loads(json.dumps(body.model_dump(mode="json"), sort_keys=True))
     )
