@@ -41,8 +41,11 @@ class Wanted:
             self._asked[index] = Asked(now - pacer.retry_after, asked.delivered, first=False)
 
     def next_time(self, pacer: Pacer, now: float) -> float:
-        """Return when `choose` will next have something, or infinity if only arrivals help."""
+        """Return when `choose` will next have something, or infinity if only arrivals help.
+
+        In a window that has become narrower, so many have to be overdue that there is room for one.
+        """
         if self._new and len(self._asked) < pacer.window:
             return now
-        due = (asked.at + pacer.retry_after for asked in self._asked.values())
-        return min(due, default=float("inf"))
+        due = sorted(asked.at + pacer.retry_after for asked in self._asked.values())
+        return due[max(0, len(due) - pacer.window)] if due else float("inf")

@@ -84,3 +84,14 @@ def test_what_is_due_at_a_time_is_asked_for_at_that_time() -> None:
         assert wanted.choose(pacer, asked_at, 1) == [0]
         pacer.round_trip = thousandths / 1013
         assert wanted.choose(pacer, wanted.next_time(pacer, asked_at), 1) == [0]
+
+
+def test_in_a_narrower_window_the_next_time_is_one_at_which_something_is_asked() -> None:
+    wanted, pacer = Wanted(range(4)), Pacer(100)
+    assert wanted.choose(pacer, 0.0, 2) == [0, 1]
+    assert wanted.choose(pacer, 1.0, 2) == [2, 3]
+    pacer.rate = 1.0
+    assert pacer.window == 1
+    assert wanted.choose(pacer, 1.5, 9) == [], "two are under way, and there is room for one"
+    assert wanted.next_time(pacer, 1.5) == 2.5
+    assert wanted.choose(pacer, 2.5, 9) == [0]
