@@ -22,7 +22,7 @@ from device_agent.status import Status, read_status
 from device_agent.store.blobs import BlobFolder
 from schemas.values import BootId, DeviceId, Digest
 from tests.coordinator import shell_harness
-from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
+from tests.coordinator.shell_harness import FLEET, PATIENCE, MemoryCoordinator
 from transport.interface import Connection, Outgoing
 from transport.memory import InMemoryBroker
 
@@ -100,9 +100,11 @@ class MemoryDevice:
         return BlobFolder(AgentHome.open(self.home).state_folder / "blobs").digests()
 
     def status(self) -> Status:
-        """What the agent wrote of itself last."""
-        status = read_status(AgentHome.open(self.home).status_file)
-        assert status is not None
+        """What the agent wrote of itself last; one that has just begun is waited for."""
+        file, deadline = AgentHome.open(self.home).status_file, time.monotonic() + PATIENCE
+        while (status := read_status(file)) is None:
+            assert time.monotonic() < deadline, f"{file} was never written"
+            time.sleep(0.01)
         return status
 
     def cut_off(self) -> None:

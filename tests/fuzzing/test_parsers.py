@@ -1,5 +1,6 @@
 """Bytes from the network are read or refused in words: spoiled messages, and any others."""
 
+import time
 from random import Random
 
 import pytest
@@ -34,7 +35,12 @@ def test_any_bytes_are_refused(name: str, data: bytes) -> None:
 
 
 def test_an_input_that_takes_too_long_is_told() -> None:
-    slow = Parser(lambda data: [hash((index,)) for index in range(3_000_000)], ())
+    def reads(_: bytes) -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 1.5:
+            pass
+
+    slow = Parser(reads, ())
     with pytest.raises(TimeoutError, match="4 bytes took"):
         tried(slow, b"slow")
 

@@ -70,7 +70,7 @@ def test_a_newer_model_of_the_same_stage_is_the_one_reported(ledger: HandMadeLed
     result = read_result(ledger.view, ledger.plan, 1, seconds=3.0)
     assert result.version == 2
     assert result.accuracy == 1.0
-    assert result.aggregate == ledger.view.state.models[2].solved.aggregate
+    assert result.aggregate == ledger.view.state.models.by_version[2].solved.aggregate
 
 
 def test_a_class_that_nobody_was_asked_about_is_an_error(results: list[StageResult]):
