@@ -114,6 +114,8 @@ class Devices:
             )
             return self.complain(device, text, now_ns)
         match envelope.header.kind:
+            case Birth.kind if self._twins.comes_late(device, envelope.header):
+                return _SILENCE
             case Birth.kind:
                 return self._born(device, envelope.header.boot, envelope.read(Birth))
             case Death.kind:

@@ -30,7 +30,6 @@ from coordinator.ledger.verify import verify
 from coordinator.making.model_maker import ModelMaker
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.topics.lineages.entries import BackboneImported
 from coordinator.topics.rounds.entries import WeightsAveraged
 from device_agent.keys import KeyRing
 from device_agent.slots import Slots
@@ -266,7 +265,7 @@ def _model_is_the_undisturbed_one(run: Run) -> Iterator[str]:
         if getattr(model.solved, name) != getattr(expected, name):
             found = getattr(model.solved, name)
             yield f"{name}: {found}, undisturbed {getattr(expected, name)}"
-    if not isinstance(model.lineage, BackboneImported):
+    if run.outcome.state.lineages.network is not None:
         return  # of a network the inputs are the entry of its last mean
     if model.solved.inputs != run.outcome.state.contributions.inputs():
         now = run.outcome.state.contributions.inputs()
@@ -275,12 +274,13 @@ def _model_is_the_undisturbed_one(run: Run) -> Iterator[str]:
 
 def _model_can_be_made_again(run: Run) -> Iterator[str]:
     model, state = run.outcome.model, run.outcome.state
-    if model is None or not isinstance(model.lineage, BackboneImported):
+    backbone = state.lineages.backbone
+    if model is None or backbone is None:
         return
     home, solved = run.places.coordinator, model.solved
     request = SolveHead(
         version=solved.version,
-        lineage=model.lineage,
+        lineage=backbone,
         inputs=tuple(
             SolveInput(
                 index,

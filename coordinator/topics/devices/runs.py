@@ -35,6 +35,8 @@ class Run:
     """The runs of its installation before it, newest first."""
     turn: int = -1
     """The turn in which its birth was first heard."""
+    since: int = 0
+    """How many births of ours there were then."""
     spoke: bool = False
     """Whether it was the one that runs, once."""
 
@@ -91,9 +93,9 @@ class RunWatch:
         if self.asked_ns is not None:
             self.asked_ns -= by_ns
 
-    def note(self, run: Run) -> Run:
+    def note(self, run: Run, announcements: int) -> Run:
         """Note a run whose birth was heard; return what is known of it."""
-        run.turn = self.turn
+        run.turn, run.since = self.turn, announcements
         if len(self.runs) >= _MOST_RUNS:
             kept = {self.last, *self.replaced}
             self.runs = {boot: item for boot, item in self.runs.items() if item in kept}

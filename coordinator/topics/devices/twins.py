@@ -58,6 +58,20 @@ class Twins:
             case _:
                 return Decision()
 
+    def comes_late(self, device: DeviceId, header: Header) -> bool:
+        """Whether the run that a birth begins was over when the present run began.
+
+        Who is alive after all answers to a birth of ours that came later than the present run's.
+        """
+        known = self._state.devices.admitted[device]
+        if known.boot is None or known.boot == header.boot or known.doubled is not None:
+            return False
+        present = self._live.device(device).runs.runs.get(known.boot)
+        if present is None or header.boot not in present.formers:
+            return False
+        announcement = self._announcement(header)
+        return announcement is None or announcement < present.since
+
     def shut_out(self, device: DeviceId, boot: BootId) -> str:
         """Say that a run is of an installation that the operator has shut out; empty if not."""
         known = self._state.devices.admitted[device]
@@ -145,9 +159,13 @@ class Twins:
         run = watch.runs.get(header.boot)
         if run is None and header.kind == Birth.kind:
             birth = envelope.read(Birth)
-            run = watch.note(Run(header.boot, birth.installation, birth.formers))
+            run = watch.note(
+                Run(header.boot, birth.installation, birth.formers), self._live.announcements
+            )
         elif run is None and header.boot in former_boots:
-            run = watch.note(Run(header.boot, known.installation or header.boot))
+            run = watch.note(
+                Run(header.boot, known.installation or header.boot), self._live.announcements
+            )
         if run is None:
             return None
         run.spoke |= header.boot in former_boots

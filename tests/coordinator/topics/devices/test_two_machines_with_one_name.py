@@ -11,7 +11,7 @@ from coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
 from schemas.contributions import PartKey, Withdrawal
 from schemas.envelope import Sender
 from schemas.message import Message
-from schemas.presence import Birth, Death, Heartbeat
+from schemas.presence import Birth, Death, Heartbeat, Welcome
 from schemas.receipts import Accepted, Later
 from schemas.reports import Problem
 from schemas.values import BootId, DeviceId, Digest
@@ -110,6 +110,34 @@ def test_a_copy_of_an_installation_is_found_when_the_original_speaks_again() -> 
     (found,) = air.entries(DeviceDoubled)
     assert set(found.runs) == {camera.boot, clone.boot}
     assert found.installations == (ONE, ONE)
+
+
+def test_a_birth_that_comes_after_that_of_the_next_run_ends_nothing() -> None:
+    air = Air()
+    camera = Machine(air, ONE)
+    camera.lives()
+    again = camera.restarted()
+    late = camera.sender.seal(camera.birth(), sent_ms=0)
+    air.newest = None  # the coordinator that both have heard is gone
+    again.say(again.birth())
+    camera.repeat(late)
+    assert air.bench.core.state.devices.admitted[CAMERA].boot == again.boot
+    air.carry(air.bench.handle(inputs.Connected()))
+    again.lives()
+    assert air.entries(DeviceDoubled) == []
+    assert isinstance(again.give("a"), Accepted)
+
+
+def test_who_is_alive_after_all_is_heard_once_asked() -> None:
+    air = Air()
+    camera = Machine(air, ONE)
+    camera.lives()
+    clone = camera.copy()
+    clone.say(clone.birth())  # and is never heard of again
+    assert not sent(camera.say(camera.birth()), Welcome)  # it may have come late
+    camera.say(BEAT.model_copy(update={"welcomed": False}))  # who is there is asked to say so
+    assert sent(camera.say(camera.birth()), Welcome)
+    assert air.bench.core.state.devices.admitted[CAMERA].boot == camera.boot
 
 
 def test_it_is_told_to_the_operator_and_to_both() -> None:
