@@ -19,7 +19,6 @@ from typing_extensions import Self
 
 from learning.networks.network import Network
 from learning.networks.registry import build_network
-from methods.dcid.learners.traits import head_of
 from methods.dcid.settings import DcidSettings
 from methods.training_assignment import (
     TrainingAssignment,
@@ -50,13 +49,13 @@ class DcidAssignment(TrainingAssignment):
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
         settings = self.settings
-        check_whole_network(settings.network, self.input_shape, "DCID", head_of(settings))
+        check_whole_network(settings.network, self.input_shape, "DCID", settings.head_kind)
         return self
 
     @property
     def network(self) -> Network:
         """The network that is trained."""
-        return build_network(self.settings.network, self.input_shape, head_of(self.settings))
+        return build_network(self.settings.network, self.input_shape, self.settings.head_kind)
 
     @property
     def opening_phases(self) -> tuple[str, ...]:

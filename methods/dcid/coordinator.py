@@ -17,12 +17,9 @@ from typing import Any, Protocol
 
 from learning.networks.network import Network
 from methods.dcid.assignment import MEANS, SHARE, DcidAssignment, read_assignment
-from methods.dcid.combining.averaging import Averaging
-from methods.dcid.combining.ensemble import Ensemble
-from methods.dcid.combining.measuring import Measuring
-from methods.dcid.combining.sharing import Sharing
-from methods.dcid.general import answering, decode_general
+from methods.dcid.combining import Averaging, Ensemble, Measuring, Sharing
 from methods.dcid.images import Images, checked_images, encode_images
+from methods.dcid.model import answering, decode_general
 from methods.errors import MethodError
 from methods.network_weights import Arrays, encode_weights
 from methods.once import OncePerRound

@@ -1,9 +1,9 @@
 """DCID on a device: share, train, distil, measure, as the order's phase says.
 
-    share                 images of its own, without labels            `sharing`
+    share                 images of its own, without labels            `site`
     train, train-alone    DID (1), (2)                                 `training`
-    distil                DCD (3), from its model after DID            `collaborating`
-    means                 sums of its anchors' features                `measuring`
+    distil                DCD (3), from its model after DID            `distilling`
+    means                 sums of its anchors' features                `site`
 
 Pure functions of bytes and pictures; an engine of `learning.training` runs in between.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from learning.networks.pictures import Pictures
 from learning.training.work import Trained
-from methods.dcid import collaborating, measuring, sharing, training
+from methods.dcid import distilling, training
 from methods.dcid.assignment import (
     DISTIL,
     MEANS,
@@ -21,9 +21,14 @@ from methods.dcid.assignment import (
     DcidAssignment,
     read_assignment,
 )
-from methods.dcid.holdings import present
 from methods.dcid.memory import read_memory
-from methods.dcid.site import Site
+from methods.dcid.site import (
+    Site,
+    begin_means,
+    begin_sharing,
+    finish_means,
+    finish_sharing,
+)
 from methods.errors import MethodError
 from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.rounds import TRAIN
@@ -48,16 +53,16 @@ def begin(
             "import the network without a backbone"
         )
     known = read_memory(memory, assignment.network).renamed(order.round.aliases)
-    site = Site(assignment, order, data, present(known, data), pictures)
+    site = Site(assignment, order, data, known.present(data), pictures)
     phase = order.round.phase
     if phase == SHARE:
-        return sharing.begin(site)
+        return begin_sharing(site)
     if phase in (TRAIN, TRAIN_ALONE):
         return training.begin(site)
     if phase == DISTIL:
-        return collaborating.begin(site)
+        return distilling.begin(site)
     if phase == MEANS:
-        return measuring.begin(site)
+        return begin_means(site)
     raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
 
 
@@ -67,10 +72,10 @@ def finish(assignment: DcidAssignment, begun: Begun, trained: Trained | None) ->
     site: Site = begun.kept.site
     phase = site.order.round.phase
     if phase == SHARE:
-        return sharing.finish(begun)
+        return finish_sharing(begun)
     if phase == MEANS:
-        return measuring.finish(begun)
+        return finish_means(begun)
     assert trained is not None
     if phase == DISTIL:
-        return collaborating.finish(begun, trained)
+        return distilling.finish(begun, trained)
     return training.finish(begun, trained)

@@ -2,33 +2,56 @@
 
     KL( softmax(zbar / tau) || softmax(z / tau) ), over the session's new classes or all
 
-No labels, no weight decay; the network is in use: normalised by its running statistics.
+No labels, no weight decay; the network is in use: normalised by its running statistics, which stay,
+for S is small.
+
+DCD is the phase `distil` at a site. It begins with the site's own model after DID of this round,
+[theta_m]_0, and answers with what the ensemble made of it, and with its logits on the shared set
+where the coordinator distils these. DAD distils the ensemble of all models into their mean.
+Training is floating point, so there it runs on one thread, in the order that seed and round give:
+the same bytes on one kind of machine, which the ledger's fingerprint and the remark name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from learning.errors import LearningError, TrainingError
 from learning.losses.anchor_terms import EnsembleDistillation
 from learning.losses.composing import ComposedLoss, Weighted
+from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
+from learning.training.loop import train_alone
 from learning.training.schedules import constant_rates
-from learning.training.work import Batching, Data, Sgd, Work
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.images import Images
+from learning.training.settings import EngineSettings
+from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.dcid.assignment import ENSEMBLE, DcidAssignment
+from methods.dcid.images import Images, shared_images
+from methods.dcid.memory import AfterDid
+from methods.dcid.messages import decode_ensemble, model_frame
+from methods.dcid.site import Site
+from methods.device_answers import answer_of
+from methods.errors import MethodError
+from methods.network_weights import Arrays
+from methods.training_half import Answer, Asked, Begun
+from schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"
+_COORDINATOR = "coordinator"
+_PHASE = "dad"
 
 
 @dataclass(frozen=True, eq=False)
-class Pupil:
+class Student:
     """What is distilled into, and the images that it sees."""
 
     parameters: Tensors
@@ -39,7 +62,7 @@ class Pupil:
 
 def distilling_work(
     assignment: DcidAssignment,
-    pupil: Pupil,
+    student: Student,
     ensemble: npt.NDArray[np.float32],
     old: int,
     tau: float,
@@ -49,12 +72,12 @@ def distilling_work(
     settings = assignment.settings
     classes = _RANGE if settings.softmax_range == "new" else None
     term = EnsembleDistillation(_ENSEMBLE, tau, classes, settings.reduction)
-    images = len(pupil.images)
+    images = len(student.images)
     return Work(
-        parameters=pupil.parameters,
-        buffers=pupil.buffers,
+        parameters=student.parameters,
+        buffers=student.buffers,
         data=Data(
-            torch.tensor(pupil.images),
+            torch.tensor(student.images),
             torch.zeros(images, dtype=torch.int64),
             {_ENSEMBLE: torch.from_numpy(ensemble)},
         ),
@@ -65,10 +88,121 @@ def distilling_work(
         batching=Batching(min(settings.distil_batch, max(2, images))),
         chance=chance,
         frozen={_RANGE: new_classes(ensemble.shape[1], old)},
-        pictures=pupil.pictures,
+        pictures=student.pictures,
     )
 
 
 def new_classes(classes: int, old: int) -> Tensor:
     """Return the mask (C,) of the session's classes."""
     return torch.arange(classes) >= old
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What `finish` has to know."""
+
+    site: Site
+    shared: Images
+
+
+def begin(site: Site) -> Begun | None:
+    """Return what is distilled, or None where this site has no model after DID of this round.
+
+    Raises `MethodError` for files that do not fit together.
+    """
+    if ENSEMBLE not in site.order.extras:
+        raise MethodError(
+            f"{ENSEMBLE}: the order names no logits to distil from; update the coordinator"
+        )
+    shared = shared_images(site.assignment, site.order.extras)
+    logits, began = decode_ensemble(site.order.extras[ENSEMBLE], len(shared), len(site.names))
+    after = site.memory.after_did
+    if after is None or not _is_of_this_round(site, after, began):
+        return None
+    student = Student(*to_tensors(after.arrays), shared, site.pictures)
+    tau = site.assignment.settings.tau1
+    work = distilling_work(site.assignment, student, logits, site.old, tau, site.chance)
+    return Begun(work, after.mark.samples, kept=_Kept(site, shared))
+
+
+def finish(begun: Begun, trained: Trained) -> Answer:
+    """Return the weights, with their logits where these are due.
+
+    Raises `MethodError` where training left the numbers. The model after DID is forgotten.
+    """
+    kept: _Kept = begun.kept
+    site = kept.site
+    parameters = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
+    buffers: dict[str, torch.Tensor] = {n: tensor.cpu() for n, tensor in trained.buffers.items()}
+    frame = model_frame(site.assignment, site.sent, len(kept.shared), len(site.names))
+    logits = None
+    if frame.logits is not None:
+        logits = site.infer(parameters, buffers, kept.shared)[1]
+    try:
+        payload = frame.encode(to_arrays(parameters, buffers), logits)
+    except LearningError as error:
+        raise MethodError(f"training: {error}") from error
+    memory = replace(site.memory, after_did=None)
+    return answer_of(begun, payload, memory, trained)
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """What the mean is taught: images, the ensemble's logits on them, and the old classes."""
+
+    images: Images
+    ensemble: npt.NDArray[np.float32]
+    old: int
+
+
+def distilled(
+    assignment: DcidAssignment, asked: Asked, mean: Arrays, teacher: Teacher
+) -> tuple[Arrays, tuple[str, ...]]:
+    """Return the general model that DAD makes of the mean, and remarks for the ledger.
+
+    Raises `MethodError` where training left the numbers, and where nobody said how pictures become
+    inputs.
+    """
+    if not asked.mean:
+        raise MethodError("asked: has no mean and deviation of pictures, and DAD needs them")
+    settings = assignment.settings
+    chance = Chance(asked.seed, _COORDINATOR, round=asked.round_of_stage, phase=_PHASE)
+    student = Student(*to_tensors(mean), teacher.images, Pictures(asked.mean, asked.deviation))
+    work = distilling_work(
+        assignment, student, teacher.ensemble, teacher.old, settings.tau2, chance
+    )
+    try:
+        with one_torch_thread():
+            trained = train_alone(work, EngineSettings())
+    except TrainingError as error:
+        raise MethodError(f"DAD: {error}") from error
+    arrays = to_arrays(trained.parameters, trained.buffers)
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise MethodError("DAD: weights are not finite; set distil_rate lower")
+    losses = trained.losses or (0.0,)
+    remark = (
+        f"DAD on {len(teacher.images)} images: loss {losses[0]:.4g} to {losses[-1]:.4g} "
+        f"(torch {torch.__version__}, one thread)"
+    )
+    return arrays, (remark,)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Run the block on one thread of torch: then the order of additions is the library's own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _is_of_this_round(site: Site, after: AfterDid, began: Digest) -> bool:
+    mark, asked = after.mark, site.order.round
+    return (mark.stage, mark.round_of_stage + 1, mark.began, mark.rows) == (
+        site.order.stage,
+        asked.round_of_stage,
+        began,
+        len(site.names),
+    )

@@ -2,19 +2,25 @@
 
 A file of tensors: `digests` (n, 32), the anchors class by class with the best first, and between
 `train` and `distil` the model [theta_m]_0, marked with the round that it is of. The images
-themselves stay where they are.
+themselves stay where they are: which of them are new to a session, and which are anchors, is found
+here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from learning.errors import LearningError
 from learning.networks.network import Network
+from learning.numerics.herding import herd
+from methods.errors import MethodError
 from methods.exemplar_lists import renamed_lists
 from methods.kept_files import (
     DIGEST_ROWS,
@@ -25,12 +31,15 @@ from methods.kept_files import (
     lists_of,
     read_kept,
 )
+from methods.training_half import LocalData, Order
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Strict
 from schemas.tensors import Expected, encode_tensors
 from schemas.values import ClassName, Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+Features = Callable[[list[int]], npt.NDArray[np.float32]]
+"""From rows of the local data to their features (n, d) under a model."""
 
 _LARGEST_FILE = 1 << 31
 _TRAINED = "trained/"
@@ -82,11 +91,12 @@ class Memory:
         """Return the memory under the names that classes have now."""
         return replace(self, anchors=renamed_lists(self.anchors, aliases))
 
-    def kept(self, is_there: Callable[[ClassName, Digest], bool]) -> Memory:
+    def present(self, data: LocalData) -> Memory:
         """Return the memory without anchors whose image is gone or has another class now."""
+        places = _places(data)
         return self.with_anchors(
             {
-                name: tuple(digest for digest in digests if is_there(name, digest))
+                name: tuple(digest for digest in digests if (name, digest) in places)
                 for name, digests in self.anchors.items()
             }
         )
@@ -108,6 +118,59 @@ class Memory:
             mark=None if after is None else after.mark,
         )
         return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+
+
+def rows_by_class(data: LocalData) -> dict[ClassName, list[int]]:
+    """Return the rows of each class, in the order of the data."""
+    rows: dict[ClassName, list[int]] = defaultdict(list)
+    for row, name in enumerate(data.class_names):
+        rows[name].append(row)
+    return dict(rows)
+
+
+def new_rows(order: Order, data: LocalData) -> list[int]:
+    """Return the rows of D_m^(t): images of the session's classes."""
+    new = set(order.stage_class_names)
+    return [row for row, name in enumerate(data.class_names) if name in new]
+
+
+def anchor_rows(order: Order, data: LocalData, memory: Memory) -> list[int]:
+    """Return the rows of A_m^(t-1): anchors of classes that the head had before the session."""
+    new, known = set(order.stage_class_names), set(order.round.class_names)
+    places = _places(data)
+    return [
+        places[name, digest]
+        for name, digests in sorted(memory.anchors.items())
+        if name in known and name not in new
+        for digest in digests
+        if (name, digest) in places
+    ]
+
+
+def missing_anchors(order: Order, data: LocalData, memory: Memory) -> list[ClassName]:
+    """Return old classes of which there are images and no anchors.
+
+    So it is where a base session was trained elsewhere, and with a site that joins late.
+    """
+    old = set(order.round.class_names) - set(order.stage_class_names)
+    return sorted(old.intersection(data.class_names) - set(memory.anchors))
+
+
+def herded(data: LocalData, names: Iterable[ClassName], features: Features, count: int) -> Lists:
+    """Return anchors of classes by (2): each next brings the mean nearest to the class's.
+
+    Features are taken as they are. Raises `MethodError` where they are not finite.
+    """
+    rows, lists = rows_by_class(data), {}
+    for name in names:
+        own = rows.get(name, [])
+        if own and count:
+            try:
+                chosen = herd(features(own), count, normalised=False)
+            except LearningError as error:
+                raise MethodError(f"anchors: {error}") from error
+            lists[name] = tuple(data.digests[own[place]] for place in chosen)
+    return lists
 
 
 def read_memory(data: bytes | None, network: Network) -> Memory:
@@ -139,3 +202,8 @@ def _expected(network: Network, metadata: Mapping[str, Any]) -> dict[str, Expect
         shapes = network.shapes(Mark.model_validate(mark).rows)
         expected |= {_TRAINED + name: Expected("float32", shape) for name, shape in shapes.items()}
     return expected
+
+
+def _places(data: LocalData) -> dict[tuple[ClassName, Digest], int]:
+    named = zip(data.class_names, data.digests, strict=True)
+    return {(name, digest): row for row, (name, digest) in enumerate(named)}

@@ -8,15 +8,13 @@
 | the same with DAD | its weights, and their logits on the shared set | both in one file |
 | means | sums of its anchors' features at length 1, and their number, by class | int64 |
 
-Sites are sent weights (`general`), the old model, the shared set, and after `train` the ensemble's
+Sites are sent weights (`model`), the old model, the shared set, and after `train` the ensemble's
 logits: half precision, with the digest of the weights that the round began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +23,6 @@ from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.nearest_mean import UNIT_EXPONENT
 from methods.answers import AnswerFrame
 from methods.dcid.assignment import DcidAssignment
-from methods.dcid.general import decode_general, encode_general
-from methods.dcid.images import MOST_IMAGES, Images, decode_images
 from methods.dcid.logits import (
     LOGITS,
     Integers,
@@ -34,50 +30,14 @@ from methods.dcid.logits import (
     half_bits,
     half_numbers,
 )
-from methods.dcid.synthetic import synthetic_images
-from methods.errors import ContributionError, MethodError
-from methods.network_weights import Arrays, grown
-from methods.training_half import SHARED
+from methods.errors import ContributionError
+from methods.network_weights import Arrays
 from schemas.errors import SchemaError
 from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import ClassName, Digest
+from schemas.values import Digest
 
 _ANSWER, _SUMS, _COUNTS, _BEGAN = "answer", "sums", "counts", "began"
 _HEADER_BYTES = 1 << 20
-
-
-def received(
-    assignment: DcidAssignment,
-    weights: bytes,
-    known: Sequence[ClassName],
-    names: Sequence[ClassName],
-) -> Arrays:
-    """Return what devices begin with: the sent weights with the head's new rows.
-
-    `known` are the rows that the weights have by now: a class may have been renamed since the file
-    was written. Where it names more rows, the file's come first.
-    """
-    model = decode_general(weights, assignment.network)
-    own = known[: len(model.names)]
-    return grown(model.arrays, own, names, assignment.settings.seed)
-
-
-def began_with(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[ClassName]) -> Digest:
-    """Return what names the weights that a round begins with, new rows included."""
-    return Digest.of(encode_general(arrays, names))
-
-
-def shared_images(assignment: DcidAssignment, extras: Mapping[str, bytes]) -> Images:
-    """Return the shared set S; raise `MethodError` where there is none."""
-    settings, shape = assignment.settings, assignment.input_shape
-    if settings.shared_set == "synthetic":
-        return synthetic_images(settings.seed, settings.synthetic_images, shape)
-    if SHARED not in extras:
-        raise MethodError(
-            f"{SHARED}: there are no images to distil on; let owners allow publish_images, or "
-            "import the network with shared_set = 'public' or 'synthetic'"
-        )
-    return decode_images(extras[SHARED], shape, MOST_IMAGES)
 
 
 def encode_ensemble(logits: npt.NDArray[np.float64], began: Digest) -> bytes:

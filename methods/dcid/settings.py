@@ -18,6 +18,7 @@ from methods.presets import filled_in
 from schemas.message import Strict
 
 LearnerName = Literal["icarl", "lucir", "erdil", "tpcil"]
+HeadKind = Literal["linear", "cosine"]
 LogitForm = Literal["float16", "int8"]
 Omega = Literal["samples", "uniform"]
 SharedSet = Literal["devices", "public", "synthetic"]
@@ -54,6 +55,14 @@ _LOCAL: Mapping[str, Mapping[str, Any]] = {
     "fedprox": {"proximal": 0.2},
 }
 
+_OWN: Mapping[LearnerName, tuple[HeadKind, float]] = {
+    "icarl": ("linear", 5.0),
+    "lucir": ("cosine", 5.0),
+    "erdil": ("linear", 100.0),
+    "tpcil": ("cosine", 15.0),
+}
+"""Head, and lambda of (1) as the paper has it on CIFAR-100."""
+
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     **{f"dcid-{learner}": values for learner, values in _LEARNERS.items()},
     **{
@@ -71,7 +80,7 @@ class LearnerSettings(Strict):
     learner: LearnerName = "icarl"
     strength: float | None = Field(default=None, ge=0)
     """lambda of (1); None: the learner's own."""
-    head: Literal["linear", "cosine"] | None = None
+    head: HeadKind | None = None
     """None: the learner's own."""
     distill_on: Literal["anchors", "all"] = "anchors"
     """Samples of l_a: the anchors, as DCID defines it, or all, as the programs of iCaRL and LUCIR
@@ -95,6 +104,16 @@ class LearnerSettings(Strict):
     """Whether LUCIR's rows of old classes stay as they are."""
     triples: int = Field(default=512, ge=1, le=1_000_000)
     """Of ERDIL, drawn in each step."""
+
+    @property
+    def head_kind(self) -> HeadKind:
+        """The kind of head that is set, or the learner's own."""
+        return self.head or _OWN[self.learner][0]
+
+    @property
+    def anchor_strength(self) -> float:
+        """The lambda that is set, or the learner's own."""
+        return _OWN[self.learner][1] if self.strength is None else self.strength
 
 
 class DistillationSettings(Strict):

@@ -1,27 +1,38 @@
-"""A site with an order: what its phases have in common."""
+"""A site with an order, and the phases in which it trains nothing.
+
+share    up to q of its images of each new class, without their labels. Which images, and their
+         order in the file, follow from the round's seed and the site's name. The owner has allowed
+         it, or this phase is never begun (`publish_images` of the device's own settings)
+means    sums of its anchors' features at length 1 under the general model: so a class's mean over
+         all sites is known to the coordinator, and no anchor's feature is
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from learning.errors import LearningError
 from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
+from learning.numerics.nearest_mean import unit_sums
 from learning.training.chance import Chance
 from methods.dcid.assignment import DcidAssignment
-from methods.dcid.holdings import Features
-from methods.dcid.memory import Memory
-from methods.dcid.messages import received
-from methods.dcid.sessions import Before, Rows, before_session
+from methods.dcid.images import encode_images
+from methods.dcid.memory import Features, Memory, herded, rows_by_class
+from methods.dcid.messages import means_frame
+from methods.dcid.model import Before, Beginning
+from methods.device_answers import answer_of
+from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.training_half import LocalData, Order
+from methods.training_half import Answer, Begun, LocalData, Order
 from schemas.values import ClassName
 
 _INFERENCE_BATCH = 256
@@ -50,22 +61,32 @@ class Site:
         return Chance(asked.seed, order.device, order.stage, asked.number, asked.phase)
 
     @cached_property
+    def beginning(self) -> Beginning:
+        """What the round begins with."""
+        order, asked = self.order, self.order.round
+        known = asked.weights_class_names
+        return Beginning(
+            self.assignment, order.weights, known, self.names, order.extras, asked.aliases
+        )
+
+    @property
     def sent(self) -> Arrays:
         """The weights that were sent, with the head's new rows."""
-        known = self.order.round.weights_class_names
-        return received(self.assignment, self.order.weights, known, self.names)
+        return self.beginning.sent
 
-    @cached_property
+    @property
     def before(self) -> Before | None:
         """The model before the session."""
-        order = self.order
-        rows = Rows(order.round.weights_class_names, self.names, order.round.aliases)
-        return before_session(self.assignment.network, order.weights, order.extras, rows)
+        return self.beginning.before
 
     @property
     def old(self) -> int:
         """Number of classes from before the session, the first of the head."""
-        return 0 if self.before is None else len(self.before.names)
+        return self.beginning.old
+
+    def labels(self, rows: list[int]) -> npt.NDArray[np.int64]:
+        """Return the classes (n,) of these rows as rows of the head."""
+        return np.array([self.names.index(self.data.class_names[row]) for row in rows], np.int64)
 
     def features(self, arrays: Arrays) -> Features:
         """Return what makes features of this site's images under a model."""
@@ -83,3 +104,69 @@ class Site:
     def counted(self, rows: list[int]) -> dict[ClassName, int]:
         """Return how many of these rows each class has."""
         return dict(Counter(self.data.class_names[row] for row in rows))
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """What is to be finished: the site, and which rows of its data."""
+
+    site: Site
+    rows: list[int]
+
+
+def begin_sharing(site: Site) -> Begun | None:
+    """Return what is shared, or None without images of the session's classes."""
+    new = set(site.order.stage_class_names)
+    drawn = site.chance.shuffled(0, len(site.data)).tolist()
+    places = {row: place for place, row in enumerate(drawn)}
+    count = site.assignment.settings.shared_per_class
+    rows = [
+        row
+        for name, own in rows_by_class(site.data).items()
+        if name in new
+        for row in sorted(own, key=places.__getitem__)[:count]
+    ]
+    rows.sort(key=places.__getitem__)
+    return Begun(None, site.counted(rows), trains=False, kept=_Chosen(site, rows)) if rows else None
+
+
+def finish_sharing(begun: Begun) -> Answer:
+    """Return the images."""
+    kept: _Chosen = begun.kept
+    site, rows = kept.site, kept.rows
+    images = encode_images(np.asarray(site.data.inputs[rows], np.uint8))
+    return answer_of(begun, images, site.memory)
+
+
+def begin_means(site: Site) -> Begun | None:
+    """Return what is measured, or None without an anchor; raise `MethodError`.
+
+    Classes of which there are images and no anchors get theirs here: a base session that was
+    trained elsewhere has no rounds.
+    """
+    without = sorted(set(site.data.class_names) & set(site.names) - set(site.memory.anchors))
+    count = site.assignment.settings.anchors_per_class
+    chosen = herded(site.data, without, site.features(site.sent), count)
+    site = replace(site, memory=site.memory.with_anchors(chosen))
+    anchors = {
+        (name, digest)
+        for name, digests in site.memory.anchors.items()
+        if name in site.names
+        for digest in digests[:count]
+    }
+    named = zip(site.data.class_names, site.data.digests, strict=True)
+    places = {of: row for row, of in enumerate(named) if of in anchors}
+    rows = sorted(places.values())
+    return Begun(None, site.counted(rows), trains=False, kept=_Chosen(site, rows)) if rows else None
+
+
+def finish_means(begun: Begun) -> Answer:
+    """Return sums and numbers by class; raise `MethodError` where features are not finite."""
+    kept: _Chosen = begun.kept
+    site, rows = kept.site, kept.rows
+    try:
+        sums, counts = unit_sums(site.features(site.sent)(rows), site.labels(rows), len(site.names))
+    except LearningError as error:
+        raise MethodError(f"means: {error}") from error
+    payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)
+    return answer_of(begun, payload, site.memory)

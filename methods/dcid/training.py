@@ -28,13 +28,18 @@ from learning.numerics.nearest_mean import class_directions, unit_sums
 from learning.training.schedules import stepped_rates
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.dcid.distilling import new_classes
-from methods.dcid.holdings import anchor_rows, herded, missing_anchors, new_rows
-from methods.dcid.images import Images
-from methods.dcid.learners.choice import learner_of
-from methods.dcid.learners.interface import ANCHOR, NEW, TEACHER, Learner, Session
+from methods.dcid.images import Images, shared_images
+from methods.dcid.learners import ANCHOR, NEW, TEACHER, Learner, Session, learner_of
 from methods.dcid.logits import LogitFrame
-from methods.dcid.memory import AfterDid, Mark
-from methods.dcid.messages import began_with, encode_logits, model_frame, shared_images
+from methods.dcid.memory import (
+    AfterDid,
+    Mark,
+    anchor_rows,
+    herded,
+    missing_anchors,
+    new_rows,
+)
+from methods.dcid.messages import encode_logits, model_frame
 from methods.dcid.settings import DcidSettings
 from methods.dcid.site import Site
 from methods.device_answers import answer_of
@@ -138,7 +143,7 @@ def _remembering(site: Site, begun: Begun, arrays: Arrays) -> Site:
         mark = Mark(
             stage=site.order.stage,
             round_of_stage=site.order.round.round_of_stage,
-            began=began_with(site.sent, site.names),
+            began=site.beginning.digest,
             rows=len(site.names),
             samples=dict(begun.samples),
         )
@@ -157,14 +162,13 @@ def _first_arrays(site: Site, learner: Learner, new: list[int]) -> Arrays:
     first = grown(before.arrays, before.names, site.names, site.assignment.settings.seed)
     if not np.array_equal(first[WEIGHT][site.old :], sent[WEIGHT][site.old :]):
         return sent
-    labels = np.array([site.names.index(site.data.class_names[row]) for row in new], np.int64)
-    sums, _ = unit_sums(site.features(sent)(new), labels, len(site.names))
+    sums, _ = unit_sums(site.features(sent)(new), site.labels(new), len(site.names))
     return {**sent, WEIGHT: imprinted(sent[WEIGHT], class_directions(sums), site.old)}
 
 
 def _data(site: Site, rows: list[int], new: int) -> Data:
     """Return the samples: the first `new` are new images, the rest anchors."""
-    labels = torch.tensor([site.names.index(site.data.class_names[row]) for row in rows])
+    labels = torch.from_numpy(site.labels(rows))
     anchors = (torch.arange(len(rows)) >= new).to(torch.float32)
     return Data(torch.from_numpy(site.data.inputs[rows]), labels, {ANCHOR: anchors})
 

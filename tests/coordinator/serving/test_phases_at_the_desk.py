@@ -26,7 +26,8 @@ from coordinator.topics.stages.entries import StageClosed
 from learning.numerics.weights import WeightGrid
 from methods.dcid.assignment import ENSEMBLE
 from methods.dcid.logits import LogitFrame
-from methods.dcid.messages import decode_ensemble, encode_logits, received
+from methods.dcid.messages import decode_ensemble, encode_logits
+from methods.dcid.model import Beginning
 from methods.registry import load_training_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Nothing, PayloadKind
@@ -95,7 +96,7 @@ class Desk:
         own = half.read_assignment(order.settings)
         data = self.device.fetch(order.round.weights, self.folder / "fetched")
         names = order.round.class_names
-        sent = received(own, data, order.round.weights_class_names, names)  # type: ignore[arg-type]
+        sent = Beginning(own, data, order.round.weights_class_names, names).sent  # type: ignore[arg-type]
         moved = {name: array + np.float32(0.01) for name, array in sent.items()}
         payload = encode_tensors(WeightGrid.around(sent).encode(moved))
         return self.answer(order, payload, "weights")

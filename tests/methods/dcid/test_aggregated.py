@@ -14,8 +14,8 @@ import torch
 from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.pictures import Pictures
 from methods.dcid import coordinator
-from methods.dcid.aggregated import one_torch_thread
-from methods.dcid.messages import shared_images
+from methods.dcid.distilling import one_torch_thread
+from methods.dcid.images import shared_images
 from methods.errors import ContributionError, MethodError
 from schemas.tensors import compressed
 from tests.methods.dcid import slow

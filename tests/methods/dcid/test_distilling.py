@@ -12,14 +12,10 @@ pytest.importorskip("torch")
 from learning.networks.pictures import Pictures
 from methods.dcid import coordinator, device
 from methods.dcid.assignment import ENSEMBLE
+from methods.dcid.images import shared_images
 from methods.dcid.memory import read_memory
-from methods.dcid.messages import (
-    began_with,
-    decode_ensemble,
-    encode_ensemble,
-    received,
-    shared_images,
-)
+from methods.dcid.messages import decode_ensemble, encode_ensemble
+from methods.dcid.model import Beginning
 from methods.errors import ContributionError, MethodError
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
@@ -163,8 +159,8 @@ def test_nor_does_one_whose_model_is_of_another_round(place):
 def test_nor_one_whose_model_began_with_other_weights():
     fleet = trained()
     ensemble = ensemble_of(fleet).astype(np.float64)
-    other = received(fleet.of, coordinator.first_weights(fleet.of), (), EVERY)
-    changed = encode_ensemble(ensemble, began_with(other, EVERY))
+    other = Beginning(fleet.of, coordinator.first_weights(fleet.of), (), EVERY)
+    changed = encode_ensemble(ensemble, other.digest)
     extras = {**fleet.extras, ENSEMBLE: changed}
     place = fleet.question.round_of_stage + 1
     question = replace(fleet.question, phase="distil", round_of_stage=place, extras=extras)

@@ -15,11 +15,20 @@ from learning.training.chance import Chance, words  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
 from learning.training.settings import EngineSettings  # noqa: E402
 from learning.training.work import Batch  # noqa: E402
-from methods.dcid.aggregated import Lesson, distilled  # noqa: E402
 from methods.dcid.assignment import DcidAssignment, read_assignment  # noqa: E402
-from methods.dcid.distilling import Pupil, distilling_work  # noqa: E402
-from methods.dcid.learners.choice import learner_of  # noqa: E402
-from methods.dcid.learners.interface import ANCHOR, NEW, TEACHER, Session  # noqa: E402
+from methods.dcid.distilling import (  # noqa: E402
+    Student,
+    Teacher,
+    distilled,
+    distilling_work,
+)
+from methods.dcid.learners import (  # noqa: E402
+    ANCHOR,
+    NEW,
+    TEACHER,
+    Session,
+    learner_of,
+)
 from methods.training_half import Asked  # noqa: E402
 from schemas.values import ClassName  # noqa: E402
 from tests.learning.losses import slow_anchors  # noqa: E402
@@ -95,8 +104,8 @@ def test_a_step_of_dcd_goes_against_the_gradient_of_equation_3(learner, softmax_
         learner=learner, softmax_range=softmax_range, reduction=reduction, distil_rate=0.125
     )
     arrays = used(assignment.network, CLASSES, 1)
-    pupil = Pupil(*split(arrays), IMAGES, InDoubles((0.5,), (0.25,)))
-    work = distilling_work(assignment, pupil, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
+    student = Student(*split(arrays), IMAGES, InDoubles((0.5,), (0.25,)))
+    work = distilling_work(assignment, student, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
     trained = train_alone(work, EngineSettings())
     classes = list(range(OLD if softmax_range == "new" else 0, CLASSES))
 
@@ -107,7 +116,7 @@ def test_a_step_of_dcd_goes_against_the_gradient_of_equation_3(learner, softmax_
     assert trained.losses == (pytest.approx(loss(arrays), rel=1e-9),)
     after = {name: value.numpy() for name, value in trained.parameters.items()}
     gradients = {name: (arrays[name] - value) / 0.125 for name, value in after.items()}
-    for direction in directions(pupil.parameters):
+    for direction in directions(student.parameters):
         wanted = along(loss, arrays, direction)
         assert product(gradients, direction) == pytest.approx(wanted, rel=1e-5, abs=1e-7)
     for name, value in trained.buffers.items():
@@ -121,12 +130,12 @@ def test_dad_is_the_same_at_the_coordinator():
     arrays = {n: a.astype(np.float32) for n, a in used(assignment.network, CLASSES, 1).items()}
     asked = Asked("train-alone", 1, 1, b"", (), NAMES, mean=(0.5,), deviation=(0.25,))
     made, remarks = distilled(
-        assignment, asked, arrays, Lesson(IMAGES, ENSEMBLE.astype(np.float32), OLD)
+        assignment, asked, arrays, Teacher(IMAGES, ENSEMBLE.astype(np.float32), OLD)
     )
-    pupil = Pupil(
+    student = Student(
         *split({n: a.astype(float) for n, a in arrays.items()}), IMAGES, InDoubles((), ())
     )
-    work = distilling_work(assignment, pupil, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
+    work = distilling_work(assignment, student, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
     trained = train_alone(work, EngineSettings())
     for name, wanted in to_arrays(trained.parameters, trained.buffers).items():
         np.testing.assert_allclose(made[name], wanted, rtol=1e-4, atol=1e-5)

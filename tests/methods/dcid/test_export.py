@@ -14,7 +14,7 @@ import onnxruntime
 from export.network import export_network
 from learning.networks.pictures import Pictures
 from methods.dcid import coordinator
-from methods.dcid.general import decode_general
+from methods.dcid.model import decode_general
 from schemas.models import Preprocessing
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (

@@ -10,8 +10,8 @@ from methods.dcid.images import (
     decode_images,
     encode_images,
     shuffled,
+    synthetic_images,
 )
-from methods.dcid.synthetic import synthetic_images
 from methods.errors import ContributionError, MethodError
 from schemas.tensors import encode_tensors
 

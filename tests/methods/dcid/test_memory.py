@@ -7,9 +7,10 @@ import pytest
 
 from methods.dcid.memory import AfterDid, Mark, Memory, read_memory
 from methods.errors import MethodError
+from methods.training_half import LocalData
 from schemas.tensors import encode_tensors
 from schemas.values import Digest
-from tests.methods.dcid.making import ANT, BEE, CAT, assignment
+from tests.methods.dcid.making import ANT, BEE, CAT, SHAPE, assignment
 
 NETWORK = assignment().network
 
@@ -48,9 +49,9 @@ def test_classes_have_their_new_names_and_merged_lists_alternate():
 
 def test_anchors_go_with_their_images():
     memory = Memory({ANT: digests("a", "b"), BEE: digests("c")})
-    gone = digests("b", "c")
-    kept = memory.kept(lambda _, digest: digest not in gone)
-    assert kept.anchors == {ANT: digests("a")}
+    pictures = np.zeros((2, *SHAPE), np.uint8)
+    data = LocalData(pictures, (ANT, CAT), digests("a", "c"))
+    assert memory.present(data).anchors == {ANT: digests("a")}
 
 
 def test_another_file_is_refused():

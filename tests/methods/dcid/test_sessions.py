@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,9 +13,9 @@ from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from methods.dcid import coordinator
-from methods.dcid.general import decode_general
 from methods.dcid.memory import read_memory
 from methods.dcid.messages import means_frame
+from methods.dcid.model import Beginning, decode_general
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights, encode_weights
 from methods.training_half import LocalData
@@ -210,17 +208,11 @@ def test_renamed_classes_keep_their_anchors_and_stay_old():
     fleet.session(ANT, BEE)
     fleet.session(CAT, DOG, ends=False)
     ape = ClassName("ape")
-    question = replace(
-        fleet.question,
-        class_names=(ape, *EVERY[1:]),
-        weights=fleet.weights,
-        weights_class_names=(ape, *EVERY[1:]),
-        aliases={ANT: ape},
-        extras=fleet.extras,
-    )
-    phase = coordinator._phase(fleet.of, question)
-    assert phase._told.old == 2
-    assert phase._told.before.names == (ape, BEE)
+    names = (ape, *EVERY[1:])
+    began = Beginning(fleet.of, fleet.weights, names, names, fleet.extras, {ANT: ape})
+    assert began.old == 2
+    assert began.before is not None
+    assert began.before.names == (ape, BEE)
 
 
 def test_logits_are_a_small_part_of_what_travels():

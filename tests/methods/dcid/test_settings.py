@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from methods.card import Card
 from methods.dcid import CARD, coordinator
-from methods.dcid.learners.traits import head_of, strength_of
 from methods.dcid.settings import PRESETS, DcidSettings
 from methods.errors import MethodError
 from tests.methods.dcid.making import SHAPE, assignment
@@ -30,16 +29,16 @@ def test_defaults_are_the_papers_on_cifar_100():
     assert (settings.epochs, settings.rate, settings.batch) == (10, 0.01, 128)
     assert (settings.distil_rate, settings.distil_epochs, settings.tau1) == (1e-4, 5, 5.0)
     assert (settings.anchors_per_class, settings.shared_per_class) == (20, 20)
-    strengths = [strength_of(DcidSettings(learner=name)) for name in LEARNERS]
+    strengths = [DcidSettings(learner=name).anchor_strength for name in LEARNERS]
     assert strengths == [5.0, 5.0, 100.0, 15.0]
-    heads = [head_of(DcidSettings(learner=name)) for name in LEARNERS]
+    heads = [DcidSettings(learner=name).head_kind for name in LEARNERS]
     assert heads == ["linear", "cosine", "linear", "cosine"]
 
 
 def test_whatever_is_given_beside_a_preset_wins():
     assert DcidSettings(preset="dcil-lucir-fedmax", fedmax=3.0, dad=True).fedmax == 3.0
-    assert strength_of(DcidSettings(strength=0.0)) == 0.0
-    assert head_of(DcidSettings(learner="erdil", head="cosine")) == "cosine"
+    assert DcidSettings(strength=0.0).anchor_strength == 0.0
+    assert DcidSettings(learner="erdil", head="cosine").head_kind == "cosine"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ pytest.importorskip("torch")
 
 from learning.networks.pictures import Pictures
 from methods.dcid import coordinator, device
-from methods.dcid.images import decode_images, encode_images
-from methods.dcid.messages import shared_images
+from methods.dcid.images import decode_images, encode_images, shared_images
 from methods.errors import ContributionError, MethodError
 from methods.training_half import SHARED
 from tests.methods.dcid.making import (

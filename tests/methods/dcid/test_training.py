@@ -19,11 +19,12 @@ from learning.training.loop import train_alone
 from learning.training.settings import EngineSettings
 from learning.training.work import Batch
 from methods.dcid import device
-from methods.dcid.learners.interface import Session
-from methods.dcid.learners.lucir import Lucir
+from methods.dcid.images import shared_images
+from methods.dcid.learners import Lucir, Session
 from methods.dcid.logits import FINEST, LogitFrame
 from methods.dcid.memory import read_memory
-from methods.dcid.messages import decode_logits, received, shared_images
+from methods.dcid.messages import decode_logits
+from methods.dcid.model import Beginning
 from methods.dcid.settings import LearnerSettings
 from methods.errors import MethodError
 from tests.methods.dcid import slow
@@ -175,7 +176,7 @@ def test_lucir_holds_rows_of_old_classes_and_imprints_those_of_new_ones():
     fleet = taught(preset="dcil-lucir-fedavg", network="mlp")
     found = begun(fleet)
     work = found.work
-    sent = received(fleet.of, fleet.weights, (ANT, BEE), EVERY)
+    sent = Beginning(fleet.of, fleet.weights, (ANT, BEE), EVERY).sent
     assert (work.frozen[FIXED]["head.weight"].numpy() == sent["head.weight"][:2]).all()
     features = slow.features(fleet.of.network, sent, PICTURES, work.data.inputs[:20].numpy())
     for row, target in ((0, 2), (1, 3)):
@@ -200,13 +201,13 @@ def test_rows_are_imprinted_in_the_first_round_of_a_session_only():
     )
     asks = order(question, 2, (CAT, DOG), SITE, 12)
     found = device.begin(fleet.of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
-    sent = received(fleet.of, fleet.weights, EVERY, EVERY)
+    sent = Beginning(fleet.of, fleet.weights, EVERY, EVERY).sent
     assert (found.work.parameters["head.weight"].numpy() == sent["head.weight"][2:]).all()
 
 
 def test_the_teacher_stays_the_model_before_the_session():
     fleet = taught(dcd=False, dad=False)
-    before = received(fleet.of, fleet.weights, (ANT, BEE), (ANT, BEE))
+    before = Beginning(fleet.of, fleet.weights, (ANT, BEE), (ANT, BEE)).sent
     fleet.stage -= 1
     fleet.session(CAT, DOG, ends=False)
     question = asked(
@@ -225,7 +226,10 @@ def test_old_classes_without_anchors_get_theirs_by_the_model_before_the_session(
     fleet.memories[SITE] = None
     found = begun(fleet)
     assert found.work.data.extras["anchor"].sum() == 8
-    data, before = fleet.sites[SITE], received(fleet.of, fleet.weights, (ANT, BEE), (ANT, BEE))
+    data, before = (
+        fleet.sites[SITE],
+        Beginning(fleet.of, fleet.weights, (ANT, BEE), (ANT, BEE)).sent,
+    )
     rows = [row for row, label in enumerate(data.class_names) if label == ANT]
     chosen = slow.herded(slow.features(fleet.of.network, before, PICTURES, data.inputs[rows]), 4)
     kept = found.kept.site.memory.anchors[ANT]

@@ -1,0 +1,318 @@
+"""The coordinator's side of each phase: what answers look like, their sum, and what it becomes.
+
+Of all phases but the last of a round and the last of a session the weights stay as they were.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from learning.numerics.exact_sum import ScaledIntegers
+from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
+from methods.answers import Mean
+from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
+from methods.dcid.images import (
+    MOST_IMAGES,
+    Images,
+    decode_images,
+    digest_of,
+    encode_images,
+    shared_images,
+    shuffled,
+)
+from methods.dcid.logits import Floats, Integers, LogitFrame, LogitSum
+from methods.dcid.messages import (
+    MeansFrame,
+    ModelFrame,
+    decode_logits,
+    encode_ensemble,
+    means_frame,
+    model_frame,
+)
+from methods.dcid.model import Beginning, encode_general
+from methods.dcid.settings import Omega
+from methods.errors import MethodError
+from methods.network_weights import Arrays
+from methods.training_half import SHARED, Asked, Combined, Partial, Summing
+from schemas.canonical import canonical_json
+from schemas.values import Digest
+
+
+class _Phase:
+    """What is known of a phase before the first answer."""
+
+    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+        self.assignment = assignment
+        self.asked = asked
+        self.beginning = Beginning(
+            assignment,
+            asked.weights,
+            asked.weights_class_names,
+            asked.class_names,
+            asked.extras,
+            asked.aliases,
+        )
+        self.before = self.beginning.before
+        self.classes = len(asked.class_names)
+
+    def lasting(self) -> dict[str, bytes]:
+        """Return the extras that outlast the session: images of the operator's, if there are any.
+
+        The next session has an old model and shared images of its own.
+        """
+        wanted = {SHARED} if self.assignment.needs_shared else set()
+        return {name: data for name, data in self.asked.extras.items() if name in wanted}
+
+
+class Sharing(_Phase):
+    """Phase `share`: blocks of images become the shared set."""
+
+    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+        super().__init__(assignment, asked)
+        new = self.classes - self.beginning.old
+        self._most = max(1, new * assignment.settings.shared_per_class)
+
+    def check(self, payload: bytes) -> None:
+        """Raise `ContributionError` for anything but some of a site's images."""
+        self.images(payload)
+
+    def summing(self, most: int) -> Summing:
+        """Return an empty collection; raise `MethodError` if so many sites share too much."""
+        if most * self._most > MOST_IMAGES:
+            raise MethodError(
+                f"shared_per_class: {most} sites may share {most * self._most} images, and "
+                f"{MOST_IMAGES} are the most; set shared_per_class lower"
+            )
+        return _Blocks(self)
+
+    def combined(self, total: Summing) -> Combined:
+        """Return the weights as they were, and the shared set."""
+        assert isinstance(total, _Blocks)
+        asked = self.asked
+        if not total.blocks:
+            raise MethodError("answers: there is none; a shared set needs one at least")
+        images = shuffled(total.blocks, asked.seed)
+        extras = {**asked.extras, SHARED: encode_images(images)}
+        return Combined(asked.weights, extras, digest_of(images), len(images), 0.0)
+
+    def images(self, payload: bytes) -> Images:
+        """Return an answer's images; raise `ContributionError` for anything else."""
+        return decode_images(payload, self.assignment.input_shape, self._most)
+
+
+class _Blocks:
+    def __init__(self, phase: Sharing) -> None:
+        self._phase = phase
+        self.blocks: list[Images] = []
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in a site's images."""
+        del samples
+        self.blocks.append(self._phase.images(payload))
+
+    def partial(self) -> Partial:
+        """Return the blocks."""
+        return Partial((), tuple(self.blocks))
+
+    def join(self, other: Partial) -> None:
+        """Take in other blocks; in which order does not matter."""
+        self.blocks.extend(other.arrays)
+
+
+class Ensemble(_Phase):
+    """Phase `train` with DCD: logits of all sites become those of their ensemble."""
+
+    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+        super().__init__(assignment, asked)
+        images = shared_images(assignment, asked.extras)
+        self.frame = LogitFrame(len(images), self.classes, assignment.settings.logits)
+
+    def check(self, payload: bytes) -> None:
+        """Raise `ContributionError` unless these are logits on the shared set."""
+        decode_logits(self.frame, payload)
+
+    def summing(self, most: int) -> Summing:
+        """Return the empty ensemble."""
+        del most
+        return EnsembleSum(self.frame, self.assignment.settings.omega)
+
+    def combined(self, total: Summing) -> Combined:
+        """Return the weights as they were, and the ensemble's logits."""
+        assert isinstance(total, EnsembleSum)
+        asked = self.asked
+        logits = encode_ensemble(total.total.mean(), self.beginning.digest)
+        extras = {**asked.extras, ENSEMBLE: logits}
+        return Combined(asked.weights, extras, total.total.digest(), total.samples, 0.0)
+
+
+class EnsembleSum:
+    """The exact weighted sum of logits, and how many samples are behind it."""
+
+    def __init__(self, frame: LogitFrame, omega: Omega) -> None:
+        self._frame = frame
+        self._omega = omega
+        self.total = LogitSum(frame)
+        self.samples = 0
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in a site's logits."""
+        self.take(decode_logits(self._frame, payload), samples)
+
+    def partial(self) -> Partial:
+        """Return the samples, and the sums with their weight."""
+        return Partial((self.samples,), ()) + self.total.partial()
+
+    def join(self, other: Partial) -> None:
+        """Take in the logits of another sum."""
+        own, total = other.divided(1, 0)
+        self.total.join(total)
+        self.samples += own.numbers[0]
+
+    def take(self, steps: Integers, samples: int) -> None:
+        """Take in logits in steps."""
+        self.total.add(steps, samples if self._omega == "samples" else 1)
+        self.samples += samples
+
+
+class Averaging(_Phase):
+    """Phases `distil` and `train-alone`: the mean of models, and DAD where it is set."""
+
+    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+        super().__init__(assignment, asked)
+        aggregates = assignment.settings.aggregates
+        self._images = shared_images(assignment, asked.extras) if aggregates else None
+        images = 0 if self._images is None else len(self._images)
+        self.frame = model_frame(assignment, self.beginning.sent, images, self.classes)
+
+    def check(self, payload: bytes) -> None:
+        """Raise `ContributionError` unless these are weights, with logits where they are due."""
+        self.frame.check(payload)
+
+    def summing(self, most: int) -> Summing:
+        """Return the empty sum; raise `MethodError` where it might not be exact."""
+        return _Models(self.frame, self.assignment, most)
+
+    def combined(self, total: Summing) -> Combined:
+        """Return the general model of the round."""
+        assert isinstance(total, _Models)
+        asked, mean = self.asked, total.models.mean()
+        arrays: Arrays = {**mean.arrays}
+        aggregate, remarks = mean.aggregate, tuple[str, ...]()
+        if total.logits is not None:
+            arrays, remarks = self._distilled(mean, total.logits.total.mean())
+            aggregate = _both(aggregate, total.logits.total.digest())
+        weights, extras = encode_general(arrays, asked.class_names), self._passed_on()
+        return Combined(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
+
+    def _passed_on(self) -> dict[str, bytes]:
+        """Return the files that devices are given from here on."""
+        asked, before = self.asked, self.before
+        if asked.ends_stage:
+            return self.lasting()
+        extras = {name: data for name, data in asked.extras.items() if name != ENSEMBLE}
+        if before is not None:
+            extras[OLD_MODEL] = before.encode()
+        return extras
+
+    def _distilled(self, mean: Mean, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
+        from methods.dcid.distilling import Teacher, distilled  # noqa: PLC0415 - needs torch
+
+        assert self._images is not None
+        teacher = Teacher(self._images, ensemble.astype(np.float32), self.beginning.old)
+        return distilled(self.assignment, self.asked, mean.arrays, teacher)
+
+
+class _Models:
+    def __init__(self, frame: ModelFrame, assignment: DcidAssignment, most: int) -> None:
+        settings = assignment.settings
+        self._frame = frame
+        self.models = frame.weights.summing(most, weighted=settings.averaging == "samples")
+        self.logits = None if frame.logits is None else EnsembleSum(frame.logits, settings.omega)
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in a site's weights, and their logits."""
+        answer, steps = self._frame.parts(payload)
+        self.models.add(answer, samples)
+        if self.logits is not None:
+            assert steps is not None
+            self.logits.take(steps, samples)
+
+    def partial(self) -> Partial:
+        """Return the sum of the weights, and that of the logits where there are some."""
+        models = self.models.partial()
+        return models if self.logits is None else models + self.logits.partial()
+
+    def join(self, other: Partial) -> None:
+        """Take in other sums."""
+        own = self.models.partial()
+        models, logits = other.divided(len(own.numbers), len(own.arrays))
+        self.models.join(models)
+        if self.logits is not None:
+            self.logits.join(logits)
+
+
+def _both(weights: Digest, logits: Digest) -> Digest:
+    return Digest.of(canonical_json({"weights": str(weights), "logits": str(logits)}))
+
+
+class Measuring(_Phase):
+    """Phase `means`: sums of anchors' features become the directions of class means."""
+
+    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+        super().__init__(assignment, asked)
+        self.frame = means_frame(assignment, self.classes)
+
+    def check(self, payload: bytes) -> None:
+        """Raise `ContributionError` unless these are sums of as many features as they say."""
+        self.frame.decode(payload)
+
+    def summing(self, most: int) -> Summing:
+        """Return the empty sum: 2^30 steps, 100,000 anchors and 2^16 sites fit 63 bits."""
+        del most
+        return _Means(self.frame)
+
+    def combined(self, total: Summing) -> Combined:
+        """Return the weights with the class means, by which exported models answer."""
+        assert isinstance(total, _Means)
+        names = self.asked.class_names
+        rows = class_directions(ScaledIntegers(total.sums, UNIT_EXPONENT)).astype(np.float32)
+        without = [name for name, count in zip(names, total.counts, strict=True) if not count]
+        remarks = (f"no site has an anchor of {', '.join(without)}",) if without else ()
+        return Combined(
+            encode_general(self.beginning.sent, names, rows),
+            self.lasting(),
+            _digest_of_means(total),
+            max(1, int(total.counts.sum())),
+            0.0,
+            remarks,
+        )
+
+
+class _Means:
+    def __init__(self, frame: MeansFrame) -> None:
+        self._frame = frame
+        self.sums = np.zeros((frame.classes, frame.width), np.int64)
+        self.counts = np.zeros(frame.classes, np.int64)
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in a site's sums."""
+        del samples  # anchors count, each once
+        sums, counts = self._frame.decode(payload)
+        self.sums += sums
+        self.counts += counts
+
+    def partial(self) -> Partial:
+        """Return the sums, and how many anchors are in them."""
+        return Partial((), (self.sums, self.counts))
+
+    def join(self, other: Partial) -> None:
+        """Take in other sums."""
+        sums, counts = other.arrays
+        self.sums += sums
+        self.counts += counts
+
+
+def _digest_of_means(total: _Means) -> Digest:
+    header = canonical_json({"form": "means-sum-1", "shape": list(total.sums.shape)})
+    parts = (total.sums.astype("<i8").tobytes(), total.counts.astype("<i8").tobytes())
+    return Digest.of(b"".join((header, *parts)))
