@@ -11,8 +11,8 @@ The model is that of a disk that promises only what was asked of it:
 - A killed program loses what it had not handed to the kernel, and nothing else. What was not
   durable then is still not durable, and a later power cut may take it.
 
-Databases of SQLite are left alone: it makes its own files durable, and a transaction counts as
-atomic. Nor does a folder vanish that holds one.
+Databases of SQLite are left alone, whoever made the file: it makes its own files durable, and a
+transaction counts as atomic. Nor does a folder vanish that holds one.
 """
 
 from __future__ import annotations
@@ -64,11 +64,13 @@ class Volume:
 
     def will_write(self, path: Path) -> None:
         """Remember what is durable of a file that is about to be opened for writing."""
-        if path.is_file():
+        if path.is_file() and path.suffix != DATABASE:
             self._durable.setdefault(inode_of(path), path.read_bytes())
 
     def created(self, path: Path) -> None:
         """Take in that a name is new: of a file, empty so far, a link or a folder."""
+        if path.suffix == DATABASE:
+            return  # made with its permissions before SQLite opens it
         if path.is_file() and not path.is_symlink():
             self._durable[inode_of(path)] = b""
         self._changes.append(Change(path.parent, lambda: _remove(path)))

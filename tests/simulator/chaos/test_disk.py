@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -148,6 +149,22 @@ def test_a_folder_that_holds_a_database_stays(tmp_path: Path) -> None:
 
     for root in cuts(tmp_path, lambda _: None, work):
         assert root not in finished or (root / "folder" / "agent.db").exists()
+
+
+def test_a_database_whose_file_was_made_beforehand_keeps_what_it_committed(tmp_path: Path) -> None:
+    finished = []
+
+    def work(root: Path) -> None:
+        path = root / "own.db"
+        path.touch(mode=0o600)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("CREATE TABLE one (two)")
+        finished.append(root)
+
+    for root in cuts(tmp_path, lambda _: None, work):
+        if root in finished:
+            with closing(sqlite3.connect(root / "own.db")) as database:
+                assert database.execute("SELECT * FROM one").fetchall() == []
 
 
 def test_files_outside_of_the_roots_are_no_crash_points(tmp_path: Path) -> None:
