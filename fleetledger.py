@@ -69,7 +69,6 @@ EXTRAS = {
     "scipy": "simulator",
     "sklearn": "simulator",
     "threadpoolctl": "coordinator",
-    "tomli_w": "simulator",
     "torch": "train",
     "torchvision": "train",
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from pydantic import Field
 
 from coordinator.core.rules import (
@@ -22,6 +21,7 @@ from coordinator.core.rules import (
 )
 from schemas.message import Strict
 from schemas.settings_file import SettingsError, load_settings, read_secret
+from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from transport.tls import TLS_LINES, TlsSettings
 
@@ -141,71 +141,50 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     if path.exists():
         raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
     home.mkdir(parents=True, exist_ok=True)
-    text = _TEMPLATE.format(**_template_values(settings)) + _further_sections(settings)
+    text = _TEMPLATE.format(**_template_values(settings)) + tomli_w.dumps(_sections(settings))
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def _further_sections(settings: CoordinatorSettings) -> str:
-    """Return what is set of intake, bounds, rounds and a first stage; empty where nothing is."""
-    text = ""
-    if settings.intake != IntakeRules():
-        text += f"\n[intake]\n{_lines(settings.intake.model_dump())}\n"
-    if settings.bounds != BoundRules():
-        text += f"\n[bounds]\n{_lines(settings.bounds.model_dump())}\n"
-    if settings.rounds != RoundRules():
-        text += f"\n[rounds]\n{_lines(settings.rounds.model_dump(exclude_none=True))}\n"
-    if settings.first_stage is not None:
-        first = settings.first_stage
-        text += f'\n[first_stage]\nname = "{first.name}"\n'
-        text += f"\n[first_stage.settings]\n{_lines(first.settings)}\n"
-    return text
-
-
-def _lines(values: Mapping[str, Any]) -> str:
-    return "\n".join(f"{name} = {_toml_value(value)}" for name, value in values.items())
+def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
+    """Return the method, and what is set of intake, bounds, rounds and a first stage."""
+    chosen: dict[str, Any] = {"method": settings.method}
+    chosen |= {"intake": settings.intake} if settings.intake != IntakeRules() else {}
+    chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
+    chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
+    chosen |= {"first_stage": settings.first_stage} if settings.first_stage else {}
+    return {name: part.model_dump(mode="json", exclude_none=True) for name, part in chosen.items()}
 
 
 def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
     password_file = settings.broker.password_file
     return {
-        "fleet": settings.fleet,
-        "host": settings.broker.host,
+        "fleet": toml_value(settings.fleet),
+        "host": toml_value(settings.broker.host),
         "port": settings.broker.port,
-        "username": settings.broker.username,
+        "username": toml_value(settings.broker.username),
         "password": (
-            f'password_file = "{os.fspath(password_file)}"'
+            f"password_file = {toml_value(os.fspath(password_file))}"
             if password_file
             else '# password_file = "broker.password"   # one line, mode 0600'
         ),
         "tls": TLS_LINES if settings.broker.tls is None else settings.broker.tls.toml(),
         "stages": settings.stages,
         "models": settings.models,
-        "require_keys": _toml_value(settings.security.require_keys),
+        "require_keys": toml_value(settings.security.require_keys),
         "silent_hours": settings.security.silent_hours,
-        "automatic": _toml_value(settings.models.automatic),
-        "method": settings.method.name,
-        "method_settings": _lines(settings.method.settings),
+        "automatic": toml_value(settings.models.automatic),
     }
-
-
-def _toml_value(value: Any) -> str:  # noqa: ANN401 - whatever a method's settings hold
-    """Return TOML, which writes texts, numbers, truths and lists of them as JSON does."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_toml_value(v)}" for name, v in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 _TEMPLATE = """\
 # Settings of a fleetledger coordinator.
-fleet = "{fleet}"
+fleet = {fleet}
 
 [broker]
-host = "{host}"
+host = {host}
 port = {port}
-username = "{username}"
+username = {username}
 {password}
 
 {tls}
@@ -231,9 +210,5 @@ silent_hours = {silent_hours}       # tell of a device of which nothing was beli
 # key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`
 # expire_days = 90               # after so many days a release is not installed any more
 
-[method]
-name = "{method}"
-
-[method.settings]                 # see docs/methods
-{method_settings}
+# The method, and its own settings: see docs/methods.
 """

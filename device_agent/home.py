@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -14,6 +13,7 @@ from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
 from schemas.roots import SignedRoot
 from schemas.settings_file import load_settings, read_secret
+from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from transport.tls import TLS_LINES
 
@@ -179,18 +179,18 @@ def write_home(folder: Path, new: NewHome) -> Path:
     Raises `HomeError` if there are settings already, or the folder cannot be written.
     """
     path = folder / SETTINGS_FILE
-    line = f"password_file = {_quoted(new.password_file)}" if new.password_file else ""
+    line = f"password_file = {toml_value(new.password_file)}" if new.password_file else ""
     text = TEMPLATE.format(
         device=new.device,
         fleet=new.fleet,
-        host=_quoted(new.host),
+        host=toml_value(new.host),
         port=new.port,
-        folder=_quoted(new.data_folder),
+        folder=toml_value(new.data_folder),
         password_file=line or '# password_file = "password"',
         tls=TLS_LINES,
-        root=f'root = "{ROOT_FILE}"' if new.root else f'# root = "{ROOT_FILE}"',
+        root=f"root = {toml_value(ROOT_FILE)}" if new.root else f'# root = "{ROOT_FILE}"',
         coordinator_key=(
-            f"coordinator_key = {_quoted(new.coordinator_key)}"
+            f"coordinator_key = {toml_value(new.coordinator_key)}"
             if new.coordinator_key
             else '# coordinator_key = "FLEET/coordinator+HASH+KEY"'
         ),
@@ -222,7 +222,7 @@ def write_coordinator_key(home: AgentHome, key: VerifyKey) -> None:
             f"{file}: coordinator_key: has the hash {known.key_hash.hex()}, and the token is of a "
             f"coordinator with {key.key_hash.hex()}; delete the line if you trust that one"
         )
-    text = _with_top_line(file.read_text(encoding="utf-8"), f"coordinator_key = {_quoted(key)}")
+    text = _with_top_line(file.read_text(encoding="utf-8"), f"coordinator_key = {toml_value(key)}")
     scratch = file.with_name(f"{file.name}.new")
     try:
         scratch.write_text(text, encoding="utf-8")
@@ -245,11 +245,6 @@ def _with_top_line(text: str, line: str) -> str:
     section = re.search(r"^\s*\[", text, re.MULTILINE)
     place = len(text) if section is None else section.start()
     return f"{text[:place]}{line}\n{text[place:]}"
-
-
-def _quoted(text: str) -> str:
-    """Return `text` as a TOML string; JSON's strings are TOML's basic strings."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def lock_home(folder: Path) -> int:

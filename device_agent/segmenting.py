@@ -10,7 +10,6 @@ The three fit a data folder of scenes (docs/segmentation.md), where an owner may
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from learning.numerics.framing import MAX_ROWS, classes_of_pixels, frame_of
 from learning.numerics.palette import voc_colours
 from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture, preprocess
 from schemas.models import of_pictures
+from schemas.toml_text import toml_value
 
 OVERLAYS = "overlays"
 Mask = npt.NDArray[np.uint8]
@@ -106,7 +106,7 @@ def legend(model: Model) -> str:
     """Return the class and the colour of each value, as a `classes.toml`."""
     colours = voc_colours().tolist()
     rows = [
-        f"{value} = {json.dumps(name, ensure_ascii=False)}  # {_hexadecimal(colours[value])}"
+        f"{value} = {toml_value(name)}  # {_hexadecimal(colours[value])}"
         for value, name in enumerate(model.manifest.class_names)
         if value != BACKGROUND
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
 from export.errors import PreprocessingFileError
@@ -39,10 +39,7 @@ def load_preprocessing(path: Path) -> AnyPreprocessing:
 
 def preprocessing_toml(preprocessing: AnyPreprocessing) -> str:
     """Return the text of a TOML file that `load_preprocessing` reads back as an equal object."""
-    fields = preprocessing.model_dump(mode="json", exclude_none=True)
-    # Text, numbers and lists of numbers are written alike in JSON and TOML, but for one character.
-    lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
-    return "\n".join(lines).replace("\x7f", "\\u007f") + "\n"
+    return tomli_w.dumps(preprocessing.model_dump(mode="json", exclude_none=True))
 
 
 def _read(path: Path) -> bytes:

@@ -6,12 +6,12 @@ out. Files are read at every connection, so renewed ones need no restart.
 
 from __future__ import annotations
 
-import json
 import ssl
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomli_w
 from pydantic import model_validator
 from typing_extensions import Self
 
@@ -48,9 +48,7 @@ class TlsSettings(Strict):
     def toml(self) -> str:
         """Return the section as it stands in a settings file."""
         files = self.model_dump(mode="json", exclude_none=True)
-        return "\n".join(
-            ("[broker.tls]", *(f"{name} = {json.dumps(file)}" for name, file in files.items()))
-        )
+        return tomli_w.dumps({"broker": {"tls": files}}).rstrip("\n")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import Field
 
 from schemas.message import Strict
 from schemas.settings_file import SettingsError, load_settings, read_secret
+from schemas.toml_text import toml_value
 from schemas.values import FleetId
 from transport.tls import TLS_LINES, TlsSettings
 
@@ -62,11 +62,11 @@ def write_new(home: Path, settings: ProxySettings) -> Path:
     password = (
         "# password_file = 'proxy.password'   # one line, mode 0600"
         if broker.password_file is None
-        else f"password_file = {json.dumps(str(broker.password_file))}"
+        else f"password_file = {toml_value(str(broker.password_file))}"
     )
     text = _TEMPLATE.format(
-        fleet=settings.fleet,
-        host=json.dumps(broker.host),
+        fleet=toml_value(settings.fleet),
+        host=toml_value(broker.host),
         port=broker.port,
         password=password,
         tls=TLS_LINES if broker.tls is None else broker.tls.toml(),
@@ -85,7 +85,7 @@ def write_new(home: Path, settings: ProxySettings) -> Path:
 
 _TEMPLATE = """\
 # Settings of a fleetledger proxy; docs/proxy.md says what it is, and whom it must be kept from.
-fleet = "{fleet}"
+fleet = {fleet}
 
 [broker]                      # the user name there is always "proxy"
 host = {host}

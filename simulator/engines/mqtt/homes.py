@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+
+import tomli_w
 
 from coordinator.core.commands import Command
 from coordinator.making.backbones import prepare_backbone
@@ -95,17 +95,7 @@ def write_agent(home: Path, broker: Broker, settings: AgentSettings) -> None:
 
 def settings_text(settings: AgentSettings) -> str:
     """Return the text of an agent's settings file."""
-    fields = settings.model_dump(mode="json", exclude_none=True)
-    sections = {name: value for name, value in fields.items() if isinstance(value, dict)}
-    lines = _lines({name: value for name, value in fields.items() if name not in sections})
-    for name, section in sections.items():
-        lines += ["", f"[{name}]", *_lines(section)]
-    return "\n".join(lines) + "\n"
-
-
-def _lines(fields: dict[str, Any]) -> list[str]:
-    """Return TOML; texts, numbers, truths and lists of them are written as in JSON."""
-    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    return tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True))
 
 
 def write_password(home: Path, broker: Broker, user: str) -> None:

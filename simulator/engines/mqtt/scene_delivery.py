@@ -10,11 +10,11 @@ stay what they are when further classes come.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+import tomli_w
 from PIL import Image
 
 from device_agent.sources.mask_classes import load_mask_classes
@@ -58,7 +58,4 @@ def _classes(folder: Path, samples: TaskScenes, arriving: Iterable[int]) -> str:
         names |= load_mask_classes(folder / CLASSES).names
     for index in arriving:
         names |= {value_of(label): samples.class_names[label] for label in samples.shown(index)}
-    lines = [
-        f"{value} = {json.dumps(name, ensure_ascii=False)}" for value, name in sorted(names.items())
-    ]
-    return "\n".join(["[classes]", *lines, ""])
+    return tomli_w.dumps({"classes": {str(value): names[value] for value in sorted(names)}})
