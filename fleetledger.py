@@ -116,10 +116,23 @@ for _name, _verb in VERBS.items():
     app.command(name=_name, help=_verb.help)(_placeholder)
 
 
+def _version_and_no_more(asked: bool) -> None:
+    if asked:
+        tell_version()
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     debug: bool = typer.Option(
         False, "--debug", help=f"Show the traceback of an error (or set {DEBUG_VARIABLE}=1)."
+    ),
+    _version: bool = typer.Option(
+        False,
+        "--version",
+        is_eager=True,
+        callback=_version_and_no_more,
+        help="Print the version, as `version` does.",
     ),
 ) -> None:
     """Deploy a fleet that keeps learning: exact statistics up, a ledger, ONNX models down."""
@@ -128,8 +141,8 @@ def _root(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-@app.command()
-def version() -> None:
+@app.command("version")
+def tell_version() -> None:
     """Print the version of fleetledger and of the Python that runs it."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed_version
@@ -167,11 +180,19 @@ def _explain_missing(error: ImportError) -> str | None:
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     if extra is None:
-        return None
+        return _explain_collision(package)
     text = f"this needs {package} ({error}): pip install 'fleetledger[{extra}]'"
     if package == "onnxruntime":
         text += " (on a Jetson, NVIDIA's wheel instead: see `fleetledger agent doctor`)"
     return text
+
+
+def _explain_collision(package: str) -> str | None:
+    """Return what bears the name of a package of ours in its place, or None where nothing does."""
+    from device_agent.collisions import collisions
+
+    found = [item for item in collisions() if item.package == package and item.hides_ours]
+    return "; ".join(f"{item.text}: {item.way_out}" for item in found) or None
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from device_agent.capabilities import OPTIONAL_FEATURES
+from device_agent.collisions import collisions
 from device_agent.errors import MissingError, SourceError
-from device_agent.home import AgentHome
+from device_agent.home import SETTINGS_FILE, AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.pinning import pinned_of
 from device_agent.running import mqtt_connect
@@ -22,8 +23,8 @@ from device_agent.settings import DEFAULT_PROVIDERS, Samples
 from device_agent.sources.folder import SUFFIXES_OF
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
-from device_agent.status import read_status
-from methods.registry import cards
+from device_agent.status import Status, read_status
+from methods.registry import METHODS, card
 from schemas.reports import Problem
 from schemas.settings_file import SettingsError
 from transport.errors import TransportError
@@ -53,16 +54,16 @@ class Finding:
 
 def examine(home_folder: Path) -> list[Finding]:
     """Look at everything that an agent needs; the broker is tried for a few seconds."""
-    findings = [_python(), _numpy()]
+    findings = [_python(), *_packages(), _numpy()]
     try:
         home = AgentHome.open(home_folder)
     except SettingsError as error:
-        way_out = f"fleetledger agent init --home {home_folder} --device NAME --fleet NAME"
-        settings = Finding("settings", "missing", str(error), way_out)
-        return [*findings, _runtime(DEFAULT_PROVIDERS), *_methods(trains=False), settings]
-    status = read_status(home.status_file)
-    trains = status is not None and bool(status.training)
-    findings += [_runtime(home.settings.model.providers), *_methods(trains=trains)]
+        settings = Finding("settings", "missing", str(error), _way_to_settings(home_folder))
+        return [*findings, _runtime(DEFAULT_PROVIDERS), *_method(None), settings]
+    findings += [
+        _runtime(home.settings.model.providers),
+        *_method(read_status(home.status_file)),
+    ]
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
     findings += [*_root(home), _broker(home), *_folders(home), _space(home)]
     return findings
@@ -86,6 +87,19 @@ def _python() -> Finding:
         oldest = ".".join(str(number) for number in OLDEST_PYTHON)
         return Finding("python", "missing", text, f"install Python {oldest} or newer")
     return Finding("python", "ok", f"{text} on {platform.machine()}")
+
+
+def _way_to_settings(home_folder: Path) -> str:
+    if (home_folder / SETTINGS_FILE).exists():
+        return f"edit {home_folder / SETTINGS_FILE}"
+    return f"fleetledger agent init --home {home_folder} --device NAME --fleet NAME"
+
+
+def _packages() -> Iterator[Finding]:
+    """Tell of other packages that bear the names of ours; nothing where there are none."""
+    for found in collisions():
+        verdict: Verdict = "missing" if found.hides_ours else "note"
+        yield Finding(f"package {found.package}", verdict, found.text, found.way_out)
 
 
 def _numpy() -> Finding:
@@ -143,22 +157,24 @@ def has_gpu() -> bool:
     return Path("/proc/driver/nvidia/version").exists()
 
 
-def _methods(*, trains: bool) -> Iterator[Finding]:
-    """Say for every phase of every method whether it can run here.
+def _method(status: Status | None) -> Iterator[Finding]:
+    """Say for every phase of the fleet's method whether it can run here.
 
-    torch is missing only in a fleet that trains networks, by what its agent said last.
+    Which method that is, the agent has heard; before, nothing is held against the device.
     """
+    if status is None or status.method not in METHODS:
+        text = "not known before the agent has heard its coordinator"
+        yield Finding("method", "ok", f"{text}; `fleetledger agent run`, then ask again")
+        return
     features = frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)
-    for card in cards():
-        for phase, needs in card.needs.items():
-            lacking = sorted(needs - features)
-            about = f"{card.name}, phase {phase}"
-            if lacking:
-                way_out = "; ".join(_feature_command(name) for name in lacking)
-                verdict: Verdict = "missing" if trains or lacking != [_TORCH] else "note"
-                yield Finding(about, verdict, f"needs {', '.join(lacking)}", way_out)
-            else:
-                yield Finding(about, "ok", f"has {', '.join(sorted(needs))}")
+    for phase, needs in card(status.method).needs.items():
+        lacking = sorted(needs - features)
+        about = f"{status.method}, phase {phase}"
+        if lacking:
+            way_out = "; ".join(_feature_command(name) for name in lacking)
+            yield Finding(about, "missing", f"needs {', '.join(lacking)}", way_out)
+        else:
+            yield Finding(about, "ok", f"has {', '.join(sorted(needs))}")
 
 
 def _feature_command(feature: str) -> str:

@@ -372,6 +372,7 @@ class Agent:
             connected=state.presence.connected,
             coordinator=state.presence.welcomed,
             stage=records.assignment.stage if records.assignment else None,
+            method=records.assignment.method if records.assignment else "",
             provider=self._parts.bench.provider,
             active_version=active.version if active else None,
             active_manifest=active.manifest if active else None,

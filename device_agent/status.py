@@ -43,6 +43,8 @@ class Status(Strict):
     coordinator: bool
     """Whether the coordinator is there and has said what it holds."""
     stage: int | None
+    method: str = ""
+    """What the fleet learns with; empty before the coordinator was heard."""
     provider: str | None
     active_version: int | None
     active_manifest: Digest | None

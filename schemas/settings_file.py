@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from schemas.errors import FleetledgerError
-from schemas.message import explain
+from schemas.setting_faults import tell
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,7 +55,7 @@ def read_secret(home: Path, file: Path | None) -> str | None:
 
 
 def load_settings(path: Path, model: type[Settings]) -> Settings:
-    """Read the TOML file at `path` as `model`; raise `SettingsError` naming file, field, value."""
+    """Read the TOML file at `path` as `model`; raise `SettingsError` naming file, key, value."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -69,4 +69,4 @@ def load_settings(path: Path, model: type[Settings]) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: not TOML: {error}; mend that line") from error
     except ValidationError as error:
-        raise SettingsError(f"{path}: {explain(error)}") from error
+        raise SettingsError(f"{path}: {tell(error, model)}") from error

@@ -108,6 +108,7 @@ def test_a_wrong_verb_is_named_and_gives_exit_code_two() -> None:
 
 def test_version_names_the_release() -> None:
     assert run("version").stdout.startswith("fleetledger ")
+    assert run("--version").stdout == run("version").stdout
 
 
 def test_arguments_reach_a_verb_that_is_a_function(

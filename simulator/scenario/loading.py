@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
-from simulator.scenario.faults import tell
 from simulator.scenario.method_check import check_method
 from simulator.scenario.model import MethodSettings, Scenario
 from simulator.scenario.overrides import Content, merge, read_overrides

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
 from methods.registry import card, load_coordinator, load_training_coordinator, trains
+from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
-from simulator.scenario.faults import tell
 from simulator.scenario.model import Scenario
 from simulator.scenario.proxy_check import check_proxy
 from simulator.scenario.segments_check import check_segmenting

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import shorten
+from schemas.setting_faults import section_at, unknown
 from simulator.errors import ScenarioError
-from simulator.scenario.faults import section_at, unknown
 from simulator.scenario.model import Scenario
 
 if sys.version_info >= (3, 11):
@@ -33,7 +33,7 @@ def read_overrides(overrides: Sequence[str]) -> Content:
         path = tuple(part.strip() for part in name.split("."))
         if not equals or not all(path):
             raise ScenarioError(
-                f"--set {override}: no field and value; write it like "
+                f"--set {override}: no setting and value; write it like "
                 "--set method.settings.ridge=1e5"
             )
         _check(override, path)
@@ -70,7 +70,7 @@ def _check(override: str, path: tuple[str, ...]) -> None:
         section = section_at(Scenario, above)
         if section is None:
             raise ScenarioError(
-                f"--set {override}: {'.'.join(above)} is a value and has no fields; "
+                f"--set {override}: {'.'.join(above)} is a value and has no settings below it; "
                 f"write --set {'.'.join(above)}=VALUE"
             )
         if part not in section.model_fields:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from simulator.scenario.faults import model_in
+from schemas.setting_faults import model_in
 from simulator.scenario.listing import shipped_rows
 from simulator.scenario.model import Scenario
 

@@ -66,7 +66,7 @@ def test_a_missing_file_names_the_way_to_make_one(tmp_path: Path) -> None:
         ("fleet = ", "not TOML"),
         ('fleet = "Demo Fleet"', "fleet: 'Demo Fleet'"),
         ('fleet = "demo"\n[stages]\nquorum = 2', "stages.quorum: 2"),
-        ('fleet = "demo"\ncolour = "red"', "colour: 'red'"),
+        ('fleet = "demo"\ncolour = "red"', "colour: no such setting"),
     ],
 )
 def test_a_broken_file_is_named_with_field_and_value(tmp_path: Path, text: str, words: str) -> None:

@@ -102,10 +102,12 @@ def test_the_release_of_a_jetson_is_read_from_its_file(
     assert doctor.jetson_release(file) is None
 
 
-def test_every_phase_of_every_method_is_judged(
+def test_every_phase_of_the_fleets_method_is_judged_and_of_no_other(
     home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write_status(home.status_file, status_of(home, method="stsa"))
     assert finding(home, "stsa, phase learn").verdict == "ok"
+    assert sum("phase" in item.about for item in doctor.examine(home.folder)) == 1
     monkeypatch.setattr(
         doctor, "find_spec", lambda name: None if name == "onnxruntime" else object()
     )
@@ -114,15 +116,18 @@ def test_every_phase_of_every_method_is_judged(
     assert found.way_out == "pip install 'fleetledger[cpu]'"
 
 
-def test_torch_is_missing_only_where_the_fleet_trains_networks(
+def test_torch_is_spoken_of_only_where_the_fleet_trains(
     home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else object())
+    assert finding(home, "method").verdict == "ok"
+    for statistics in ("", "stsa"):
+        write_status(home.status_file, status_of(home, method=statistics))
+        assert "needs torch" not in str(doctor.examine(home.folder))
+    write_status(home.status_file, status_of(home, method="rounds"))
     found = finding(home, "rounds, phase learn")
-    assert (found.verdict, found.text) == ("note", "needs torch")
+    assert (found.verdict, found.text) == ("missing", "needs torch")
     assert found.way_out == "pip install 'fleetledger[train]'"
-    write_status(home.status_file, status_of(home, training="never asked: torch is missing"))
-    assert finding(home, "rounds, phase learn").verdict == "missing"
     monkeypatch.setattr(doctor, "jetson_release", lambda: "R36")
     assert finding(home, "rounds, phase learn").way_out.startswith("pip install torch --index-url")
 
@@ -132,6 +137,8 @@ def test_settings_that_cannot_be_read_are_a_finding_with_the_file(tmp_path: Path
     found = doctor.examine(tmp_path)[-1]
     assert (found.about, found.verdict) == ("settings", "missing")
     assert "agent.toml" in found.text
+    assert found.way_out == f"edit {tmp_path / 'agent.toml'}"
+    assert doctor.examine(tmp_path / "new")[-1].way_out.startswith("fleetledger agent init")
 
 
 def test_little_space_is_a_finding(home: AgentHome, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
         ("device = ", "not TOML"),
         ('device = "a"\n[data]\nfolder = "d"\n', "fleet: is missing"),
         ('device = "a b"\nfleet = "f"\n[data]\nfolder = "d"\n', "device: 'a b'"),
-        ('device = "a"\nfleet = "f"\nspeed = 3\n[data]\nfolder = "d"\n', "speed: 3"),
+        ('device = "a"\nfleet = "f"\nspeed = 3\n[data]\nfolder = "d"\n', "speed: no such setting"),
         (
             'device = "a"\nfleet = "f"\n[data]\nfolder = "d"\nscan_seconds = 0\n',
             r"data\.scan_seconds: 0",

@@ -68,13 +68,17 @@ def test_what_is_not_toml_is_refused_with_its_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"harbour"', '"Big Fleet"', "fleet: 'Big Fleet': FleetId: 'Big Fleet' is not allowed; g"),
+        ('"harbour"', '"Big Fleet"', "fleet: 'Big Fleet' is not allowed; give"),
         ('host = "localhost"', "", "broker.host: is missing; give it"),
-        ("[broker]", "[broker]\nport = 70000", "broker.port: 70000: Input should be less than"),
-        ("[broker]", "[broker]\nhots = 1", "broker.hots: 1: unknown here; leave it out"),
+        ("[broker]", "[broker]\nport = 70000", "broker.port: 70000: must be less than or equal"),
+        ("[broker]", "[broker]\nport = 'x'", "broker.port: 'x': must be a valid integer"),
+        ("[broker]", "[[broker]]", "broker: [{'host': 'localhost'}]: must be a section"),
+        ("[broker]", "[brokr]", "broker: is missing; give it; brokr: no such setting; did you "),
+        ("[broker]", "[broker]\nzzz = 1", "broker.zzz: no such setting; settings here: host, port"),
+        ("[broker]", "[broker]\nhots = 1", "broker.hots: no such setting; did you mean 'host'?"),
     ],
 )
-def test_a_wrong_field_is_named_with_file_and_value(
+def test_a_wrong_setting_is_named_with_file_and_value(
     path: Path, old: str, new: str, told: str
 ) -> None:
     path.write_text(GOOD.replace(old, new))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from simulator.scenario.faults import tell
+from schemas.setting_faults import tell
 from simulator.scenario.model import Scenario
 
 GROUPS = {"rule": "redrawn", "joining": 2}

@@ -83,7 +83,7 @@ def test_a_path_is_seen_from_its_file_and_from_where_one_stands(tmp_path: Path, 
         ("divices.count=3", ("divices", "'devices'")),
         ("ridge=1e5", ("ridge", "method.settings.NAME")),
         ("seeds.one=1", ("seeds is a value", "--set seeds=VALUE")),
-        ("seeds", ("no field and value",)),
+        ("seeds", ("no setting and value",)),
         ("method.settings.ridgee=1", ("method.settings.ridgee", "'ridge'")),
         ("method.settings.ridge=-1", ("method.settings.ridge", "-1", "greater than 0")),
         ("method.settings.map=gaussian", ("method.settings", "compact")),
@@ -106,7 +106,9 @@ def test_a_wrong_field_is_told_with_its_value_and_what_is_allowed(
 
 def test_an_unknown_field_of_a_file_is_told_with_the_file_and_the_nearest_field(tmp_path: Path):
     path = written(tmp_path, "[[devices.absences]]\ndevice = 1\njoin = 2\n")
-    assert refusal(path) == f"{path}: devices.absences.0.join: unknown; did you mean 'joins'?"
+    assert (
+        refusal(path) == f"{path}: devices.absences.0.join: no such setting; did you mean 'joins'?"
+    )
 
 
 def test_a_file_that_is_not_toml_is_told_with_the_line(tmp_path: Path):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
-from simulator.scenario.faults import tell
 from simulator.scenario.loading import parse_scenario
 from simulator.scenario.model import SCENES, Scenario, StageSettings
 from simulator.scenario.writing import scenario_to_toml
@@ -48,7 +48,7 @@ def test_all_classes_at_once_are_one_stage() -> None:
         ({"setting": "8-5", "classes": 20}, "stages.setting: '8-5' of 20 classes leaves 2 for"),
         ({"setting": "4-4", "classes": 20, "count": 4}, "stages.setting: '4-4' beside count;"),
         ({"setting": "4-4", "first": 4, "classes": 20}, "stages.setting: '4-4' beside first;"),
-        ({"setting": "4-0", "classes": 20}, "stages.setting: '4-0': String should match"),
+        ({"setting": "4-0", "classes": 20}, "stages.setting: '4-0': text must match"),
         ({"lists": [["a"]], "setting": "4-4"}, "stages.lists: given beside setting;"),
     ],
 )

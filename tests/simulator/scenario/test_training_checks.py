@@ -85,7 +85,7 @@ def test_first_weights_are_drawn_by_the_runs_seed_unless_the_settings_say_so() -
         ('name = "stsa"\n[method.first_stage]\nname = "stsa"', "'stsa' before 'stsa'"),
         (
             'name = "stsa"\n[method.first_stage]\nsettings = {networ = "mlp"}',
-            "method.first_stage.settings.networ: unknown",
+            "method.first_stage.settings.networ: no such setting",
         ),
         ('name = "rounds"\n[backbone]\nnetwork = "file"\nfile = "a.onnx"', "leave the section out"),
         ('name = "fedhaf"\non_features = false', "'fedhaf' trains on features"),

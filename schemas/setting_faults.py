@@ -1,4 +1,4 @@
-"""Validation errors in the words of a scenario's author: field, value, and what is allowed."""
+"""Validation errors in the words of who wrote settings: key, value, and what is allowed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from schemas.errors import InvalidValueError, shorten
+from schemas.errors import InvalidValueError, cut, shorten
 from schemas.message import MAX_FAULTS
 
 Location = tuple[int | str, ...]
+_LONGEST_REASON = 400
+_SECTION_FAULTS = ("dict_type", "model_type", "model_attributes_type")
+_WORDS = (
+    ("Input should ", "must "),
+    ("String should ", "text must "),
+    ("List should ", "list must "),
+    ("Tuple should ", "list must "),
+    ("Value should ", "must "),
+)
+"""How pydantic's sentences begin, and how ours do."""
 
 
 def tell(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
@@ -25,11 +35,11 @@ def tell(error: ValidationError, model: type[BaseModel], prefix: str = "") -> st
 
 
 def unknown(field: str, name: str, allowed: Iterable[str]) -> str:
-    """Return what to say of a field `field` whose last part `name` nobody knows."""
+    """Return what to say of a setting `field` whose last part `name` nobody knows."""
     names = sorted(allowed)
     close = difflib.get_close_matches(name, names, n=1)
-    way_out = f"did you mean {close[0]!r}?" if close else f"allowed here: {', '.join(names)}"
-    return f"{field}: unknown; {way_out}"
+    listed = f"settings here: {', '.join(names)}" if names else "leave it out"
+    return f"{field}: no such setting; " + (f"did you mean {close[0]!r}?" if close else listed)
 
 
 def section_at(model: type[BaseModel], path: Location) -> type[BaseModel] | None:
@@ -59,11 +69,21 @@ def _tell(fault: dict[str, Any], model: type[BaseModel], prefix: str) -> str:
         return f"{field}: is missing; give it"
     if fault["type"] == "extra_forbidden":
         section = section_at(model, location[:-1])
-        assert section is not None
-        return unknown(field, str(location[-1]), section.model_fields)
+        return unknown(field, str(location[-1]), section.model_fields if section else ())
     reason = fault.get("ctx", {}).get("error")
     if isinstance(reason, InvalidValueError):
         return f"{field}: {shorten(reason.value)} is not allowed; {reason.way_out}"
     if isinstance(reason, ValueError):  # of a whole section: the text begins with the field
         return f"{field}.{reason}" if field else str(reason)
-    return f"{field}: {shorten(fault['input'])}: {fault['msg']}"
+    return f"{field}: {shorten(fault['input'])}: {_reason(fault)}"
+
+
+def _reason(fault: dict[str, Any]) -> str:
+    """Return what is allowed, without the words of the library that checks it."""
+    if fault["type"] in _SECTION_FAULTS:
+        return "must be a section with settings of its own"
+    text = cut(fault["msg"], _LONGEST_REASON).removesuffix(" after validation")
+    for before, after in _WORDS:
+        if text.startswith(before):
+            return text.replace(before, after, 1)
+    return text
