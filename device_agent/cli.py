@@ -182,13 +182,16 @@ def forget(
         typer.echo("deleted")
 
 
-@app.command("give-again")
-def give_again(home: Home = HOME) -> None:
+@app.command("resubmit")
+def resubmit_parts(home: Home = HOME) -> None:
     """Count the images of refused parts again, in new parts; the agent must be stopped."""
-    from device_agent.giving_again import give_again as give  # noqa: PLC0415 - with what needs it
-    from device_agent.home import AgentHome  # noqa: PLC0415
+    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
+    from device_agent.resubmitting import resubmit  # noqa: PLC0415
 
-    typer.echo(give(AgentHome.open(home)))
+    typer.echo(resubmit(AgentHome.open(home)))
+
+
+app.command("give-again", hidden=True)(resubmit_parts)  # as it was called before
 
 
 @app.command()

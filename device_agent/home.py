@@ -125,7 +125,7 @@ deadline_hours = 24
 
 [detection]
 # Report when the model is less sure of new images than it was: "baseline" compares with this
-# device's own history, "code" is the papers' fixed rise, "off" does not look.
+# device's own history, "fixed-rise" is that of the papers, "off" does not look.
 mode = "baseline"
 # New images of one batch, and the standard deviations above the history that are reported.
 min_images = 50

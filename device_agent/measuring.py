@@ -34,7 +34,7 @@ def measuring_head(model: Model, known: Head | None, rules: DetectionRules | Non
     goes on when the model grows. Otherwise it is the model's own, and so it is in mode `code`.
     """
     own = head_of(model)
-    if not model.of_pixels or known is None or rules is None or rules.mode == "code":
+    if not model.of_pixels or known is None or rules is None or rules.mode == "fixed-rise":
         return own
     goes_on = len(known.rows) > 1 and known.logit_scale == own.logit_scale
     return known if goes_on and set(known.rows) <= set(own.rows) else own
@@ -78,7 +78,7 @@ def pixel_uncertainty(scores: Floats, model: Model, head: Head, rules: Detection
     require_numbers(scores)
     manifest = model.manifest
     logits = manifest.logit_scale * scores[np.newaxis]
-    if rules.mode == "code":
+    if rules.mode == "fixed-rise":
         return float(mean_entropy(logits)[0])
     return float(most_uncertain(logits, manifest.class_names, head.rows)[0])
 

@@ -37,8 +37,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
     if status.training:
         yield f"training     {status.training}"
-        if status.look:
-            yield f"looked       {status.look}"
+        if status.novelty_check:
+            yield f"novelty      {status.novelty_check}"
         cached = f"{status.feature_cache_bytes / MIB:.1f} MiB of cached features"
         yield f"exemplars    {status.exemplars} kept as {status.exemplars_as}; {cached}"
         yield from (

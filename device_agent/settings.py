@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from schemas.former_names import Renamed
 from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.values import DeviceId, FleetId
@@ -73,17 +74,18 @@ class ModelSettings(Strict):
         return providers
 
 
-class DetectionSettings(Strict):
+class DetectionSettings(Renamed):
     """When images that the model is unsure about are reported; see docs/detection.md."""
 
-    mode: Literal["baseline", "code", "off"] = "baseline"
-    """`baseline`: against this device's own history. `code`: a fixed rise, as in the papers."""
+    former_values: ClassVar = {"mode": {"code": "fixed-rise"}}
+    mode: Literal["baseline", "fixed-rise", "off"] = "baseline"
+    """`baseline`: against this device's own history. `fixed-rise`: as in the papers."""
     min_images: int = Field(default=50, ge=1, le=10_000)
     """New images of one batch; the default is the least that is sound."""
     deviations: float = Field(default=2.0, gt=0, le=100)
     """Standard deviations above the history's mean at which a batch is reported."""
     rise_nats: float = Field(default=1.2, gt=0, le=100)
-    """For `code`: the rise over the batch before."""
+    """For `fixed-rise`: the rise over the batch before."""
 
 
 Exemplars = Literal["images", "features"]

@@ -394,7 +394,7 @@ class Agent:
             exemplars=records.exemplars,
             exemplars_as=kept_as(state, settings.training.exemplars),
             feature_cache_bytes=cache_bytes(self._parts.home.feature_cache),
-            look=describe_look(state),
+            novelty_check=describe_look(state),
             rounds=bytes_of_rounds(self._rounds, traffic),
             gradients=waiting_gradients(state),
             policy=describe_policy(state),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field, ValidationError
 
@@ -14,6 +15,7 @@ from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
 from methods.registry import can_learn
 from schemas.assignments import Assignment
+from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest, FleetId
 from transport.meter import Counts
@@ -31,8 +33,10 @@ class RoundBytes(Strict):
     bytes_down: int
 
 
-class Status(Strict):
+class Status(Renamed):
     """What runs, what waits, what is wrong."""
+
+    former_fields: ClassVar = {"look": "novelty_check"}
 
     device: DeviceId
     fleet: FleetId
@@ -79,7 +83,7 @@ class Status(Strict):
     """As digests of images in the folder, or as features that stay when the image is gone."""
     feature_cache_bytes: int = 0
     """Size of the cache of features on the disk."""
-    look: str = ""
+    novelty_check: str = ""
     """What the fleet's model made of this device's images when it last looked; empty where it never
     did."""
     rounds: tuple[RoundBytes, ...] = ()
@@ -232,7 +236,7 @@ def describe_detection(state: State) -> str:
     rules, detector = state.rules.detection, state.records.detector
     if rules is None:
         return "off"
-    unit = "entropy in nats" if rules.mode == "code" else "relative entropy"
+    unit = "entropy in nats" if rules.mode == "fixed-rise" else "relative entropy"
     waiting = f"{detector.waiting.images} of {rules.min_images} images of the next batch"
     history = f"history of {len(detector.history)} batches"
     last = detector.last

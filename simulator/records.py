@@ -6,10 +6,11 @@ Engines write them, metrics and reports read them. The model's answers lie besid
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.plan.fleet_plan import Group
@@ -92,7 +93,7 @@ class InferenceRecord(Strict):
         return self.seconds / self.scenes
 
 
-class LookRecord(Strict):
+class NoveltyCheckRecord(Strict):
     """A device looked at its current images with the fleet's model, before any training."""
 
     device: DeviceId
@@ -118,8 +119,10 @@ class ProxyRecord(Strict):
     """That it received from the coordinator: orders, and the models to score."""
 
 
-class StageRecord(Strict):
+class StageRecord(Renamed):
     """One stage of one seed."""
+
+    former_fields: ClassVar = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]
@@ -144,7 +147,7 @@ class StageRecord(Strict):
     devices: dict[DeviceId, DeviceRecord]
     transitions: tuple[TransitionRecord, ...] = ()
     rounds: tuple[RoundRecord, ...] = ()
-    looks: tuple[LookRecord, ...] = ()
+    novelty_checks: tuple[NoveltyCheckRecord, ...] = ()
     """In the order of the ledger, of methods whose devices look for new tasks by themselves."""
     proxy: ProxyRecord | None = None
     """None without a proxy, and of a stage that was learned before the run was resumed."""

@@ -23,12 +23,14 @@ def page(name: str) -> str:
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Return every command below `command` with its full name, groups left out."""
+    """Return every command below `command` with its full name; groups and hidden ones left out."""
     below = getattr(command, "commands", None)
     if below is None:
         yield path, command
         return
     for name, member in below.items():
+        if member.hidden:
+            continue
         yield from commands(member, f"{path} {name}")
 
 

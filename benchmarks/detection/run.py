@@ -79,8 +79,8 @@ class Side:
 
 
 RESTRICT = DetectionRules(growth="restrict")
-CODE = DetectionRules(mode="code")
-CODE_SMALL = DetectionRules(mode="code", rise_nats=0.6)
+CODE = DetectionRules(mode="fixed-rise")
+CODE_SMALL = DetectionRules(mode="fixed-rise", rise_nats=0.6)
 SIDES = (
     Side("baseline, restart, seeded", DetectionRules(), seeded=True),
     Side("baseline, restart", DetectionRules()),

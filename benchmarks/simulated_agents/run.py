@@ -64,7 +64,7 @@ def scenario_of(agents: int, awake: int) -> Scenario:
             "stages": {"count": 5},
             "devices": {"count": agents, "partition": partition},
             "method": {"name": "stsa", "settings": {"form": "compact", "map_width": 256}},
-            "engine": {"awake_agents": awake},
+            "engine": {"agents_in_memory": awake},
         }
     )
 
@@ -155,7 +155,7 @@ def main() -> None:
     results = {
         "command": f"python -m benchmarks.simulated_agents.run {' '.join(sys.argv[1:])}".strip(),
         "machine": describe_machine(*PACKAGES),
-        "awake_agents": arguments.awake,
+        "agents_in_memory": arguments.awake,
         "fleets": {str(agents): summarise(found) for agents, found in runs.items()},
     }
     text = json.dumps(results, indent=2)

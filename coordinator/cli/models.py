@@ -98,7 +98,7 @@ def hold(
 
 
 @app.command()
-def back(
+def rollback(
     to: Annotated[
         int | None,
         typer.Option(help="Go back to this version, and do not ask; the one before if absent."),
@@ -118,6 +118,9 @@ def back(
     if to is None:
         confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
     command(home, GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries))
+
+
+app.command("back", hidden=True)(rollback)  # as it was called before
 
 
 @app.command("export")
@@ -232,10 +235,13 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
             dir_okay=False,
         ),
     ] = None,
-    shared: Annotated[
+    public_images: Annotated[
         Path | None,
         typer.Option(
-            help="Public images (.npz) that all devices get, to distil on.", dir_okay=False
+            "--public-images",
+            "--shared",
+            help="Public images (.npz) that all devices get, to distil on.",
+            dir_okay=False,
         ),
     ] = None,
     home: Home = HOME,
@@ -244,7 +250,7 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     from coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
     from coordinator.making.networks import prepare_network  # noqa: PLC0415
 
-    first = FirstFiles(first_weights, trunk, shared)
+    first = FirstFiles(first_weights, trunk, public_images)
     network = prepare_network(
         home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
     )

@@ -37,7 +37,7 @@ class FirstFiles:
     """Parameters and buffers with the rows of a head, as `methods.network_weights` writes them."""
     trunk: Path | None = None
     """A state dict that a network of pixels takes its trunk from; the rest begins by its seed."""
-    shared: Path | None = None
+    public_images: Path | None = None
     """An .npz file with the array `images`."""
 
 
@@ -88,18 +88,20 @@ def extras_of(
     wanted = bool(getattr(assignment, "needs_shared", False))
     if file is None and wanted:
         raise NetworkSettingsError(
-            "shared: the method's settings want images that all devices get; name them: "
-            "`fleetledger model import-network --shared FILE.npz`, with an array 'images'"
+            "public_images: the method's settings want images that all devices get; name them: "
+            "`fleetledger model import-network --public-images FILE.npz`, with an array 'images'"
         )
     if file is None:
         return {}
     if not wanted:
         raise NetworkSettingsError(
-            f"shared: {file} given, but the method's settings use no images of the operator; leave "
-            "--shared out, or set shared_set to 'public' where the method has it"
+            f"public_images: {file} given, but the method's settings use no images of the "
+            "operator; leave it out, or set shared_set to 'public' where the method has it"
         )
     if not isinstance(preprocessing, Preprocessing):
-        raise NetworkSettingsError(f"shared: {file} holds images, and this network reads texts")
+        raise NetworkSettingsError(
+            f"public_images: {file} holds images, and this network reads texts"
+        )
     return {SHARED: half.shared_of(assignment, _sized(file, _read_images(file), preprocessing))}
 
 
@@ -133,15 +135,16 @@ def _read_images(file: Path) -> Images:
             names = sorted(arrays.files)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise NetworkSettingsError(
-            f"shared: {file} cannot be read: {error}; give an .npz file with an array 'images'"
+            f"public_images: {file} cannot be read: {error}; give an .npz file with an array "
+            "'images'"
         ) from error
     if found is None:
-        raise NetworkSettingsError(f"shared: {file} has no array 'images', but {names}")
+        raise NetworkSettingsError(f"public_images: {file} has no array 'images', but {names}")
     grey_or_colour = found.ndim == 3 or (found.ndim == 4 and found.shape[3] == 3)
     if found.dtype != np.uint8 or not grey_or_colour or not found.size:
         raise NetworkSettingsError(
-            f"shared: {file}: images: {found.dtype} of shape {found.shape}; give uint8 of shape "
-            "(N, height, width, 3) or (N, height, width)"
+            f"public_images: {file}: images: {found.dtype} of shape {found.shape}; give uint8 "
+            "of shape (N, height, width, 3) or (N, height, width)"
         )
     images: Images = found
     return images
@@ -152,5 +155,5 @@ def _sized(file: Path, images: Images, preprocessing: Preprocessing) -> Images:
     try:
         sized = [sized_pixels(Image.fromarray(image), preprocessing) for image in images]
     except ImageError as error:
-        raise NetworkSettingsError(f"shared: {file}: {error}") from error
+        raise NetworkSettingsError(f"public_images: {file}: {error}") from error
     return np.ascontiguousarray(np.stack(sized).transpose(0, 3, 1, 2))

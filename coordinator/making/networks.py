@@ -75,7 +75,7 @@ def prepare_network(
     assignment = half.assign(method.settings, shape)
     _check_torch(method.name, assignment)
     begins = first_weights(half, assignment, first)
-    extras = extras_of(half, assignment, first.shared, preprocessing)
+    extras = extras_of(half, assignment, first.public_images, preprocessing)
     network, arrays, _ = half.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)

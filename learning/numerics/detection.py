@@ -40,7 +40,7 @@ _RELEASED_EPSILON = 1e-5
 class DetectionRules:
     """When a batch is a transition; benchmarks/detection tells what the defaults do."""
 
-    mode: Literal["baseline", "code"] = "baseline"
+    mode: Literal["baseline", "fixed-rise"] = "baseline"
     growth: Literal["restart", "restrict"] = "restart"
     min_images: int = 50
     """Images of a batch."""
@@ -52,7 +52,7 @@ class DetectionRules:
     max_history: int = 20
     """Earlier batches that are remembered."""
     rise_nats: float = 1.2
-    """For `code`: the rise over the batch before."""
+    """For `fixed-rise`: the rise over the batch before."""
 
 
 class Batch(NamedTuple):
@@ -117,7 +117,7 @@ class Detector:
 
     def ready(self, rules: DetectionRules) -> bool:
         """Whether there is enough history to say anything."""
-        return rules.mode == "code" or len(self.history) >= max(2, rules.min_history)
+        return rules.mode == "fixed-rise" or len(self.history) >= max(2, rules.min_history)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`."""
@@ -150,7 +150,7 @@ def uncertainty(
     `known` is the head at the last batch. Under `restrict`, rows that it lacks do not count, unless
     fewer than two are left.
     """
-    if rules.mode == "code":
+    if rules.mode == "fixed-rise":
         return _released_entropy(softmax(scores, head.logit_scale))
     if rules.growth == "restrict" and known is not None:
         columns = [column for column, name in enumerate(head.rows) if name in set(known.rows)]
@@ -187,7 +187,7 @@ def seeded(
     """
     detector = _brought_to(detector, head, rules)
     count = len(values) // rules.min_images
-    if rules.mode == "code" or detector.ready(rules) or count < rules.min_history:
+    if rules.mode == "fixed-rise" or detector.ready(rules) or count < rules.min_history:
         return detector
     batches = tuple(EMPTY.with_values(values[start::count]) for start in range(count))
     return replace(detector, head=head, history=(*batches, *detector.history)[-rules.max_history :])
@@ -196,7 +196,7 @@ def seeded(
 def _brought_to(detector: Detector, head: Head, rules: DetectionRules) -> Detector:
     """Drop what a head that measures otherwise has left; the rows' order does not matter."""
     known = detector.head
-    if known is None or rules.mode == "code":
+    if known is None or rules.mode == "fixed-rise":
         return replace(detector, head=known or head)
     same_rows = set(known.rows) == set(head.rows)
     if known.logit_scale == head.logit_scale and (same_rows or rules.growth == "restrict"):
@@ -210,9 +210,9 @@ def _judge(
     baseline, deviation, limit = _compared_with(detector, batch.images, rules)
     raised = limit is not None and batch.mean > limit
     grown = detector.head is not None and bool(set(head.rows) - set(detector.head.rows))
-    transition = raised and (grown or not detector.raised or rules.mode == "code")
+    transition = raised and (grown or not detector.raised or rules.mode == "fixed-rise")
     measurement = Measurement(batch.images, batch.mean, baseline, deviation, raised, transition)
-    quiet = not raised or rules.mode == "code"
+    quiet = not raised or rules.mode == "fixed-rise"
     history = (*detector.history, batch) if quiet else detector.history
     return Detector(head, history[-rules.max_history :], EMPTY, raised, measurement), measurement
 
@@ -222,7 +222,7 @@ def _compared_with(
 ) -> tuple[float | None, float | None, float | None]:
     """Return baseline, deviation, and the limit above which a batch is raised."""
     history = detector.history
-    if rules.mode == "code":
+    if rules.mode == "fixed-rise":
         before = history[-1].mean if history else 0.0
         return before, None, before + rules.rise_nats
     if not detector.ready(rules):

@@ -11,7 +11,7 @@ from coordinator.topics.contributions.entries import ContributionAccepted, Nothi
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.rounds import TRAIN, Observation
 from schemas.values import DeviceId
-from simulator.records import LookRecord
+from simulator.records import NoveltyCheckRecord
 
 
 @dataclass
@@ -21,7 +21,7 @@ class LookLog:
     _counted: Counter[int] = field(init=False, default_factory=Counter)
     _places: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
     """Stage of each round, and its number in the stage."""
-    _found: list[tuple[int, LookRecord]] = field(init=False, default_factory=list)
+    _found: list[tuple[int, NoveltyCheckRecord]] = field(init=False, default_factory=list)
 
     def take(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry; a look of a round that began before the log is left out."""
@@ -33,9 +33,11 @@ class LookLog:
         if seen is None or number not in self._places or device is None:
             return
         stage, place = self._places[number]
-        self._found.append((stage, LookRecord(device=device, round=place, **seen.model_dump())))
+        self._found.append(
+            (stage, NoveltyCheckRecord(device=device, round=place, **seen.model_dump()))
+        )
 
-    def of(self, stages: Collection[int]) -> tuple[LookRecord, ...]:
+    def of(self, stages: Collection[int]) -> tuple[NoveltyCheckRecord, ...]:
         """Return the looks of some stages of the ledger, in order."""
         return tuple(look for stage, look in self._found if stage in stages)
 

@@ -86,7 +86,7 @@ def network_of(home: Path, prepared: Prepared) -> NetworkImported:
         first = FirstFiles(
             weights=_written(Path(scratch, "base.safetensors"), prepared.base),
             trunk=None if method.trunk is None else Path(method.trunk),
-            shared=None if method.shared is None else Path(method.shared),
+            public_images=None if method.public_images is None else Path(method.public_images),
         )
         frozen = None
         if backbone is not None:

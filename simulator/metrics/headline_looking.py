@@ -13,7 +13,7 @@ def _missed(seed: Measured) -> float | None:
 
 
 def _false_alarms(seed: Measured) -> float | None:
-    looks = sum(len(stage.looks) for stage in seed.stages if stage.stage > 1)
+    looks = sum(len(stage.novelty_checks) for stage in seed.stages if stage.stage > 1)
     alarms = sum(item.false_alarms for item in noticing(seed.stages))
     return alarms / looks if looks else None
 

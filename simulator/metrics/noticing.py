@@ -15,7 +15,7 @@ from typing import Literal
 
 from schemas.values import DeviceId
 from simulator.metrics.seed_metrics import Noticing, StageMetrics
-from simulator.records import LookRecord
+from simulator.records import NoveltyCheckRecord
 
 Verdict = Literal["at once", "late", "missed", "false alarm", ""]
 """The last: nothing to tell. A task that was missed stands at the device's first look of it."""
@@ -26,7 +26,7 @@ class Judged:
     """A look, and what it was."""
 
     stage: int
-    look: LookRecord
+    look: NoveltyCheckRecord
     begins: bool
     """Whether a task began on the device with this stage."""
     verdict: Verdict
@@ -34,8 +34,8 @@ class Judged:
 
 def judged(stage: StageMetrics) -> tuple[Judged, ...]:
     """Return the looks of a stage, device by device; those of the first stage without verdicts."""
-    by_device: dict[DeviceId, list[LookRecord]] = {}
-    for look in stage.looks:
+    by_device: dict[DeviceId, list[NoveltyCheckRecord]] = {}
+    for look in stage.novelty_checks:
         by_device.setdefault(look.device, []).append(look)
     return tuple(
         Judged(stage.stage, look, device in stage.given_new, verdict)
@@ -45,7 +45,7 @@ def judged(stage: StageMetrics) -> tuple[Judged, ...]:
 
 
 def _verdicts(
-    stage: StageMetrics, device: DeviceId, looks: Sequence[LookRecord]
+    stage: StageMetrics, device: DeviceId, looks: Sequence[NoveltyCheckRecord]
 ) -> Iterator[Verdict]:
     began, judging = device in stage.given_new, stage.stage > 1
     noticed = next((place for place, look in enumerate(looks) if look.transition), None)
@@ -65,7 +65,7 @@ def noticing(stages: Sequence[StageMetrics]) -> tuple[Noticing, ...]:
 
     A device that got a task and did not look at all has missed it.
     """
-    if not any(stage.looks for stage in stages):
+    if not any(stage.novelty_checks for stage in stages):
         return ()
     counted: dict[DeviceId, Counter[Verdict]] = {}
     began: Counter[DeviceId] = Counter()

@@ -6,15 +6,16 @@ that is scored by mIoU, mIoU stands wherever accuracy is said here.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.metrics.score import Score
 from simulator.plan.fleet_plan import Group
-from simulator.records import InferenceRecord, LookRecord, ProxyRecord, RoundRecord
+from simulator.records import InferenceRecord, NoveltyCheckRecord, ProxyRecord, RoundRecord
 
 TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""
@@ -68,8 +69,10 @@ class Noticing(Strict):
     """Transitions that were no task, or not its first one."""
 
 
-class StageMetrics(Strict):
+class StageMetrics(Renamed):
     """One stage, after it."""
+
+    former_fields: ClassVar = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]
@@ -129,7 +132,7 @@ class StageMetrics(Strict):
     rounds: tuple[RoundRecord, ...]
     given_new: tuple[DeviceId, ...] = ()
     """Devices that were online and got images of the stage's own classes, where devices look."""
-    looks: tuple[LookRecord, ...] = ()
+    novelty_checks: tuple[NoveltyCheckRecord, ...] = ()
     proxy: ProxyRecord | None = None
     notes: tuple[str, ...]
 

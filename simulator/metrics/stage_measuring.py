@@ -82,8 +82,8 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
         inference=record.inference,
         detection=detect(record, seed.devices_with_new(record.stage)),
         rounds=record.rounds,
-        given_new=_given_new(record, seed) if record.looks else (),
-        looks=record.looks,
+        given_new=_given_new(record, seed) if record.novelty_checks else (),
+        novelty_checks=record.novelty_checks,
         proxy=record.proxy,
         notes=record.notes,
     )

@@ -32,11 +32,11 @@ def group_devices(
     return {device: _group(device in old, device in set(joined)) for device in present}
 
 
-def forgotten_devices(
+def excluded_devices(
     settings: GroupSettings, roster: Roster, devices: Iterable[int]
 ) -> frozenset[int]:
     """Return the devices that came after the first stage, where these are never asked."""
-    if settings.newcomers == "asked":
+    if settings.newcomers == "included":
         return frozenset()
     return frozenset(device for device in devices if roster.arrival(device) > 1)
 

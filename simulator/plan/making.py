@@ -14,9 +14,9 @@ from simulator.datasets.samples import Samples
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.dealing import Dealer
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
-from simulator.plan.groups import forgotten_devices, group_devices
+from simulator.plan.groups import excluded_devices, group_devices
 from simulator.plan.presence import Presence, draw_presence
-from simulator.plan.remarks import describe_forgotten, describe_offline, describe_unreached
+from simulator.plan.remarks import describe_excluded, describe_offline, describe_unreached
 from simulator.plan.roster import Roster
 from simulator.plan.stages import Stages, describe_unequal, divide_classes
 from simulator.plan.streams import random_stream
@@ -70,16 +70,16 @@ def device_stages(
     groups: Mapping[int, Group],
     shares: Mapping[int, Indices],
     presence: Mapping[int, Presence],
-    forgotten: Collection[int],
+    excluded: Collection[int],
 ) -> dict[DeviceId, DeviceStage]:
-    """Return what a stage is to each of its devices; one that is forgotten is never online."""
+    """Return what a stage is to each of its devices; one that is excluded is never online."""
     nothing = np.empty(0, np.int64)
     return {
         device_id(device): DeviceStage(
             indices=shares.get(device, nothing),
             group=group,
-            online=presence[device].online and device not in forgotten,
-            delay_seconds=0.0 if device in forgotten else presence[device].delay_seconds,
+            online=presence[device].online and device not in excluded,
+            delay_seconds=0.0 if device in excluded else presence[device].delay_seconds,
         )
         for device, group in groups.items()
     }
@@ -93,14 +93,14 @@ def _plan_stage(
     receivers = [device for device, group in groups.items() if group != "old"]
     shares = _deal(planner, number, classes, receivers)
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
-    forgotten = forgotten_devices(planner.settings.groups, planner.roster, groups)
+    excluded = excluded_devices(planner.settings.groups, planner.roster, groups)
     _check_first_stage(number, shares, presence, planner)
-    devices = device_stages(groups, shares, presence, forgotten)
+    devices = device_stages(groups, shares, presence, excluded)
     notes = (
         note,
         describe_unreached(classes, shares.values(), planner.dealer.labels, planner.class_names),
         describe_offline(devices.values()),
-        describe_forgotten(len(forgotten)),
+        describe_excluded(len(excluded)),
     )
     return StagePlan(number, classes, devices, tuple(told for told in notes if told))
 

@@ -43,7 +43,7 @@ def describe_offline(devices: Iterable[DeviceStage]) -> str | None:
     return "every device with images of the stage is offline in it, so they come later"
 
 
-def describe_forgotten(devices: int) -> str | None:
+def describe_excluded(devices: int) -> str | None:
     """Say how many devices that have joined are never asked; None where all are."""
     if not devices:
         return None

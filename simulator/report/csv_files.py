@@ -1,4 +1,4 @@
-"""`results.csv`, `devices.csv` and `looks.csv`: a number, a device of a stage, a look per line."""
+"""`results.csv`, `devices.csv` and `novelty_checks.csv`, a line per number, device or check."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def write_devices_csv(path: Path, seeds: Iterable[tuple[int, Iterable[StageRecor
     _write(path, ("seed", "stage", "device", *fields, *by_kind), rows)
 
 
-def write_looks_csv(path: Path, results: RunResults) -> None:
-    """Write every look of every device: entropy in nats, and what the look was."""
+def write_novelty_csv(path: Path, results: RunResults) -> None:
+    """Write every novelty check of every device: entropy in nats, and what it was."""
     rows = (
         (
             seed,

@@ -10,7 +10,7 @@ from schemas.message import explain
 from simulator.errors import RunError
 from simulator.metrics.results import RunResults
 from simulator.records import StageRecord
-from simulator.report.csv_files import write_devices_csv, write_looks_csv, write_results_csv
+from simulator.report.csv_files import write_devices_csv, write_novelty_csv, write_results_csv
 from simulator.report.pages.rendering import Shown
 from simulator.report.pictures.gallery import pictures_of
 from simulator.report.pictures.scenes import scenes_picture
@@ -21,7 +21,7 @@ from simulator.report.tables.looking import has_looks
 def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     """Write results.json, the CSV files, the pictures and report.html; return their paths.
 
-    `looks.csv` is there where devices looked; `devices.csv` is made from the records in
+    `novelty_checks.csv` is there where devices looked; `devices.csv` is made from the records in
     `seed-<n>/stages.jsonl`, `scenes.png` from `scenes.npz` beside them. The numbers come first, so
     that they are there whatever happens to a picture. Raises `RunError` where records are missing,
     `MetricsError` where scenes are.
@@ -34,8 +34,8 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
         written[-1], ((seed, read_records(run_folder, seed)) for seed in results.seeds)
     )
     if has_looks(results):
-        written.append(run_folder / "looks.csv")
-        write_looks_csv(written[-1], results)
+        written.append(run_folder / "novelty_checks.csv")
+        write_novelty_csv(written[-1], results)
     shown = [*draw_pictures(results), *filter(None, [scenes_picture(run_folder, results)])]
     for picture in shown:
         written.append(run_folder / picture.name)

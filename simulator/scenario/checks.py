@@ -190,7 +190,8 @@ def _check_agents(scenario: Scenario) -> None:
     asked = {
         "engine.kind": engine.kind != "inprocess" and engine.kind,
         "engine.latency_ms": engine.latency_ms != usual.latency_ms and engine.latency_ms,
-        "engine.awake_agents": engine.awake_agents != usual.awake_agents and engine.awake_agents,
+        "engine.agents_in_memory": engine.agents_in_memory != usual.agents_in_memory
+        and engine.agents_in_memory,
         "devices.stragglers": scenario.devices.stragglers,
         "stages.opened_by": scenario.stages.opened_by != "schedule" and scenario.stages.opened_by,
     }

@@ -14,7 +14,12 @@ from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
 from simulator.scenario.method_check import check_method
 from simulator.scenario.model import MethodSettings, Scenario
-from simulator.scenario.overrides import Content, merge, read_overrides
+from simulator.scenario.overrides import (
+    Content,
+    merge,
+    read_overrides,
+    with_present_names_below,
+)
 from simulator.scenario.shipped import shipped_names, shipped_text
 from simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
@@ -27,7 +32,7 @@ PATHS = (
     ("data", "root"),
     ("backbone", "file"),
     ("backbone", "weights"),
-    ("method", "shared"),
+    ("method", "public_images"),
     ("method", "trunk"),
 )
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
@@ -48,9 +53,11 @@ def parse_scenario(
 ) -> Scenario:
     """Return the scenario in `text`; `source` and `folder` say where it is from."""
     try:
-        content = tomllib.loads(text)
+        content = with_present_names_below(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{source}: not TOML: {error}; mend that line") from error
+    except ValueError as error:
+        raise ScenarioError(f"{source}: {error}") from error
     changes = changes or {}
     merged = merge(_for_method(resolve_paths(content, folder), changes), changes)
     try:

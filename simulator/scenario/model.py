@@ -7,13 +7,14 @@ sets in `simulator.datasets`, classes, stages and devices in `simulator.plan`, t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import DetectionSettings, PolicySettings
 from methods.training_half import Exemplars
+from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName
 from simulator.datasets.segmentation.digit_scenes import SceneSettings
@@ -164,8 +165,10 @@ class PartitionSettings(Strict):
     """Share of the images of its classes that a device gets under `class-share`."""
 
 
-class GroupSettings(Strict):
+class GroupSettings(Renamed):
     """`[devices.groups]`: old, new and newly joined devices, drawn anew for every stage."""
+
+    former_values: ClassVar = {"newcomers": {"asked": "included", "forgotten": "excluded"}}
 
     rule: Literal["none", "redrawn"] = "none"
     """`none`: every device gets data of every stage. `redrawn`: from the second stage on a share of
@@ -174,8 +177,8 @@ class GroupSettings(Strict):
     """Share of the devices already present that gets the new classes (Z_n or S_c)."""
     joining: int = Field(default=0, ge=0)
     """Devices that join with every stage after the first; they get new classes (Z_a or S_n)."""
-    newcomers: Literal["asked", "forgotten"] = "asked"
-    """Whether devices that come after the first stage take part. `forgotten`: they have their data
+    newcomers: Literal["included", "excluded"] = "included"
+    """Whether devices that come after the first stage take part. `excluded`: they have their data
     and are offline for ever, as LGA's program draws its cohorts from the devices of the start."""
 
 
@@ -267,8 +270,10 @@ class FirstStageSettings(Strict):
     """Rounds of the first stage."""
 
 
-class MethodSettings(Strict):
+class MethodSettings(Renamed):
     """`[method]`: what the fleet learns with."""
+
+    former_fields: ClassVar = {"shared": "public_images"}
 
     name: str = "stsa"
     """One of the methods in docs/README.md; or `joint`, which is no method of a fleet: all images
@@ -281,9 +286,9 @@ class MethodSettings(Strict):
     instead of pictures; left out, as the method itself is made for."""
     first_stage: FirstStageSettings | None = None
     """For a method of statistics whose frozen network the fleet trains itself."""
-    shared: str | None = None
+    public_images: str | None = None
     """Public images that all devices get, where a method distils on such: an `.npz` file with an
-    array `images`, as for `fleetledger model import-network --shared`."""
+    array `images`, as for `fleetledger model import-network --public-images`."""
     trunk: str | None = None
     """First weights of the part of a segmenting network below its head, such as a classifier's that
     was trained on ImageNet: a file, as for `fleetledger model import-network --trunk`."""
@@ -291,8 +296,10 @@ class MethodSettings(Strict):
     """For a method that begins with a first stage that was trained in one place."""
 
 
-class EngineSettings(Strict):
+class EngineSettings(Renamed):
     """`[engine]`: on what the fleet runs. None of it changes what is learned."""
+
+    former_fields: ClassVar = {"awake_agents": "agents_in_memory"}
 
     kind: Literal["inprocess", "mqtt"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
@@ -316,7 +323,7 @@ class EngineSettings(Strict):
     workers: int = Field(default=0, ge=0, le=256)
     """Programs beside this one that train light agents, too, on the CPU; at best one for each
     further core. Each of them, and this one, then computes on one thread."""
-    awake_agents: int = Field(default=64, ge=1)
+    agents_in_memory: int = Field(default=64, ge=1)
     """Agents that `inprocess` keeps in memory at a time; the others rest on disk."""
     quorum: Share = 1.0
     """Share of the present devices that closes a stage."""

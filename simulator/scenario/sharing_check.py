@@ -14,7 +14,7 @@ def check_sharing(
     source: str, scenario: Scenario, method: str, assignment: TrainingAssignment
 ) -> None:
     """Raise `ScenarioError` where devices would refuse to share images, or public ones lack."""
-    known, public = card(method), scenario.method.shared
+    known, public = card(method), scenario.method.public_images
     asks = [name for name in assignment.opening_phases if known.kind_of(name) == IMAGES]
     if asks and not scenario.devices.policy.publish_images:
         raise ScenarioError(
@@ -25,11 +25,11 @@ def check_sharing(
     wanted = bool(getattr(assignment, "needs_shared", False))
     if wanted and public is None:
         raise ScenarioError(
-            f"{source}: method.shared: missing, but {method!r} with these settings distils on "
-            "public images; give an .npz file with an array 'images'"
+            f"{source}: method.public_images: missing, but {method!r} with these settings "
+            "distils on public images; give an .npz file with an array 'images'"
         )
     if public is not None and not wanted:
         raise ScenarioError(
-            f"{source}: method.shared: {public!r}, but {method!r} with these settings uses no "
-            "public images; leave it out"
+            f"{source}: method.public_images: {public!r}, but {method!r} with these settings "
+            "uses no public images; leave it out"
         )

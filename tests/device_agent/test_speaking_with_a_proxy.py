@@ -271,5 +271,5 @@ def test_a_device_outside_the_cohort_looks_and_says_what_it_saw(fleet: Fleet) ->
     fleet.ask(2)
     fleet.coordinator.wait_for(Contribution)
     assert fleet.method.given == [(1, None), (2, b"rounds 1")]
-    eventually(lambda: fleet.status().look.startswith("round 2: mean entropy 0."))
-    assert fleet.status().look.endswith(" nats of 5 images, taken for a new task")
+    eventually(lambda: fleet.status().novelty_check.startswith("round 2: mean entropy 0."))
+    assert fleet.status().novelty_check.endswith(" nats of 5 images, taken for a new task")

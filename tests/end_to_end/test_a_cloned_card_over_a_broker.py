@@ -97,5 +97,5 @@ def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:
     put_pictures(fleet.folder / CAMERA / "data", "vertical", range(2000, 2004))
     fleet.until(lambda: samples(fleet) == 196)
     assert fleet.entries(ContributionWithdrawn) == []
-    assert "nothing" in fleet.agent("give-again", COPY)
+    assert "nothing" in fleet.agent("resubmit", COPY)
     fleet.operator("ledger", "verify")

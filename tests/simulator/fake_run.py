@@ -18,7 +18,7 @@ from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.records import (
     DeviceRecord,
     InferenceRecord,
-    LookRecord,
+    NoveltyCheckRecord,
     ProxyRecord,
     RoundRecord,
     StageRecord,
@@ -233,7 +233,7 @@ def _record(shape, plan, stage, counts, accuracy, random) -> StageRecord:
         devices=devices,
         transitions=_transitions(shape, stage, counts, random),
         rounds=_rounds(shape, len(devices), accuracy, random),
-        looks=_looks(shape, stage),
+        novelty_checks=_looks(shape, stage),
         inference=_inference() if shape.pixels else None,
         proxy=_proxy(shape, stage),
         pooled_accuracy=accuracy + 0.002 if shape.pooled else None,
@@ -279,13 +279,13 @@ def _transitions(shape, stage, counts, random) -> tuple[TransitionRecord, ...]:
     return tuple(found)
 
 
-def _looks(shape, stage) -> tuple[LookRecord, ...]:
+def _looks(shape, stage) -> tuple[NoveltyCheckRecord, ...]:
     """Device 1 notices at once, 2 late, 3 never, and 4 is alarmed in every last round."""
     if not shape.looks:
         return ()
     noticed = {1: (1,), 2: (2,), 3: (), 4: (1, shape.rounds)}
     return tuple(
-        LookRecord(
+        NoveltyCheckRecord(
             device=device,
             round=number,
             entropy=0.5 + 1 / number,

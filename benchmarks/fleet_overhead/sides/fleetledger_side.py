@@ -76,7 +76,7 @@ class Clock:
 
 def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) -> Scenario:
     """Return one stage of so many rounds, in which everybody takes part."""
-    agents_are = {"awake_agents": int(kind)} if kind.isdigit() else {"agents": kind}
+    agents_are = {"agents_in_memory": int(kind)} if kind.isdigit() else {"agents": kind}
     return Scenario.model_validate(
         {
             "title": "The machinery alone",

@@ -349,7 +349,7 @@ def canaries(home: Path) -> dict[int, tuple[str, ...]]:
 
 
 def going_back(home: Path, to: int | None = None) -> GoingBack:
-    """Return what `model back` would do; raise `CommandError` where it has nowhere to go.
+    """Return what `model rollback` would do; raise `CommandError` where it has nowhere to go.
 
     Whether `to` is a version to go back to is left to the coordinator's rules.
     """

@@ -171,7 +171,7 @@ class Fleet:
         return Ground(
             world=self.world,
             topics=FleetTopics(FLEET),
-            pager=Pager(scenario.engine.awake_agents),
+            pager=Pager(scenario.engine.agents_in_memory),
             files=files,
             laboratory=Laboratory(
                 train=self._prepared.split.train,

@@ -86,7 +86,7 @@ class Recorder:
             },
             transitions=tuple(self._transitions(found, measured)),
             rounds=measured.rounds,
-            looks=looks.of(self._numbers),
+            novelty_checks=looks.of(self._numbers),
             proxy=self._proxy(found, measured),
             contributions=self._contributions(model),
             notes=(*self._stage.notes, *measured.notes),

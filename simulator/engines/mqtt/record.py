@@ -63,7 +63,7 @@ class Recorder:
             },
             transitions=tuple(self._transitions(view, stage, measured.arrived_ns)),
             rounds=measured.rounds,
-            looks=view.looks.of(numbers),
+            novelty_checks=view.looks.of(numbers),
             contributions=view.contributions(model),
             notes=(*stage.notes, *measured.notes),
         )

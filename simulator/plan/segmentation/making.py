@@ -9,10 +9,10 @@ from schemas.values import ClassName
 from simulator.datasets.segmentation.samples import SegmentedSamples
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.plan.groups import forgotten_devices, group_devices
+from simulator.plan.groups import excluded_devices, group_devices
 from simulator.plan.making import device_stages
 from simulator.plan.presence import draw_presence
-from simulator.plan.remarks import describe_forgotten, describe_offline
+from simulator.plan.remarks import describe_excluded, describe_offline
 from simulator.plan.roster import Roster
 from simulator.plan.segmentation.dealing import deal_pictures
 from simulator.plan.segmentation.overlapped import (
@@ -65,12 +65,12 @@ def _plan_stage(planner: _Planner, number: int, labels: tuple[int, ...]) -> Stag
     groups = group_devices(planner.settings.groups, planner.roster, number, random)
     shares = _deal(planner, number, labels, [n for n, group in groups.items() if group != "old"])
     presence = draw_presence(planner.settings, list(groups), planner.seed, number)
-    forgotten = forgotten_devices(planner.settings.groups, planner.roster, groups)
-    devices = device_stages(groups, shares, presence, forgotten)
+    excluded = excluded_devices(planner.settings.groups, planner.roster, groups)
+    devices = device_stages(groups, shares, presence, excluded)
     notes = (
         _describe_unreached(planner, labels, shares),
         describe_offline(devices.values()),
-        describe_forgotten(len(forgotten)),
+        describe_excluded(len(excluded)),
     )
     return StagePlan(number, labels, devices, tuple(told for told in notes if told))
 

@@ -50,7 +50,7 @@ class _Seen:
 
 def has_looks(results: RunResults) -> bool:
     """Tell whether devices of the first seed looked for new tasks."""
-    return any(stage.looks for stage in results.first.stages)
+    return any(stage.novelty_checks for stage in results.first.stages)
 
 
 def draw_entropy(results: RunResults) -> Figure:
@@ -88,7 +88,7 @@ def _traces(seed: SeedMetrics) -> tuple[dict[DeviceId, list[_Seen]], int]:
     for stage in seed.stages:
         for item in judged(stage):
             traces.setdefault(item.look.device, []).append(_Seen(before + item.look.round, item))
-        before += max((look.round for look in stage.looks), default=len(stage.rounds))
+        before += max((look.round for look in stage.novelty_checks), default=len(stage.rounds))
     return traces, max(before, 1)
 
 

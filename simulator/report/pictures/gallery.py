@@ -159,7 +159,7 @@ GALLERY = (
         "looks, in the first seed. Where a task really begins on the device is a dotted line; "
         "marks say whether the device noticed it at once or late, missed it, or took something "
         "else for one. The first stage, which the operator opens, is not judged. Of a large "
-        "fleet, the devices that were wrong most often. looks.csv has the numbers.",
+        "fleet, the devices that were wrong most often. novelty_checks.csv has the numbers.",
         draw_entropy,
         has_looks,
     ),

@@ -32,7 +32,7 @@ def noticing_table(results: RunResults) -> Table:
     note = (
         "Tasks that began on a device after the first stage, added up over seeds; at once: at the "
         "device's first look. A false alarm is a transition of a device that got nothing new, or "
-        "a second one in a stage. looks.csv has every look."
+        "a second one in a stage. novelty_checks.csv has every check."
     )
     return Table("What the devices noticed by looking", head, tuple(rows), note)
 

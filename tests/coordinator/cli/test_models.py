@@ -1,4 +1,4 @@
-"""`fleetledger model back`, `model list` and `coordinator status`, run as commands."""
+"""`fleetledger model rollback`, `model list` and `coordinator status`, run as commands."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def somebody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home: Path) -> None:
     with pytest.raises(CommandError, match="say --to 2, or --yes"):
-        run(home, "back")
-    shown = run(home, "back", "--to", "2").output
+        run(home, "rollback")
+    shown = run(home, "rollback", "--to", "2").output
     assert shown.splitlines() == [
         "all devices are to run model 3 (accuracy 50.0 % on 1 device)",
         "model 1 is tried on dev-2, which stays so",
@@ -81,9 +81,9 @@ def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home:
 
 @pytest.mark.usefixtures("somebody_is_there")
 def test_going_back_asks_and_does_nothing_without_a_yes(home: Path) -> None:
-    assert run(home, "back", text="n\n").exit_code == 1
+    assert run(home, "rollback", text="n\n").exit_code == 1
     assert "held" not in run(home, "list").output
-    assert run(home, "back", text="y\n").exit_code == 0
+    assert run(home, "rollback", text="y\n").exit_code == 0
     assert "models are held" in run(home, "list").output
 
 
@@ -92,7 +92,7 @@ def test_list_and_status_say_that_models_are_held_and_what_releases_them(home: P
         before = run(home, verb, app=app).output
         assert "model 1 is tried on dev-2" in before
         assert "held" not in before
-    run(home, "back", "--yes", "--canaries")
+    run(home, "rollback", "--yes", "--canaries")
     for app, verb in ((cli.app, "list"), (coordinator_cli.app, "status")):
         shown = run(home, verb, app=app).output
         assert "models are held" in shown

@@ -99,7 +99,7 @@ def test_a_network_that_freezes_has_no_place_for_first_weights(tmp_path: Path) -
 
 def test_shared_images_come_at_the_networks_size_and_name_the_lineage(sharing: Path) -> None:
     images = np.arange(3 * 8 * 8, dtype=np.uint8).reshape(3, 8, 8)
-    made = prepare(sharing, shared=images_file(sharing, images=images))
+    made = prepare(sharing, public_images=images_file(sharing, images=images))
     kept = BlobStore(blob_folder(sharing)).get(made.extras["shared"].digest)
     assert kept.startswith(b"(3, 1, 4, 4)")
     assert made.extras["shared"].digest in made.blobs
@@ -107,14 +107,14 @@ def test_shared_images_come_at_the_networks_size_and_name_the_lineage(sharing: P
 
 
 def test_a_method_that_wants_images_is_not_begun_without(sharing: Path) -> None:
-    with pytest.raises(NetworkSettingsError, match=r"--shared FILE\.npz"):
+    with pytest.raises(NetworkSettingsError, match=r"--public-images FILE\.npz"):
         prepare(sharing)
 
 
 def test_images_for_a_method_that_uses_none_are_refused(home: Path) -> None:
     file = images_file(home, images=np.zeros((2, 4, 4), np.uint8))
-    with pytest.raises(NetworkSettingsError, match="leave --shared out"):
-        prepare(home, shared=file)
+    with pytest.raises(NetworkSettingsError, match="leave it out"):
+        prepare(home, public_images=file)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_file_that_holds_no_images_is_refused(
     sharing: Path, arrays: dict[str, npt.NDArray[Any]], why: str
 ) -> None:
     with pytest.raises(NetworkSettingsError, match=why):
-        prepare(sharing, shared=images_file(sharing, **arrays))
+        prepare(sharing, public_images=images_file(sharing, **arrays))
     (sharing / "text.npz").write_text("no arrays")
     with pytest.raises(NetworkSettingsError, match="cannot be read"):
-        prepare(sharing, shared=sharing / "text.npz")
+        prepare(sharing, public_images=sharing / "text.npz")
 
 
 def test_what_the_method_cannot_use_is_its_own_word(
@@ -144,7 +144,7 @@ def test_what_the_method_cannot_use_is_its_own_word(
 
     monkeypatch.setattr(half, "shared_of", refuse)
     with pytest.raises(MethodError, match="too few"):
-        prepare(sharing, shared=images_file(sharing, images=np.zeros((2, 4, 4), np.uint8)))
+        prepare(sharing, public_images=images_file(sharing, images=np.zeros((2, 4, 4), np.uint8)))
 
 
 def test_a_method_that_trains_at_the_coordinator_is_refused_without_torch(

@@ -187,7 +187,7 @@ def test_new_images_are_measured_by_their_most_uncertain_pixels(darkroom: Darkro
     assert event.images == tuple(image.digest for image in images)
     expected = most_uncertain(np.stack(small), (BACKGROUND, "red", "green"))
     assert event.values == pytest.approx(expected)
-    in_nats = darkroom.measure(rules=DetectionRules(mode="code", rise_nats=0.6))
+    in_nats = darkroom.measure(rules=DetectionRules(mode="fixed-rise", rise_nats=0.6))
     assert in_nats.values == pytest.approx(mean_entropy(np.stack(small)))
 
 

@@ -58,7 +58,7 @@ def test_restricted_values_use_only_the_rows_of_the_last_batch() -> None:
 
 
 def test_released_values_are_nats_over_all_rows_with_the_programs_epsilon() -> None:
-    rules = DetectionRules(mode="code")
+    rules = DetectionRules(mode="fixed-rise")
     scores = np.random.default_rng(1).normal(size=(5, 4))
     found = uncertainty(scores, GROWN, HEAD, rules)
     assert found == pytest.approx([slow_entropy(r, 10.0) for r in scores.tolist()], abs=1e-4)
@@ -165,7 +165,7 @@ def test_held_out_images_give_the_first_batches_of_a_head() -> None:
 
 
 def test_the_released_rule_compares_with_the_batch_before() -> None:
-    rules = DetectionRules(mode="code", rise_nats=1.2)
+    rules = DetectionRules(mode="fixed-rise", rise_nats=1.2)
     _, seen = watched(0.5, 0.5, 1.9, 2.0, rules=rules)
     # Values above one are cut by `values`, so the rise here is at most 0.5.
     assert not any(measurement.transition for measurement in seen)

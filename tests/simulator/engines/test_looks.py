@@ -10,7 +10,7 @@ from coordinator.topics.rounds.entries import RoundOpened
 from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId
 from simulator.engines.looks import LookLog
-from simulator.records import LookRecord
+from simulator.records import NoveltyCheckRecord
 from tests.schemas.examples import OFFER
 
 ONE, TWO = DeviceId("device-1"), DeviceId("device-2")
@@ -37,8 +37,12 @@ def saw(number: int | None, entropy: float, *, transition: bool = False) -> Noth
     return NothingReported(stage=1, round=number, observation=observation)
 
 
-def look(device: DeviceId, place: int, entropy: float, *, transition: bool = False) -> LookRecord:
-    return LookRecord(device=device, round=place, entropy=entropy, images=7, transition=transition)
+def look(
+    device: DeviceId, place: int, entropy: float, *, transition: bool = False
+) -> NoveltyCheckRecord:
+    return NoveltyCheckRecord(
+        device=device, round=place, entropy=entropy, images=7, transition=transition
+    )
 
 
 def log(*told: tuple[EntryBody, DeviceId | None]) -> LookLog:

@@ -3,7 +3,7 @@
 from schemas.values import DeviceId
 from simulator.metrics.noticing import judged, noticing
 from simulator.metrics.seed_metrics import Noticing, StageMetrics
-from simulator.records import LookRecord
+from simulator.records import NoveltyCheckRecord
 from tests.simulator.fake_run import Shape, fake_seed
 
 ONE, TWO, THREE = (DeviceId(f"device-{number}") for number in (1, 2, 10))
@@ -12,12 +12,14 @@ ONE, TWO, THREE = (DeviceId(f"device-{number}") for number in (1, 2, 10))
 def stage(given_new: tuple[DeviceId, ...], number: int = 2, **rounds: str) -> StageMetrics:
     """Return a stage in which devices look once a round; a `t` is a transition."""
     looks = tuple(
-        LookRecord(device=device, round=place, entropy=1.0, images=5, transition=letter == "t")
+        NoveltyCheckRecord(
+            device=device, round=place, entropy=1.0, images=5, transition=letter == "t"
+        )
         for device, letters in zip((ONE, TWO, THREE), rounds.values(), strict=False)
         for place, letter in enumerate(letters, start=1)
     )
     made = fake_seed(Shape(stages=2), seed=1).metrics.stages[number - 1]
-    return made.model_copy(update={"given_new": given_new, "looks": looks})
+    return made.model_copy(update={"given_new": given_new, "novelty_checks": looks})
 
 
 def verdicts(stage: StageMetrics) -> dict[DeviceId, list[str]]:

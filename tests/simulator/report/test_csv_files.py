@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report.csv_files import write_devices_csv, write_looks_csv, write_results_csv
+from simulator.report.csv_files import write_devices_csv, write_novelty_csv, write_results_csv
 from tests.simulator.fake_run import Shape, fake_results, fake_seed
 
 SHAPE = Shape(stages=3, joining=1, rounds=2, detection=True)
@@ -39,9 +39,9 @@ def test_each_line_of_results_is_one_number(tmp_path: Path):
 
 def test_each_line_of_looks_is_a_look_and_what_it_was(tmp_path: Path):
     results = fake_results(Shape(stages=2, seeds=(1,), rounds=3, looks=True))
-    write_looks_csv(tmp_path / "looks.csv", results)
-    rows = read(tmp_path / "looks.csv")
-    assert len(rows) == sum(len(stage.looks) for stage in results.first.stages)
+    write_novelty_csv(tmp_path / "novelty_checks.csv", results)
+    rows = read(tmp_path / "novelty_checks.csv")
+    assert len(rows) == sum(len(stage.novelty_checks) for stage in results.first.stages)
     second = [row for row in rows if row["stage"] == "2"]
     told = {(row["device"], row["round"]): row for row in second}
     assert told["device-2", "2"]["verdict"] == "late"

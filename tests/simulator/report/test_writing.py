@@ -79,7 +79,7 @@ def page(run) -> Page:
 
 def test_every_file_is_there_and_named(run):
     folder, results, written = run
-    names = ["results.json", "results.csv", "devices.csv", "looks.csv"]
+    names = ["results.json", "results.csv", "devices.csv", "novelty_checks.csv"]
     names += [picture.file for picture in OF_SAMPLES] + ["report.html"]
     assert [path.name for path in written] == names
     assert all(path.parent == folder and path.stat().st_size > 0 for path in written)

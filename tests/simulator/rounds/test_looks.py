@@ -24,7 +24,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 def test_every_device_looks_in_every_round(ran: Ran) -> None:
     for record in ran[0]:
-        looks = [(look.round, look.device) for look in record.looks]
+        looks = [(look.round, look.device) for look in record.novelty_checks]
         assert len(looks) == len(set(looks))
         assert set(looks) == {(number, name) for number in (1, 2) for name in record.devices}
 
@@ -37,7 +37,7 @@ def test_a_look_is_what_the_ledger_has_of_it(ran: Ran) -> None:
         if isinstance(body, NothingReported)
         or (isinstance(body, ContributionAccepted) and body.answer is not None)
     ]
-    looks = [look for record in records for look in record.looks]
+    looks = [look for record in records for look in record.novelty_checks]
     assert [(look.entropy, look.images, look.transition) for look in looks] == [
         (seen.entropy, seen.images, seen.transition) for seen in told if seen is not None
     ]
@@ -65,4 +65,4 @@ def test_the_proxy_is_sent_at_least_the_gradients_and_the_models_it_scores(ran: 
 def test_a_fleet_without_a_proxy_records_none(tmp_path: Path) -> None:
     (record, *_), _ = learn(prepared(small()), tmp_path)
     assert record.proxy is None
-    assert record.looks == ()
+    assert record.novelty_checks == ()

@@ -1,4 +1,4 @@
-"""Devices that join and are forgotten: no cohort has them, nothing of theirs is in the model."""
+"""Devices that join and are excluded: no cohort has them, nothing of theirs is in the model."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def scenario(newcomers: str, **engine: Any) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def forgotten(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return learn(prepared(scenario("forgotten")), tmp_path_factory.mktemp("forgotten"))
+def excluded(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return learn(prepared(scenario("excluded")), tmp_path_factory.mktemp("excluded"))
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return learn(prepared(scenario("asked")), tmp_path_factory.mktemp("asked"))
+def included(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return learn(prepared(scenario("included")), tmp_path_factory.mktemp("included"))
 
 
 def cohorts(ledger: list[EntryBody]) -> set[str]:
@@ -40,13 +40,15 @@ def cohorts(ledger: list[EntryBody]) -> set[str]:
     return {device for body in opened for device in (*body.cohort, *body.observers)}
 
 
-def test_cohorts_are_drawn_from_the_devices_of_the_first_stage(forgotten: Ran, asked: Ran) -> None:
-    assert cohorts(forgotten[1]) == {"device-1", "device-2", "device-3"}
-    assert cohorts(asked[1]) > cohorts(forgotten[1])
+def test_cohorts_are_drawn_from_the_devices_of_the_first_stage(
+    excluded: Ran, included: Ran
+) -> None:
+    assert cohorts(excluded[1]) == {"device-1", "device-2", "device-3"}
+    assert cohorts(included[1]) > cohorts(excluded[1])
 
 
-def test_forgotten_devices_send_nothing_and_their_data_are_not_counted(forgotten: Ran) -> None:
-    second = forgotten[0][1]
+def test_excluded_devices_send_nothing_and_their_data_are_not_counted(excluded: Ran) -> None:
+    second = excluded[0][1]
     assert set(second.devices) > JOINED
     for name in JOINED:
         device = second.devices[name]
@@ -55,24 +57,24 @@ def test_forgotten_devices_send_nothing_and_their_data_are_not_counted(forgotten
         assert not device.online
 
 
-def test_what_the_joined_have_makes_another_model(forgotten: Ran, asked: Ran) -> None:
-    (first, second), (first_too, second_too) = forgotten[0], asked[0]
+def test_what_the_joined_have_makes_another_model(excluded: Ran, included: Ran) -> None:
+    (first, second), (first_too, second_too) = excluded[0], included[0]
     assert first.head == first_too.head
     assert second.head != second_too.head
 
 
-def test_the_record_says_that_they_are_never_asked(forgotten: Ran) -> None:
-    assert any("2 devices that joined are never asked" in note for note in forgotten[0][1].notes)
+def test_the_record_says_that_they_are_never_asked(excluded: Ran) -> None:
+    assert any("2 devices that joined are never asked" in note for note in excluded[0][1].notes)
 
 
-def test_light_agents_forget_them_too(forgotten: Ran, tmp_path: Path) -> None:
+def test_light_agents_forget_them_too(excluded: Ran, tmp_path: Path) -> None:
     from simulator.engines.inprocess.light.engine import LightEngine
     from tests.simulator.rounds.small import Watching
 
-    what = prepared(scenario("forgotten", agents="light"))
+    what = prepared(scenario("excluded", agents="light"))
     engine = LightEngine(what, tmp_path, Watching())
     try:
         records = [engine.learn(stage) for stage in what.plan.stages]
     finally:
         engine.close()
-    assert [record.head for record in records] == [record.head for record in forgotten[0]]
+    assert [record.head for record in records] == [record.head for record in excluded[0]]

@@ -46,7 +46,7 @@ def test_devices_without_scenes_of_the_task_look_at_those_they_have_and_train_no
 ) -> None:
     old = {name for name, device in ended[1].devices.items() if device.group == "old"}
     assert old
-    assert old <= {look.device for look in ended[1].looks}
+    assert old <= {look.device for look in ended[1].novelty_checks}
     assert all(ended[1].devices[name].counted_samples == 0 for name in old)
 
 
@@ -79,4 +79,6 @@ def test_a_run_that_ends_in_the_middle_of_a_task_goes_on_to_the_same(
         assert [(r.number, r.accuracy, r.loss) for r in one.rounds] == [
             (r.number, r.accuracy, r.loss) for r in two.rounds
         ]
-        assert set(one.looks) == set(two.looks)  # letters may come in another order
+        assert set(one.novelty_checks) == set(
+            two.novelty_checks
+        )  # letters may come in another order

@@ -20,7 +20,7 @@ HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n
     ("more", "field"),
     [
         ("latency_ms = 5.0", "engine.latency_ms: 5.0"),
-        ("awake_agents = 9", "engine.awake_agents: 9"),
+        ("agents_in_memory = 9", "engine.agents_in_memory: 9"),
         ('kind = "mqtt"', "engine.kind: 'mqtt'"),
         ("[devices]\nstragglers = 0.1", "devices.stragglers: 0.1"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by: 'reports'"),

@@ -29,9 +29,9 @@ def test_nothing_is_asked_of_owners_where_nothing_is_shared(settings: list[str])
 
 
 def test_public_images_come_from_a_file_and_only_where_they_are_used():
-    with pytest.raises(ScenarioError, match=r"method.shared: missing"):
+    with pytest.raises(ScenarioError, match=r"method.public_images: missing"):
         load_scenario("digits-dcid", [FORBIDDEN, PUBLIC])
-    given = load_scenario("digits-dcid", [FORBIDDEN, PUBLIC, "method.shared=/pictures.npz"])
-    assert given.method.shared == "/pictures.npz"
-    with pytest.raises(ScenarioError, match=r"method.shared: '/pictures.npz', but"):
-        load_scenario("digits-dcid", ["method.shared=/pictures.npz"])
+    given = load_scenario("digits-dcid", [FORBIDDEN, PUBLIC, "method.public_images=/pictures.npz"])
+    assert given.method.public_images == "/pictures.npz"
+    with pytest.raises(ScenarioError, match=r"method.public_images: '/pictures.npz', but"):
+        load_scenario("digits-dcid", ["method.public_images=/pictures.npz"])

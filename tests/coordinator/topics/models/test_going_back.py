@@ -1,4 +1,4 @@
-"""`model back` unpiles what all devices were to run, and leaves what some try alone."""
+"""`model rollback` unpiles what all devices were to run, and leaves what some try alone."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_forms_that_see_the_split_come_to_the_sum_of_the_devices_parts(
 def test_payloads_that_are_offered_cross_in_blocks(tmp_path: Path, cache: Path) -> None:
     settings = {"form": "exact", "map_width": 400, "max_samples_per_part": PART}
     method = {"name": "stsa", "settings": settings}
-    prepared = fleet_of(cache, devices=FIVE, method=method, engine={"awake_agents": 1})
+    prepared = fleet_of(cache, devices=FIVE, method=method, engine={"agents_in_memory": 1})
     engine = InProcessEngine(prepared, tmp_path, Quiet())
     for stage in prepared.plan.stages:
         record = engine.learn(stage)
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_ledger(tmp_path: Path, cache: Path) -> Non
 def test_agents_that_rest_on_disk_come_to_the_same_digests(tmp_path: Path, cache: Path) -> None:
     found = []
     for awake in (64, 2):
-        engine = {"awake_agents": awake}
+        engine = {"agents_in_memory": awake}
         prepared = fleet_of(cache, "estimated", devices={"count": 8}, engine=engine)
         found.append(digests(learn_all(prepared, tmp_path / str(awake))))
     assert found[0] == found[1]

@@ -42,7 +42,7 @@ def test_an_agent_reads_the_settings_that_were_written(tmp_path: Path):
         broker=BrokerSettings(host="::1", port=99, password_file=Path('a "secret"')),
         data=DataSettings(folder=Path("bilder/ä"), scan_seconds=0.25),
         model=ModelSettings(providers=("CUDAExecutionProvider", "CPUExecutionProvider"), threads=2),
-        detection=DetectionSettings(mode="code", rise_nats=0.7),
+        detection=DetectionSettings(mode="fixed-rise", rise_nats=0.7),
     )
     (tmp_path / "agent.toml").write_text(settings_text(written), encoding="utf-8")
     assert AgentHome.open(tmp_path).settings == written

@@ -50,8 +50,10 @@ def test_rounds_are_scored_and_the_second_task_has_an_old_model(ledger: list[Ent
 
 def test_looks_are_in_the_records(records: list[StageRecord]) -> None:
     for record in records:
-        assert {look.device for look in record.looks} == set(record.devices)
-        first = {look.device for look in record.looks if look.round == 1 and look.transition}
+        assert {look.device for look in record.novelty_checks} == set(record.devices)
+        first = {
+            look.device for look in record.novelty_checks if look.round == 1 and look.transition
+        }
         assert first <= set(record.devices)
         assert first
 

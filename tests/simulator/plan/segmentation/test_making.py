@@ -101,8 +101,8 @@ def test_devices_drop_out_and_are_late_as_in_any_plan(train: SegmentedImages):
     assert any(device.delay_seconds for device in met)
 
 
-def test_devices_that_join_are_forgotten_where_the_scenario_says_so(train: SegmentedImages):
-    groups = {"rule": "redrawn", "joining": 4, "newcomers": "forgotten"}
+def test_devices_that_join_are_excluded_where_the_scenario_says_so(train: SegmentedImages):
+    groups = {"rule": "redrawn", "joining": 4, "newcomers": "excluded"}
     made, usual = plan(train, groups=groups, stragglers=1.0), plan(train, stragglers=1.0)
     first = set(made.stages[0].devices)
     for stage, asked in zip(made.stages, usual.stages, strict=True):

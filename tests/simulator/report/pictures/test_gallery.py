@@ -331,5 +331,5 @@ def test_a_run_of_which_no_bytes_and_seconds_are_known_is_drawn():
 
 
 def test_no_look_is_cut_off(results: RunResults):
-    highest = max(look.entropy for stage in results.first.stages for look in stage.looks)
+    highest = max(look.entropy for stage in results.first.stages for look in stage.novelty_checks)
     assert all(axes.get_ylim()[1] > highest for axes in draw_entropy(results).axes)

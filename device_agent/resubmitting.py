@@ -1,4 +1,4 @@
-"""`agent give-again`: counts the images of refused parts again, while no agent runs here.
+"""`agent resubmit`: counts the images of refused parts again, while no agent runs here.
 
 A refusal is final, so that nothing is sent for ever: the images of a refused part stay counted, and
 are in no sum. When the owner has mended what was refused, or two copies of one card have refused
@@ -15,7 +15,7 @@ from device_agent.home import AgentHome
 from schemas.contributions import PartKey
 
 
-def give_again(home: AgentHome) -> str:
+def resubmit(home: AgentHome) -> str:
     """Let the images of refused parts be counted again; say how many there are.
 
     Raises `HomeError` while an agent runs, `StoreError` where its database cannot be used.

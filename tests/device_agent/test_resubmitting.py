@@ -1,4 +1,4 @@
-"""`agent give-again`: what was refused is counted again, once, and what was retracted is not."""
+"""`agent resubmit`: what was refused is counted again, once, and what was retracted is not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refused(home: AgentHome, reason: str = "another one came first") -> Driven:
 
 
 def run(home: AgentHome) -> str:
-    result = CliRunner().invoke(app, ["give-again", "--home", str(home.folder)])
+    result = CliRunner().invoke(app, ["resubmit", "--home", str(home.folder)])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -96,7 +96,7 @@ def test_a_store_says_the_same_before_and_after_it_is_opened_again(home: AgentHo
 def test_it_is_refused_while_an_agent_runs(home: AgentHome) -> None:
     lock = lock_home(home.folder)
     try:
-        result = CliRunner().invoke(app, ["give-again", "--home", str(home.folder)])
+        result = CliRunner().invoke(app, ["resubmit", "--home", str(home.folder)])
         assert "another agent runs here" in str(result.exception)
     finally:
         os.close(lock)
