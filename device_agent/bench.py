@@ -54,7 +54,7 @@ from device_agent.training import answered, feature_data, order_of, train
 from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
-from methods.registry import card, load_device
+from methods.registry import card, statistics_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
@@ -176,7 +176,7 @@ class Bench:
 
     def _computed(self, request: ComputePart) -> Input:
         assignment = request.assignment
-        half = load_device(assignment.method)
+        half = statistics_device(assignment.method)
         assert assignment.frozen is not None  # the rules ask for parts of frozen features only
         frozen = self._host.frozen(assignment.frozen.digest)
         extracted = extract(

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import Field
 from typing_extensions import Self
 
-from methods.contract import FeatureMap
 from methods.errors import MethodError
+from methods.part_settings import PartSettings
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
-from schemas.message import Message, Strict
+from schemas.message import Message
 from schemas.models import MAX_FEATURES
 from schemas.values import ClassName
 
-SettingsT = TypeVar("SettingsT", bound=Strict)
+SettingsT_co = TypeVar("SettingsT_co", bound=PartSettings, covariant=True)
 
 
-class FeatureAssignment(Message, Generic[SettingsT]):
+class FeatureAssignment(Message, Generic[SettingsT_co]):
     """Settings, and the width of the backbone's features; the same for all devices.
 
     A method subclasses it with its own settings and a `kind`.
     """
 
-    settings: SettingsT
+    settings: SettingsT_co
     feature_width: int = Field(ge=1, le=MAX_FEATURES)
     """d, the number of features that the backbone puts out."""
     class_names: tuple[ClassName, ...] = Field(default=(), max_length=MAX_CLASSES)
@@ -37,7 +37,7 @@ class FeatureAssignment(Message, Generic[SettingsT]):
         return self.feature_width
 
     @classmethod
-    def told(cls, body: Mapping[str, Any]) -> Self:
+    def from_values(cls, body: Mapping[str, object]) -> Self:
         """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.
 
         Raises `MethodError` naming the field that is wrong.
@@ -48,15 +48,9 @@ class FeatureAssignment(Message, Generic[SettingsT]):
             raise MethodError(f"assignment: {error}") from error
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], feature_width: int) -> Self:
+    def of(cls, settings: Mapping[str, object], feature_width: int) -> Self:
         """Return the assignment of a lineage: an operator's settings and the backbone's width d.
 
         Raises `MethodError` likewise.
         """
-        return cls.told({"settings": dict(settings), "feature_width": feature_width})
-
-
-def plain_features(assignment: FeatureAssignment[Any]) -> FeatureMap:
-    """Return what follows the backbone: features as they are, brought to integers."""
-    del assignment
-    return FeatureMap("none")
+        return cls.from_values({"settings": dict(settings), "feature_width": feature_width})

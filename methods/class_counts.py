@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from methods.contract import StatisticsAssignment
+from methods.statistics import StatisticsAssignment
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import TensorError
 from schemas.values import ClassName

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,16 @@ from learning.errors import LearningError
 from learning.numerics.gram import check_integers, class_sums
 from learning.numerics.integer_features import QUANTISED_LARGEST
 from methods.class_counts import check_classes, most_classes
-from methods.contract import MadeContribution, StatisticsAssignment
 from methods.errors import ContributionError, MethodError
 from methods.labels import check_samples, count_classes, index_classes
-from methods.part import PartContext
+from methods.part import NO_CONTEXT, PartContext
+from methods.statistics import (
+    Assignment,
+    Features,
+    MadeContribution,
+    StatisticsAssignment,
+    StatisticsDevice,
+)
 from schemas.bitpacking import PackedIntegers, smallest_bits
 from schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
 from schemas.errors import SchemaError, TensorError
@@ -57,28 +63,32 @@ class _Metadata(Message):
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_CLASSES)
 
 
-def contribute_sums(
-    assignment: StatisticsAssignment,
-    features: npt.NDArray[Any],
-    labels: Sequence[str],
-    context: PartContext,
-) -> MadeContribution:
-    """Return the contribution of `features` h (n, M) with one class name per sample.
+class SumsDevice(StatisticsDevice[Assignment]):
+    """The device side of methods that need nothing but class sums; they name their assignment."""
 
-    Raises `MethodError` naming what is wrong: another shape, values that are no features, a label
-    that was not assigned, a class with too few samples, a form that there is not.
-    """
-    refuse_forms(context)
-    _, part = sum_classes(assignment, features, labels)
-    return MadeContribution.of(encode_sums(part), part.samples_per_class)
+    def finish(
+        self,
+        assignment: Assignment,
+        features: Features,
+        labels: Sequence[str],
+        context: PartContext = NO_CONTEXT,
+    ) -> MadeContribution:
+        """Return the contribution of `features` h (n, M) with one class name per sample.
+
+        Raises `MethodError` naming what is wrong: another shape, values that are no features, a
+        label that was not assigned, a class with too few samples, a form that there is not.
+        """
+        refuse_forms(context)
+        _, part = sum_classes(assignment, features, labels)
+        return MadeContribution.of(encode_sums(part), part.samples_per_class)
 
 
 def checked_samples(
-    assignment: StatisticsAssignment, features: npt.NDArray[Any], labels: Sequence[str]
+    assignment: StatisticsAssignment, features: Features, labels: Sequence[str]
 ) -> tuple[npt.NDArray[np.float32], tuple[ClassName, ...], Integers, Integers]:
     """Return the features h (n, M), the classes, the class (n,) of each sample, and counts (C,).
 
-    Raises `MethodError` as `contribute_sums` tells.
+    Raises `MethodError` as `SumsDevice.finish` tells.
     """
     check_samples(assignment, features, labels)
     names, classes = index_classes(assignment, labels)
@@ -91,11 +101,11 @@ def checked_samples(
 
 
 def sum_classes(
-    assignment: StatisticsAssignment, features: npt.NDArray[Any], labels: Sequence[str]
+    assignment: StatisticsAssignment, features: Features, labels: Sequence[str]
 ) -> tuple[npt.NDArray[np.float32], ClassSums]:
     """Return the features h (n, M) as they were checked, and the sums of their classes.
 
-    Raises `MethodError` as `contribute_sums` tells.
+    Raises `MethodError` as `SumsDevice.finish` tells.
     """
     h, names, classes, counts = checked_samples(assignment, features, labels)
     return h, ClassSums(names, counts, class_sums(h, classes, len(names)))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.contract import StatisticsAssignment
 from methods.errors import MethodError
+from methods.statistics import StatisticsAssignment
 from schemas.errors import InvalidValueError
 from schemas.values import ClassName
 

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from schemas.message import Strict
 
 
-class StatisticsSettings(Strict):
+class PartSettings(Strict):
+    """What the settings of any method of statistics say, in fields or in properties."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def max_samples_per_part(self) -> int:
+            """More samples go into several parts."""
+
+        @property
+        def min_samples_per_class(self) -> int:
+            """The fewest samples of a class that a part may hold; fewer wait on the device."""
+
+        @property
+        def logit_scale(self) -> float:
+            """Inverse temperature of a head until one is fitted: softmax(logit_scale * scores)."""
+
+
+class StatisticsSettings(PartSettings):
     """How large parts are, and how sure a head is; a method's own settings add to it."""
 
     min_samples_per_class: int = Field(default=2, ge=1, le=1000)

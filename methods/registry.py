@@ -12,10 +12,21 @@ from types import ModuleType
 from typing import cast
 
 from methods.card import LEARN, Card
-from methods.contract import CoordinatorHalf, DeviceHalf
 from methods.errors import UnknownMethodError
+from methods.statistics import (
+    CheckedStatistics,
+    ExactAggregate,
+    StatisticsAssignment,
+    StatisticsCoordinator,
+    StatisticsDevice,
+)
 from methods.training_half import TrainingCoordinatorHalf, TrainingDeviceHalf
 from schemas.presence import Capabilities
+
+AnyStatisticsCoordinator = StatisticsCoordinator[
+    StatisticsAssignment, CheckedStatistics, ExactAggregate
+]
+"""Which method's it is, is known by its name alone."""
 
 METHODS: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
@@ -44,14 +55,18 @@ def cards() -> tuple[Card, ...]:
     return tuple(card(name) for name in METHODS)
 
 
-def load_device(name: str) -> DeviceHalf:
-    """Import and return the device half of a method of statistics."""
-    return cast(DeviceHalf, _module(name, ".device"))
+def statistics_device(name: str) -> StatisticsDevice[StatisticsAssignment]:
+    """Import and return the device side of a method of statistics."""
+    found = _module(name, ".device").DEVICE
+    assert isinstance(found, StatisticsDevice)
+    return found
 
 
-def load_coordinator(name: str) -> CoordinatorHalf:
-    """Import and return the coordinator half of a method of statistics."""
-    return cast(CoordinatorHalf, _module(name, ".coordinator"))
+def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
+    """Import and return the coordinator side of a method of statistics."""
+    found = _module(name, ".coordinator").COORDINATOR
+    assert isinstance(found, StatisticsCoordinator)
+    return found
 
 
 def load_training_device(name: str) -> TrainingDeviceHalf:

@@ -30,7 +30,7 @@ from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.lineages.entries import BackboneImported
 from coordinator.topics.stages.commands import OpenStage
 from export.scaling_backbone import scaling_backbone
-from methods.registry import load_coordinator, load_device
+from methods.registry import statistics_coordinator, statistics_device
 from schemas.contributions import Contribution, PartKey
 from schemas.enrolment import device_key_name
 from schemas.envelope import Envelope, Sender, decode, encode
@@ -216,11 +216,11 @@ def make_answer() -> bytes:
 def _contribution(
     sender: Sender, part: int, lineage: BackboneImported, random: Generator
 ) -> Envelope:
-    assignment = load_coordinator(lineage.method).read_assignment(lineage.settings)
+    assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
     largest = assignment.settings.largest
     features = random.integers(0, largest, (SAMPLES_PER_PART, assignment.columns), endpoint=True)
     labels = [CLASSES[index % len(CLASSES)] for index in range(SAMPLES_PER_PART)]
-    made = load_device(lineage.method).finish(assignment, features, labels)
+    made = statistics_device(lineage.method).finish(assignment, features, labels)
     body = Contribution(
         key=PartKey(stage=1, part=part),
         revision=0,

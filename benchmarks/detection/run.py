@@ -37,7 +37,7 @@ from learning.numerics.detection import (
 )
 from learning.numerics.integer_features import project_integer, quantise_features
 from learning.numerics.ridge import solve_ridge
-from methods.stsa.coordinator import assign, frozen_map
+from methods.stsa.coordinator import COORDINATOR, frozen_map
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection.json"
 DEFAULT_SCALE = 10.0
@@ -126,7 +126,7 @@ class Held:
 
 def solve_stages(features: Any, labels: Any, plan: Plan) -> tuple[list[StageHead], Held]:  # noqa: ANN401 - arrays of a file
     """Return one head per stage and the held-out images."""
-    told = assign({"map_width": plan.map_width}, features.shape[1])
+    told = COORDINATOR.assign({"map_width": plan.map_width}, features.shape[1])
     matrix = frozen_map(told)
     assert matrix is not None
     h = project_integer(quantise_features(features), matrix.astype(np.int8), 7)

@@ -27,8 +27,8 @@ from benchmarks.machine import describe_machine
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.gram import class_sums, gram_triangle
 from learning.numerics.integer_features import project_integer, quantise_features
-from methods.stsa.coordinator import assign, frozen_map
-from methods.stsa.device import finish
+from methods.stsa.coordinator import COORDINATOR, frozen_map
+from methods.stsa.device import DEVICE
 from methods.stsa.messages import StsaAssignment
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "device_statistics.json"
@@ -62,8 +62,8 @@ def make_features(told: StsaAssignment, samples: int) -> Features:
 def sides(case: Case) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
     """Return what each side runs, and the bytes of each payload."""
     common = {"map_width": case.columns, "max_samples_per_part": 10_000}
-    exact = assign({**common, "form": "exact"}, FEATURE_WIDTH)
-    compact = assign({**common, "form": "compact"}, FEATURE_WIDTH)
+    exact = COORDINATOR.assign({**common, "form": "exact"}, FEATURE_WIDTH)
+    compact = COORDINATOR.assign({**common, "form": "compact"}, FEATURE_WIDTH)
     H = make_features(exact, case.samples)
     classes = np.arange(case.samples) % CLASSES
     labels = [f"class {index}" for index in classes]
@@ -75,12 +75,12 @@ def sides(case: Case) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
     runs: dict[str, Callable[[], object]] = {
         "product": lambda: H.T @ H,
         "sums": exact_sums,
-        "exact": lambda: finish(exact, H, labels),
-        "compact": lambda: finish(compact, H, labels),
+        "exact": lambda: DEVICE.finish(exact, H, labels),
+        "compact": lambda: DEVICE.finish(compact, H, labels),
     }
     sizes = {
-        "exact": len(finish(exact, H, labels).payload),
-        "compact": len(finish(compact, H, labels).payload),
+        "exact": len(DEVICE.finish(exact, H, labels).payload),
+        "compact": len(DEVICE.finish(compact, H, labels).payload),
     }
     return runs, sizes
 

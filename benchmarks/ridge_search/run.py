@@ -22,7 +22,7 @@ from benchmarks.stsa_forms.run import digits, read
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.ridge import solve_ridge
 from learning.numerics.ridge_search import search_ridge
-from methods.stsa.coordinator import assign
+from methods.stsa.coordinator import COORDINATOR
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ridge_search.json"
 POWERS = range(-8, 9)
@@ -30,7 +30,7 @@ POWERS = range(-8, 9)
 
 def study(data: Data, samples: int, columns: int) -> dict[str, Any]:
     """Search on the first samples in a random order, then test with all of them."""
-    told = assign({"map_width": columns}, data.train_f.shape[1])
+    told = COORDINATOR.assign({"map_width": columns}, data.train_f.shape[1])
     rows = np.random.default_rng(0).permutation(len(data.train_y))[:samples]
     h, classes = features(told, data.train_f[rows]), data.train_y[rows]
     unit = told.settings.largest**2

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from learning.numerics.integer_features import project_integer, quantise_features
 from methods.part import PartContext
-from methods.stsa.coordinator import Aggregate, assign, check, frozen_map, solve
-from methods.stsa.device import finish
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR, frozen_map
+from methods.stsa.device import DEVICE
 from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from simulator.plan.partitions import partition_by_dirichlet
@@ -80,9 +81,9 @@ def run(
 
     `heads` are the kinds of head that are solved and measured.
     """
-    told = assign(settings, data.train_f.shape[1])
+    told = COORDINATOR.assign(settings, data.train_f.shape[1])
     h, test = features(told, data.train_f), features(told, data.test_f)
-    total, sent, held, seconds = Aggregate.empty(told), 0, 0, 0.0
+    total, sent, held, seconds = StsaAggregate.empty(told), 0, 0, 0.0
     for given in deal(data, fleet):
         rows = enough(given.rows, data.train_y, told.settings.min_samples_per_class)
         held += len(given.rows) - len(rows)
@@ -90,10 +91,10 @@ def run(
             continue
         labels = [name_of(label) for label in data.train_y[rows]]
         began = time.perf_counter()
-        payload = finish(told, h[rows], labels, given.context).payload
+        payload = DEVICE.finish(told, h[rows], labels, given.context).payload
         seconds += time.perf_counter() - began
         sent += len(payload)
-        total = total + Aggregate.of(told, check(told, payload), given.stage)
+        total = total + StsaAggregate.of(told, COORDINATOR.check(told, payload), given.stage)
     began = time.perf_counter()
     accuracy = {kind: round(measure(told, total, test, data.test_y, kind), 2) for kind in heads}
     return {
@@ -124,12 +125,12 @@ def enough(rows: Integers, classes: Integers, least: int) -> Integers:
 
 
 def measure(
-    told: StsaAssignment, total: Aggregate, test: npt.NDArray[Any], answers: Integers, kind: str
+    told: StsaAssignment, total: StsaAggregate, test: npt.NDArray[Any], answers: Integers, kind: str
 ) -> float:
     """Return the accuracy in % of a kind of head over all classes."""
     names = sorted(total.classes)
-    settings = told.settings.model_copy(update={"head": kind})
-    predicted = solve(total, settings, names).predict(test)
+    asked = told.model_copy(update={"settings": told.settings.model_copy(update={"head": kind})})
+    predicted = COORDINATOR.solve(asked, total, names).predict(test)
     return 100 * float(np.mean([p == name_of(y) for p, y in zip(predicted, answers, strict=True)]))
 
 

@@ -16,7 +16,7 @@ from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
 from export.preprocessing_file import load_preprocessing
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 
 
 def prepare_backbone(
@@ -45,7 +45,7 @@ def lineage_of(
 
     `settings` are the operator's for the method. Raises `MethodError` and `ModelFileError`.
     """
-    half = load_coordinator(method)
+    half = statistics_coordinator(method)
     assignment = half.assign(settings, backbone.feature_width)
     after = half.feature_map(assignment)
     frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)

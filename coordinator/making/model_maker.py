@@ -29,8 +29,8 @@ from export.head import RowsHead
 from export.package import Lineage, pack_model
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
-from methods.contract import CoordinatorHalf, ExactAggregate, StatisticsAssignment
-from methods.registry import load_coordinator
+from methods.registry import AnyStatisticsCoordinator, statistics_coordinator
+from methods.statistics import ExactAggregate, StatisticsAssignment
 from schemas.errors import FleetledgerError
 from schemas.tensors import Expected, decode_tensors, encode_tensors
 from schemas.values import ClassName, Digest
@@ -44,8 +44,8 @@ def check_payload(
     method: str, settings: Mapping[str, Any], payload: bytes
 ) -> Mapping[ClassName, int]:
     """Have a method check a payload; return its samples per class name, or raise its error."""
-    half = load_coordinator(method)
-    statistics = half.check(half.read_assignment(settings), payload)
+    side = statistics_coordinator(method)
+    statistics = side.check(side.read_assignment(settings), payload)
     return statistics.samples_per_class
 
 
@@ -94,11 +94,11 @@ class ModelMaker:
         self, request: SolveHead, read: Callable[[Digest], bytes]
     ) -> tuple[ModelSolved, bytes]:
         began = time.perf_counter()
-        half = load_coordinator(request.lineage.method)
-        assignment = half.read_assignment(request.lineage.settings)
-        total = self._brought_up(request, half, assignment, read)
+        side = statistics_coordinator(request.lineage.method)
+        assignment = side.read_assignment(request.lineage.settings)
+        total = self._brought_up(request, side, assignment, read)
         merged = total.renamed(request.resolution)
-        head = half.solve(merged, assignment.settings, request.class_names)
+        head = side.solve(assignment, merged, request.class_names)
         for remark in head.remarks:
             log.warning("model %d: %s", request.version, remark)
         # Plain bytes: the digest of a head must not depend on the version of zstd.
@@ -108,7 +108,7 @@ class ModelMaker:
             lineage=request.lineage.frozen.digest,
             inputs=tuple(item.index for item in request.inputs),
             class_names=request.class_names,
-            aggregate=half.aggregate_digest(merged),
+            aggregate=merged.digest,
             head=Digest.of(weights),
             method=request.lineage.method,
             fingerprint=platform_fingerprint(),
@@ -120,7 +120,7 @@ class ModelMaker:
     def _brought_up(
         self,
         request: SolveHead,
-        half: CoordinatorHalf,
+        side: AnyStatisticsCoordinator,
         assignment: StatisticsAssignment,
         read: Callable[[Digest], bytes],
     ) -> ExactAggregate:
@@ -128,20 +128,20 @@ class ModelMaker:
         wanted = {item.index: item for item in request.inputs}
         kept = self._sum
         if kept is None or kept.lineage != request.lineage.frozen.digest:
-            kept = _Sum(request.lineage.frozen.digest, half.Aggregate.empty(assignment), {})
+            kept = _Sum(request.lineage.frozen.digest, side.aggregate_type.empty(assignment), {})
         total, self._sum = kept.total, None  # the memory of the old sum becomes that of the new
         for index in kept.counted.keys() - wanted.keys():
-            total = total - _aggregate(half, assignment, kept.counted[index], read)
+            total = total - _aggregate(side, assignment, kept.counted[index], read)
         for index in sorted(wanted.keys() - kept.counted.keys()):
-            total += _aggregate(half, assignment, wanted[index], read)
+            total += _aggregate(side, assignment, wanted[index], read)
         self._sum = _Sum(kept.lineage, total, wanted)
         return total
 
     def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
         solved, backbone = request.solved, request.lineage
         assert isinstance(backbone, BackboneImported)  # whole networks have no head of ours
-        half = load_coordinator(backbone.method)
-        assignment = half.read_assignment(backbone.settings)
+        side = statistics_coordinator(backbone.method)
+        assignment = side.read_assignment(backbone.settings)
         shape = (len(solved.class_names), backbone.feature_width)
         expected = {"weights": Expected("float32", shape)}
         tensors = decode_tensors(blobs.get(solved.head), expected, _MAX_HEAD_BYTES)
@@ -161,10 +161,10 @@ class ModelMaker:
 
 
 def _aggregate(
-    half: CoordinatorHalf,
+    side: AnyStatisticsCoordinator,
     assignment: StatisticsAssignment,
     given: SolveInput,
     read: Callable[[Digest], bytes],
 ) -> ExactAggregate:
-    statistics = half.check(assignment, read(given.payload))
-    return half.Aggregate.of(assignment, statistics, given.stage)
+    statistics = side.check(assignment, read(given.payload))
+    return side.aggregate_type.of(assignment, statistics, given.stage)

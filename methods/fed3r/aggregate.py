@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate:
+class Fed3rAggregate:
     """Sums over contributions: Gram triangle (M(M+1)/2,) and totals of the classes with samples."""
 
     gram: ScaledIntegers
@@ -52,39 +52,39 @@ class Aggregate:
         """Number of samples per class, sorted by name."""
         return self.classes.samples
 
-    def __add__(self, other: Aggregate) -> Aggregate:
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the aggregate's one form: totals by name, then A's integers."""
+        totals = totals_digest(self.classes, "fed3r-aggregate-1")
+        digest = hashlib.sha256(totals.encode() + b"\n")
+        digest.update(self.gram.values.astype("<i8", copy=False).tobytes())
+        return Digest(digest.hexdigest())
+
+    def __add__(self, other: Fed3rAggregate) -> Fed3rAggregate:
         """Return the aggregate of both data; raise `MethodError` if they do not fit together."""
         return _together(self.classes + other.classes, self.gram, other.gram)
 
-    def __sub__(self, other: Aggregate) -> Aggregate:
+    def __sub__(self, other: Fed3rAggregate) -> Fed3rAggregate:
         """Return the aggregate without the other's data, as if it had never been added.
 
         Raises `MethodError` when the other holds data that was not added.
         """
         return _together(self.classes - other.classes, self.gram, -other.gram)
 
-    def renamed(self, names: Mapping[ClassName, ClassName]) -> Aggregate:
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> Fed3rAggregate:
         """Return the aggregate with classes renamed by `names`, alias to name.
 
         Classes that get the same name are merged; those that `names` leaves out keep theirs.
         """
-        return Aggregate(self.gram, self.classes.renamed(names))
+        return Fed3rAggregate(self.gram, self.classes.renamed(names))
 
     def gram_matrix(self) -> Floats:
         """Return A (M x M, float64)."""
         return symmetric(self.gram.to_float(), self.classes.columns)
 
 
-def aggregate_digest(aggregate: Aggregate) -> Digest:
-    """Return the SHA-256 of the aggregate's one form: totals by name, then A's integers."""
-    totals = totals_digest(aggregate.classes, "fed3r-aggregate-1")
-    digest = hashlib.sha256(totals.encode() + b"\n")
-    digest.update(aggregate.gram.values.astype("<i8", copy=False).tobytes())
-    return Digest(digest.hexdigest())
-
-
-def _together(classes: ClassTotals, one: ScaledIntegers, other: ScaledIntegers) -> Aggregate:
+def _together(classes: ClassTotals, one: ScaledIntegers, other: ScaledIntegers) -> Fed3rAggregate:
     try:
-        return Aggregate(one + other, classes)
+        return Fed3rAggregate(one + other, classes)
     except LearningError as error:
         raise MethodError(str(error)) from error

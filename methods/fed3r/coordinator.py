@@ -16,63 +16,58 @@ import numpy as np
 
 from learning.errors import LearningError
 from learning.numerics.ridge import solve_ridge
-from methods.assignment import plain_features
 from methods.errors import ContributionError, MethodError
-from methods.fed3r.aggregate import Aggregate, aggregate_digest
+from methods.fed3r.aggregate import Fed3rAggregate
 from methods.fed3r.checks import check_statistics
 from methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
-from methods.fed3r.settings import Fed3rSettings
 from methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from methods.statistics import StatisticsCoordinator
 from schemas.errors import SchemaError
 from schemas.values import ClassName
 
-__all__ = [
-    "Aggregate",
-    "aggregate_digest",
-    "assign",
-    "check",
-    "feature_map",
-    "read_assignment",
-    "solve",
-]
 
-assign = Fed3rAssignment.of
-read_assignment = Fed3rAssignment.told
-feature_map = plain_features
+class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, Fed3rAggregate]):
+    """Ridge regression on the backbone's own features."""
 
+    assignment_type = Fed3rAssignment
+    aggregate_type = Fed3rAggregate
 
-def check(assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:
-    """Return the statistics in a payload after checking form and numbers.
+    def check(self, assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:
+        """Return the statistics in a payload after checking form and numbers.
 
-    Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
-    """
-    try:
-        statistics = decode_statistics(payload, assignment)
-    except SchemaError as error:
-        raise ContributionError(str(error)) from error
-    check_statistics(statistics)
-    return statistics
-
-
-def solve(
-    aggregate: Aggregate, settings: Fed3rSettings, class_order: Sequence[ClassName]
-) -> LinearHead:
-    """Return the head for the classes of `class_order`, row by row.
-
-    Scores are cosines between a sample and the rows, for a sample of usual length: the root of the
-    mean square of |h|. Raises `MethodError` when the order lacks a class that has data or names
-    one twice, and when the system has no stable solution.
-    """
-    samples = aggregate.samples
-    rows = {}
-    if samples:
-        gram = aggregate.gram_matrix()
-        sums = [aggregate.classes[name].correlation.to_float() for name in samples]
+        Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
+        """
         try:
-            solution = solve_ridge(gram, np.stack(sums, axis=1), settings.added_ridge)
-        except LearningError as error:
-            raise MethodError(str(error)) from error
-        usual = sqrt(float(np.trace(gram)) / sum(samples.values()))
-        rows = dict(zip(samples, cosine_weights(solution, usual).T, strict=True))
-    weights = rows_in_order(rows, class_order, aggregate.classes.columns)
-    return LinearHead(weights, tuple(class_order))
+            statistics = decode_statistics(payload, assignment)
+        except SchemaError as error:
+            raise ContributionError(str(error)) from error
+        check_statistics(statistics)
+        return statistics
+
+    def solve(
+        self,
+        assignment: Fed3rAssignment,
+        aggregate: Fed3rAggregate,
+        class_order: Sequence[ClassName],
+    ) -> LinearHead:
+        """Return the head for the classes of `class_order`, row by row.
+
+        Scores are cosines between a sample and the rows, for a sample of usual length: the root of
+        the mean square of |h|.
+        """
+        samples, ridge = aggregate.samples, assignment.settings.added_ridge
+        rows = {}
+        if samples:
+            gram = aggregate.gram_matrix()
+            sums = [aggregate.classes[name].correlation.to_float() for name in samples]
+            try:
+                solution = solve_ridge(gram, np.stack(sums, axis=1), ridge)
+            except LearningError as error:
+                raise MethodError(str(error)) from error
+            usual = sqrt(float(np.trace(gram)) / sum(samples.values()))
+            rows = dict(zip(samples, cosine_weights(solution, usual).T, strict=True))
+        weights = rows_in_order(rows, class_order, aggregate.classes.columns)
+        return LinearHead(weights, tuple(class_order))
+
+
+COORDINATOR = Fed3rCoordinator()

@@ -8,38 +8,41 @@ Pure functions: features come from `frozen.onnx` by way of the agent, the payloa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy.typing as npt
 
 from learning.errors import LearningError
 from learning.numerics.gram import gram_triangle
 from learning.numerics.integer_features import QUANTISED_LARGEST
 from methods.class_sums import refuse_forms, sum_classes
-from methods.contract import MadeContribution
 from methods.errors import MethodError
 from methods.fed3r.messages import Fed3rAssignment, LocalStatistics, encode_statistics
 from methods.part import NO_CONTEXT, PartContext
+from methods.statistics import Features, MadeContribution, StatisticsDevice
 
-read_assignment = Fed3rAssignment.told
+
+class Fed3rDevice(StatisticsDevice[Fed3rAssignment]):
+    """Sends a Gram matrix and class sums."""
+
+    assignment_type = Fed3rAssignment
+
+    def finish(
+        self,
+        assignment: Fed3rAssignment,
+        features: Features,
+        labels: Sequence[str],
+        context: PartContext = NO_CONTEXT,
+    ) -> MadeContribution:
+        """Return the contribution of `features` h (n, M) with one class name per sample.
+
+        Raises `MethodError` naming what is wrong.
+        """
+        refuse_forms(context)
+        h, classes = sum_classes(assignment, features, labels)
+        try:
+            gram = gram_triangle(h, QUANTISED_LARGEST)
+        except LearningError as error:
+            raise MethodError(str(error)) from error
+        statistics = LocalStatistics(classes, gram)
+        return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
 
 
-def finish(
-    assignment: Fed3rAssignment,
-    features: npt.NDArray[Any],
-    labels: Sequence[str],
-    context: PartContext = NO_CONTEXT,
-) -> MadeContribution:
-    """Return the contribution of `features` h (n, M) with one class name per sample.
-
-    Raises `MethodError` naming what is wrong: another shape, values that are no features, a label
-    that was not assigned, a class with too few samples, a form that there is not.
-    """
-    refuse_forms(context)
-    h, classes = sum_classes(assignment, features, labels)
-    try:
-        gram = gram_triangle(h, QUANTISED_LARGEST)
-    except LearningError as error:
-        raise MethodError(str(error)) from error
-    statistics = LocalStatistics(classes, gram)
-    return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+DEVICE = Fed3rDevice()

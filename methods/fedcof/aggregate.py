@@ -44,7 +44,7 @@ Rows = Parts[Row]
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate:
+class FedcofAggregate:
     """Rows of every class that has samples, by name; they are `columns` wide."""
 
     columns: int
@@ -80,45 +80,45 @@ class Aggregate:
             np.array([row.count for row in rows], np.int64),
         )
 
-    def __add__(self, other: Aggregate) -> Aggregate:
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the rows: by class name, then by digest."""
+        header = {
+            "form": "fedcof-aggregate-1",
+            "columns": self.columns,
+            "rows": {
+                name: sum(times for _, times in self.classes[name].values())
+                for name in self.samples
+            },
+        }
+        digest = hashlib.sha256(canonical_json(header) + b"\n")
+        for name in self.samples:
+            for row, (_, times) in sorted(self.classes[name].items()):
+                digest.update(row * times)
+        return Digest(digest.hexdigest())
+
+    def __add__(self, other: FedcofAggregate) -> FedcofAggregate:
         """Return the aggregate of both data; raise `MethodError` if they do not fit together."""
         return self._with(other, 1)
 
-    def __sub__(self, other: Aggregate) -> Aggregate:
+    def __sub__(self, other: FedcofAggregate) -> FedcofAggregate:
         """Return the aggregate without the other's data, as if it had never been added.
 
         Raises `MethodError` when the other holds data that was not added.
         """
         return self._with(other, -1)
 
-    def renamed(self, names: Mapping[ClassName, ClassName]) -> Aggregate:
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> FedcofAggregate:
         """Return the aggregate with classes renamed by `names`, alias to name.
 
         Rows of classes that get the same name stay rows; classes left out keep their names.
         """
-        return Aggregate(self.columns, renamed(self.classes, names))
+        return FedcofAggregate(self.columns, renamed(self.classes, names))
 
-    def _with(self, other: Aggregate, sign: int) -> Aggregate:
+    def _with(self, other: FedcofAggregate, sign: int) -> FedcofAggregate:
         if self.columns != other.columns:
             raise MethodError(
                 f"aggregate: sums of {self.columns} and of {other.columns} features cannot be "
                 "added; they belong to different lineages"
             )
-        return Aggregate(self.columns, merged(self.classes, other.classes, sign))
-
-
-def aggregate_digest(aggregate: Aggregate) -> Digest:
-    """Return the SHA-256 of the rows: by class name, then by digest."""
-    header = {
-        "form": "fedcof-aggregate-1",
-        "columns": aggregate.columns,
-        "rows": {
-            name: sum(times for _, times in aggregate.classes[name].values())
-            for name in aggregate.samples
-        },
-    }
-    digest = hashlib.sha256(canonical_json(header) + b"\n")
-    for name in aggregate.samples:
-        for row, (_, times) in sorted(aggregate.classes[name].items()):
-            digest.update(row * times)
-    return Digest(digest.hexdigest())
+        return FedcofAggregate(self.columns, merged(self.classes, other.classes, sign))

@@ -19,57 +19,52 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.estimated_gram import ClassGroups, within_scatter
 from learning.numerics.ridge import solve_ridge
-from methods.assignment import plain_features
 from methods.class_sums import ClassSums, check_sums
 from methods.errors import MethodError
-from methods.fedcof.aggregate import Aggregate, aggregate_digest
+from methods.fedcof.aggregate import FedcofAggregate
 from methods.fedcof.messages import FedcofAssignment
 from methods.fedcof.settings import FedcofSettings
 from methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from methods.statistics import StatisticsCoordinator
 from schemas.values import ClassName
-
-__all__ = [
-    "Aggregate",
-    "aggregate_digest",
-    "assign",
-    "check",
-    "feature_map",
-    "read_assignment",
-    "solve",
-]
 
 MAX_REMARKS = 10
 """More classes than this are only counted in a head's remarks."""
 
 Floats = npt.NDArray[np.float64]
 
-assign = FedcofAssignment.of
-read_assignment = FedcofAssignment.told
-feature_map = plain_features
+
+class FedcofCoordinator(StatisticsCoordinator[FedcofAssignment, ClassSums, FedcofAggregate]):
+    """Ridge regression with covariances estimated from class means."""
+
+    assignment_type = FedcofAssignment
+    aggregate_type = FedcofAggregate
+
+    def check(self, assignment: FedcofAssignment, payload: bytes) -> ClassSums:
+        """Return the sums in a payload; raise `ContributionError` unless samples can have them."""
+        return check_sums(assignment, payload)
+
+    def solve(
+        self,
+        assignment: FedcofAssignment,
+        aggregate: FedcofAggregate,
+        class_order: Sequence[ClassName],
+    ) -> LinearHead:
+        """Return the head for the classes of `class_order`, row by row.
+
+        Scores are cosines between a sample and the rows, for a sample as long as class means
+        usually are: the root of the mean square of |m_c|, weighted by samples.
+        """
+        groups = {name: aggregate.groups(name) for name in aggregate.samples}
+        rows = {}
+        if groups:
+            solution = _solve(list(groups.values()), aggregate.columns, assignment.settings)
+            rows = dict(zip(groups, solution.T, strict=True))
+        weights = rows_in_order(rows, class_order, aggregate.columns)
+        return LinearHead(weights, tuple(class_order), remarks=_remarks(groups))
 
 
-def check(assignment: FedcofAssignment, payload: bytes) -> ClassSums:
-    """Return the sums in a payload; raise `ContributionError` unless samples can have them."""
-    return check_sums(assignment, payload)
-
-
-def solve(
-    aggregate: Aggregate, settings: FedcofSettings, class_order: Sequence[ClassName]
-) -> LinearHead:
-    """Return the head for the classes of `class_order`, row by row.
-
-    Scores are cosines between a sample and the rows, for a sample as long as class means usually
-    are: the root of the mean square of |m_c|, weighted by samples. Raises `MethodError` when the
-    order lacks a class that has data or names one twice, and when the system has no stable
-    solution.
-    """
-    groups = {name: aggregate.groups(name) for name in aggregate.samples}
-    rows = {}
-    if groups:
-        solution = _solve(list(groups.values()), aggregate.columns, settings)
-        rows = dict(zip(groups, solution.T, strict=True))
-    weights = rows_in_order(rows, class_order, aggregate.columns)
-    return LinearHead(weights, tuple(class_order), remarks=_remarks(groups))
+COORDINATOR = FedcofCoordinator()
 
 
 def _solve(classes: Sequence[ClassGroups], columns: int, settings: FedcofSettings) -> Floats:

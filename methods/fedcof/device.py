@@ -7,27 +7,14 @@ Pure functions: features come from `frozen.onnx` by way of the agent, the payloa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy.typing as npt
-
-from methods.class_sums import contribute_sums
-from methods.contract import MadeContribution
+from methods.class_sums import SumsDevice
 from methods.fedcof.messages import FedcofAssignment
-from methods.part import NO_CONTEXT, PartContext
-
-read_assignment = FedcofAssignment.told
 
 
-def finish(
-    assignment: FedcofAssignment,
-    features: npt.NDArray[Any],
-    labels: Sequence[str],
-    context: PartContext = NO_CONTEXT,
-) -> MadeContribution:
-    """Return the contribution of `features` h (n, M) with one class name per sample.
+class FedcofDevice(SumsDevice[FedcofAssignment]):
+    """Sends the sum and the count of every class."""
 
-    Raises `MethodError` naming what is wrong, as `contribute_sums` tells.
-    """
-    return contribute_sums(assignment, features, labels, context)
+    assignment_type = FedcofAssignment
+
+
+DEVICE = FedcofDevice()

@@ -16,25 +16,15 @@ import numpy as np
 from typing_extensions import Self
 
 from learning.numerics.exact_sum import ScaledIntegers
-from methods.assignment import plain_features
 from methods.class_sums import ClassSums, check_sums
 from methods.class_totals import ClassTotals, totals_digest
 from methods.fedncm.messages import FedncmAssignment
-from methods.fedncm.settings import FedncmSettings
 from methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from methods.statistics import StatisticsCoordinator
 from schemas.values import ClassName, Digest
 
-assign = FedncmAssignment.of
-read_assignment = FedncmAssignment.told
-feature_map = plain_features
 
-
-def check(assignment: FedncmAssignment, payload: bytes) -> ClassSums:
-    """Return the sums in a payload; raise `ContributionError` unless samples can have them."""
-    return check_sums(assignment, payload)
-
-
-class Aggregate(ClassTotals):
+class FedncmAggregate(ClassTotals):
     """Exact sums of features and numbers of samples, by class."""
 
     @classmethod
@@ -48,29 +38,44 @@ class Aggregate(ClassTotals):
         sums = ScaledIntegers(statistics.sums)
         return cls.of_rows(statistics.class_names, sums, statistics.counts)
 
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the sums, whatever order they were added in."""
+        return totals_digest(self, "fedncm-aggregate-1")
 
-def aggregate_digest(aggregate: Aggregate) -> Digest:
-    """Return the digest of the sums, whatever order they were added in."""
-    return totals_digest(aggregate, "fedncm-aggregate-1")
+
+class FedncmCoordinator(StatisticsCoordinator[FedncmAssignment, ClassSums, FedncmAggregate]):
+    """Class means, at one length."""
+
+    assignment_type = FedncmAssignment
+    aggregate_type = FedncmAggregate
+
+    def check(self, assignment: FedncmAssignment, payload: bytes) -> ClassSums:
+        """Return the sums in a payload; raise `ContributionError` unless samples can have them."""
+        return check_sums(assignment, payload)
+
+    def solve(
+        self,
+        assignment: FedncmAssignment,
+        aggregate: FedncmAggregate,
+        class_order: Sequence[ClassName],
+    ) -> LinearHead:
+        """Return the head for the classes of `class_order`: every class's mean, at one length.
+
+        Scores are cosines between a sample and the means, for a sample as long as means usually
+        are: the root of the mean square of |m_c|, weighted by samples.
+        """
+        samples = aggregate.samples
+        means = {
+            name: aggregate[name].correlation.to_float() / count for name, count in samples.items()
+        }
+        rows = {}
+        if means:
+            squares = sum(samples[name] * float(mean @ mean) for name, mean in means.items())
+            usual = sqrt(squares / sum(samples.values()))
+            weights = cosine_weights(np.stack(list(means.values()), axis=1), usual)
+            rows = dict(zip(means, weights.T, strict=True))
+        return LinearHead(rows_in_order(rows, class_order, aggregate.columns), tuple(class_order))
 
 
-def solve(
-    aggregate: Aggregate, settings: FedncmSettings, class_order: Sequence[ClassName]
-) -> LinearHead:
-    """Return the head for the classes of `class_order`: every class's mean, at one length.
-
-    Scores are cosines between a sample and the means, for a sample as long as means usually are:
-    the root of the mean square of |m_c|, weighted by samples. Raises `MethodError` when the order
-    lacks a class that has data or names one twice.
-    """
-    samples = aggregate.samples
-    means = {
-        name: aggregate[name].correlation.to_float() / count for name, count in samples.items()
-    }
-    rows = {}
-    if means:
-        squares = sum(samples[name] * float(mean @ mean) for name, mean in means.items())
-        usual = sqrt(squares / sum(samples.values()))
-        weights = cosine_weights(np.stack(list(means.values()), axis=1), usual)
-        rows = dict(zip(means, weights.T, strict=True))
-    return LinearHead(rows_in_order(rows, class_order, aggregate.columns), tuple(class_order))
+COORDINATOR = FedncmCoordinator()

@@ -28,7 +28,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate:
+class PooledAggregate:
     """Features of `columns` M of all samples, or totals of 2 M: sums of h, then of h^2.
 
     Of both, that is empty which the fleet does not publish. Features may take `memory_bytes`.
@@ -62,7 +62,23 @@ class Aggregate:
         """Number of samples per class, sorted by name."""
         return self.features.samples or self.moments.samples
 
-    def __add__(self, other: Aggregate) -> Aggregate:
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the aggregate's one form: classes by name, features by their bytes."""
+        header = {
+            "form": "pooled-aggregate-1",
+            "columns": self.columns,
+            "features": self.features.samples,
+            "moments": self.moments.samples,
+        }
+        digest = hashlib.sha256(canonical_json(header) + b"\n")
+        for name in self.features.samples:
+            digest.update(self.features.rows(name).tobytes())
+        for name in self.moments.samples:
+            digest.update(_integers(self.moments[name]))
+        return Digest(digest.hexdigest())
+
+    def __add__(self, other: PooledAggregate) -> PooledAggregate:
         """Return the aggregate of both data.
 
         Raises `MethodError` if they do not fit together, or features would take too much memory.
@@ -77,7 +93,7 @@ class Aggregate:
             )
         return replace(self, features=features, moments=moments)
 
-    def __sub__(self, other: Aggregate) -> Aggregate:
+    def __sub__(self, other: PooledAggregate) -> PooledAggregate:
         """Return the aggregate without the other's data, as if it had never been added.
 
         Raises `MethodError` when the other holds data that was not added.
@@ -86,7 +102,7 @@ class Aggregate:
         features, moments = self.features - other.features, self.moments - other.moments
         return replace(self, features=features, moments=moments)
 
-    def renamed(self, names: Mapping[ClassName, ClassName]) -> Aggregate:
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> PooledAggregate:
         """Return the aggregate with classes renamed by `names`, alias to name.
 
         Classes that get the same name are merged; those that `names` leaves out keep theirs.
@@ -103,28 +119,12 @@ class Aggregate:
         mean, variance = diagonal_moments(total.count, sums, squares)
         return draw_features(mean, variance, draws, b"pooled draws " + _seed(total))
 
-    def _check_width(self, other: Aggregate) -> None:
+    def _check_width(self, other: PooledAggregate) -> None:
         if self.columns != other.columns:
             raise MethodError(
                 f"aggregate: features of {self.columns} and of {other.columns} numbers cannot be "
                 "held together; they belong to different lineages"
             )
-
-
-def aggregate_digest(aggregate: Aggregate) -> Digest:
-    """Return the SHA-256 of the aggregate's one form: classes by name, features by their bytes."""
-    header = {
-        "form": "pooled-aggregate-1",
-        "columns": aggregate.columns,
-        "features": aggregate.features.samples,
-        "moments": aggregate.moments.samples,
-    }
-    digest = hashlib.sha256(canonical_json(header) + b"\n")
-    for name in aggregate.features.samples:
-        digest.update(aggregate.features.rows(name).tobytes())
-    for name in aggregate.moments.samples:
-        digest.update(_integers(aggregate.moments[name]))
-    return Digest(digest.hexdigest())
 
 
 def _seed(total: ClassTotal) -> bytes:

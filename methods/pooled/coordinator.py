@@ -22,66 +22,63 @@ from learning.numerics.logistic import (
     LogisticRule,
     fit_logistic,
 )
-from methods.assignment import plain_features
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import LinearHead, rows_in_order
-from methods.pooled.aggregate import Aggregate, aggregate_digest
+from methods.pooled.aggregate import PooledAggregate
 from methods.pooled.checks import check_published
 from methods.pooled.messages import PooledAssignment, Published, decode_published
 from methods.pooled.settings import PooledSettings
+from methods.statistics import StatisticsCoordinator
 from schemas.errors import SchemaError
 from schemas.values import ClassName
-
-__all__ = [
-    "Aggregate",
-    "aggregate_digest",
-    "assign",
-    "check",
-    "feature_map",
-    "read_assignment",
-    "solve",
-]
 
 _UNIT = 1 / QUANTISED_LARGEST
 """The head is fitted to features of which the largest of an image is 1."""
 
-assign = PooledAssignment.of
-read_assignment = PooledAssignment.told
-feature_map = plain_features
+
+class PooledCoordinator(StatisticsCoordinator[PooledAssignment, Published, PooledAggregate]):
+    """Logistic regression on what devices publish."""
+
+    assignment_type = PooledAssignment
+    aggregate_type = PooledAggregate
+
+    def check(self, assignment: PooledAssignment, payload: bytes) -> Published:
+        """Return what a payload holds; raise `ContributionError` unless samples can have it."""
+        try:
+            part = decode_published(payload, assignment)
+        except SchemaError as error:
+            raise ContributionError(str(error)) from error
+        check_published(part)
+        return part
+
+    def solve(
+        self,
+        assignment: PooledAssignment,
+        aggregate: PooledAggregate,
+        class_order: Sequence[ClassName],
+    ) -> LinearHead:
+        """Return the head for the classes of `class_order`, row by row.
+
+        A head that is not fitted to the end says so in its remarks. Raises `MethodError` likewise
+        when the fit would take too much memory.
+        """
+        settings, names = assignment.settings, tuple(aggregate.samples)
+        rows, remarks = {}, tuple[str, ...]()
+        if names:
+            _check_memory(aggregate, settings)
+            blocks = [aggregate.rows(name, settings.draws_per_class) for name in names]
+            classes = np.repeat(np.arange(len(names)), [len(block) for block in blocks])
+            fit = fit_logistic(np.concatenate(blocks), classes, settings.rule, unit=_UNIT)
+            rows = dict(zip(names, fit.weights * _UNIT, strict=True))
+            remarks = _remarks(fit, settings.rule)
+        weights = rows_in_order(rows, class_order, aggregate.columns)
+        return LinearHead(weights, tuple(class_order), remarks=remarks)
 
 
-def check(assignment: PooledAssignment, payload: bytes) -> Published:
-    """Return what a payload holds; raise `ContributionError` unless samples can have it."""
-    try:
-        part = decode_published(payload, assignment)
-    except SchemaError as error:
-        raise ContributionError(str(error)) from error
-    check_published(part)
-    return part
+COORDINATOR = PooledCoordinator()
 
 
-def solve(
-    aggregate: Aggregate, settings: PooledSettings, class_order: Sequence[ClassName]
-) -> LinearHead:
-    """Return the head for the classes of `class_order`, row by row.
-
-    A head that is not fitted to the end says so in its remarks. Raises `MethodError` when the order
-    lacks a class that has data or names one twice, and when the fit would take too much memory.
-    """
-    names = tuple(aggregate.samples)
-    rows, remarks = {}, tuple[str, ...]()
-    if names:
-        _check_memory(aggregate, settings)
-        blocks = [aggregate.rows(name, settings.draws_per_class) for name in names]
-        classes = np.repeat(np.arange(len(names)), [len(block) for block in blocks])
-        fit = fit_logistic(np.concatenate(blocks), classes, settings.rule, unit=_UNIT)
-        rows = dict(zip(names, fit.weights * _UNIT, strict=True))
-        remarks = _remarks(fit, settings.rule)
-    weights = rows_in_order(rows, class_order, aggregate.columns)
-    return LinearHead(weights, tuple(class_order), remarks=remarks)
-
-
-def _check_memory(aggregate: Aggregate, settings: PooledSettings) -> None:
+def _check_memory(aggregate: PooledAggregate, settings: PooledSettings) -> None:
     """Raise `MethodError` where features, scores and weights would leave the bound."""
     classes, columns = len(aggregate.samples), aggregate.columns
     fitted = aggregate.features.total or classes * settings.draws_per_class

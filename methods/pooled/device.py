@@ -10,14 +10,11 @@ The agent asks for this only where its owner allows features to leave the device
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from learning.numerics.gram import class_sums
 from methods.class_sums import checked_samples, refuse_forms
-from methods.contract import MadeContribution
 from methods.part import NO_CONTEXT, PartContext
 from methods.pooled.messages import (
     ClassFeatures,
@@ -26,29 +23,35 @@ from methods.pooled.messages import (
     encode_published,
 )
 from methods.pooled.rows import sorted_rows
+from methods.statistics import Features, MadeContribution, StatisticsDevice
 
-read_assignment = PooledAssignment.told
+
+class PooledDevice(StatisticsDevice[PooledAssignment]):
+    """Sends features, or moments of classes."""
+
+    assignment_type = PooledAssignment
+
+    def finish(
+        self,
+        assignment: PooledAssignment,
+        features: Features,
+        labels: Sequence[str],
+        context: PartContext = NO_CONTEXT,
+    ) -> MadeContribution:
+        """Return the contribution of `features` h (n, M) with one class name per sample.
+
+        The order of the samples does not show in it. Raises `MethodError` naming what is wrong.
+        """
+        refuse_forms(context)
+        h, names, classes, counts = checked_samples(assignment, features, labels)
+        part: ClassFeatures | ClassMoments
+        if assignment.settings.publish == "features":
+            each = [sorted_rows(h[classes == index].astype(np.int8)) for index in range(len(names))]
+            part = ClassFeatures(names, counts, np.concatenate(each))
+        else:
+            sums, squares = (class_sums(values, classes, len(names)) for values in (h, h * h))
+            part = ClassMoments(names, counts, sums, squares)
+        return MadeContribution.of(encode_published(part), part.samples_per_class)
 
 
-def finish(
-    assignment: PooledAssignment,
-    features: npt.NDArray[Any],
-    labels: Sequence[str],
-    context: PartContext = NO_CONTEXT,
-) -> MadeContribution:
-    """Return the contribution of `features` h (n, M) with one class name per sample.
-
-    The order of the samples does not show in it. Raises `MethodError` naming what is wrong: another
-    shape, values that are no features, a label that was not assigned, a class with too few samples,
-    a form that there is not.
-    """
-    refuse_forms(context)
-    h, names, classes, counts = checked_samples(assignment, features, labels)
-    part: ClassFeatures | ClassMoments
-    if assignment.settings.publish == "features":
-        each = [sorted_rows(h[classes == index].astype(np.int8)) for index in range(len(names))]
-        part = ClassFeatures(names, counts, np.concatenate(each))
-    else:
-        sums, squares = (class_sums(values, classes, len(names)) for values in (h, h * h))
-        part = ClassMoments(names, counts, sums, squares)
-    return MadeContribution.of(encode_published(part), part.samples_per_class)
+DEVICE = PooledDevice()

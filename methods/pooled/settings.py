@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from learning.numerics.logistic import LogisticRule
-from schemas.message import Strict
+from methods.part_settings import PartSettings
 
 Publish = Literal["features", "moments"]
 
 
-class PooledSettings(Strict):
+class PooledSettings(PartSettings):
     """The settings of one lineage: all devices use the same, and they never change within it."""
 
     publish: Publish = "features"

@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate:
+class StsaAggregate:
     """Sums over contributions: Gram triangle (M(M+1)/2,) and totals of the classes with samples.
 
     Contributions of the estimated form count in `classes` and are kept in `groups`; `gram` is the
@@ -78,12 +78,34 @@ class Aggregate:
         """Number of samples per class, sorted by name."""
         return self.classes.samples
 
-    def __add__(self, other: Aggregate) -> Aggregate:
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the aggregate's one form: classes by name, integers little-endian."""
+        names = sorted(self.classes)
+        steps = {total.correlation.exponent for total in self.classes.values()}
+        header = {
+            "form": "stsa-aggregate-1",
+            "columns": self.columns,
+            "classes": self.samples,
+            "gram_exponent": self.gram.exponent,
+            "correlation_exponent": sorted(steps),
+        }
+        if self.groups:
+            header |= self.groups.described()
+        digest = hashlib.sha256(canonical_json(header) + b"\n")
+        digest.update(_bytes(self.gram))
+        for name in names:
+            digest.update(_bytes(self.classes[name].correlation))
+        for row in self.groups.row_digests():
+            digest.update(row)
+        return Digest(digest.hexdigest())
+
+    def __add__(self, other: StsaAggregate) -> StsaAggregate:
         """Return the aggregate of both data; raise `MethodError` if they do not fit together."""
         classes = self.classes + other.classes
-        return Aggregate(self._gram_with(other.gram), classes, self.groups + other.groups)
+        return StsaAggregate(self._gram_with(other.gram), classes, self.groups + other.groups)
 
-    def __iadd__(self, other: Aggregate) -> Self:
+    def __iadd__(self, other: StsaAggregate) -> Self:
         """Return the same in the memory of this one, which is not to be used any more.
 
         Raises as `+` does; then this one is as it was.
@@ -96,21 +118,21 @@ class Aggregate:
             raise MethodError(str(error)) from error
         return type(self)(self.gram, classes, groups)
 
-    def __sub__(self, other: Aggregate) -> Aggregate:
+    def __sub__(self, other: StsaAggregate) -> StsaAggregate:
         """Return the aggregate without the other's data, as if it had never been added.
 
         Raises `MethodError` when the other holds data that was not added.
         """
         classes = self.classes - other.classes
-        return Aggregate(self._gram_with(-other.gram), classes, self.groups - other.groups)
+        return StsaAggregate(self._gram_with(-other.gram), classes, self.groups - other.groups)
 
-    def renamed(self, names: Mapping[ClassName, ClassName]) -> Aggregate:
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> StsaAggregate:
         """Return the aggregate with classes renamed by `names`, alias to name.
 
         Classes that get the same name are merged; those that `names` leaves out keep theirs.
         """
         classes, groups = self.classes.renamed(names), self.groups.renamed(names)
-        return Aggregate(self.gram, classes, groups)
+        return StsaAggregate(self.gram, classes, groups)
 
     def gram_matrix(self, settings: StsaSettings) -> Floats:
         """Return G~ (M x M, float64): the exact sum and the estimate of what is kept in groups."""
@@ -131,28 +153,6 @@ class Aggregate:
                 f"2^{self.gram.exponent} and of {len(gram.values)} in steps of 2^{gram.exponent} "
                 "cannot be added; they belong to different lineages"
             )
-
-
-def aggregate_digest(aggregate: Aggregate) -> Digest:
-    """Return the SHA-256 of the aggregate's one form: classes by name, integers little-endian."""
-    names = sorted(aggregate.classes)
-    steps = {total.correlation.exponent for total in aggregate.classes.values()}
-    header = {
-        "form": "stsa-aggregate-1",
-        "columns": aggregate.columns,
-        "classes": aggregate.samples,
-        "gram_exponent": aggregate.gram.exponent,
-        "correlation_exponent": sorted(steps),
-    }
-    if aggregate.groups:
-        header |= aggregate.groups.described()
-    digest = hashlib.sha256(canonical_json(header) + b"\n")
-    digest.update(_bytes(aggregate.gram))
-    for name in names:
-        digest.update(_bytes(aggregate.classes[name].correlation))
-    for row in aggregate.groups.row_digests():
-        digest.update(row)
-    return Digest(digest.hexdigest())
 
 
 def _gram(assignment: StsaAssignment, statistics: LocalStatistics) -> ScaledIntegers:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -102,11 +101,3 @@ class StsaAssignment(FeatureAssignment[StsaSettings]):
             except RangeError as error:
                 raise ValueError(str(error)) from error
         return self
-
-
-def read_assignment(body: Mapping[str, Any]) -> StsaAssignment:
-    """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.
-
-    Raises `MethodError` naming the field that is wrong.
-    """
-    return StsaAssignment.told(body)

@@ -9,9 +9,8 @@ Pure functions; the ledger decides what is added and which classes have which in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,43 +19,21 @@ from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
 from learning.numerics.ridge import solve_ridge
-from methods.contract import FeatureMap
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import cosine_weights, rows_in_order
-from methods.stsa.aggregate import Aggregate, aggregate_digest
-from methods.stsa.assignment import read_assignment
+from methods.statistics import FeatureMap, StatisticsCoordinator
+from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.checks import check_statistics
-from methods.stsa.head import RidgeHead, head_digest
+from methods.stsa.head import RidgeHead
 from methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
 from methods.stsa.settings import StsaSettings
 from schemas.errors import SchemaError
 from schemas.values import ClassName
 
-__all__ = [
-    "Aggregate",
-    "RidgeHead",
-    "aggregate_digest",
-    "assign",
-    "check",
-    "feature_map",
-    "frozen_map",
-    "head_digest",
-    "read_assignment",
-    "solve",
-]
-
 MAX_REMARKS = 10
 """More classes than this are only counted in a head's remarks."""
 
 Floats = npt.NDArray[np.float64]
-
-
-def assign(settings: Mapping[str, Any], feature_width: int) -> StsaAssignment:
-    """Return the assignment of a lineage: an operator's settings and the backbone's width d.
-
-    Raises `MethodError` naming the field that is wrong, or the sum that could become inexact.
-    """
-    return StsaAssignment.of(settings, feature_width)
 
 
 def frozen_map(
@@ -71,47 +48,53 @@ def frozen_map(
     return None
 
 
-def feature_map(assignment: StsaAssignment) -> FeatureMap:
-    """Return what follows the backbone in `frozen.onnx`."""
-    settings = assignment.settings
-    return FeatureMap(settings.map, frozen_map(assignment), settings.feature_bits)
+class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, StsaAggregate]):
+    """Ridge regression behind a random map."""
+
+    assignment_type = StsaAssignment
+    aggregate_type = StsaAggregate
+
+    def feature_map(self, assignment: StsaAssignment) -> FeatureMap:
+        """Return what follows the backbone in `frozen.onnx`."""
+        settings = assignment.settings
+        return FeatureMap(settings.map, frozen_map(assignment), settings.feature_bits)
+
+    def check(self, assignment: StsaAssignment, payload: bytes) -> LocalStatistics:
+        """Return the statistics in `payload` after checking form and numbers.
+
+        Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
+        """
+        try:
+            statistics = decode_statistics(payload, assignment)
+            check_statistics(assignment, statistics)
+        except (SchemaError, LearningError) as error:
+            raise ContributionError(str(error)) from error
+        return statistics
+
+    def solve(
+        self, assignment: StsaAssignment, aggregate: StsaAggregate, class_order: Sequence[ClassName]
+    ) -> RidgeHead:
+        """Return the head for the classes of `class_order`, row by row.
+
+        Columns of P are solved in the order of their names, so a class's weights do not depend on
+        its index, nor on registered classes without data.
+        """
+        settings, names = assignment.settings, sorted(aggregate.classes)
+        solved = _solve(aggregate, names, settings).T if names else ()
+        return RidgeHead(
+            rows_in_order(dict(zip(names, solved, strict=True)), class_order, aggregate.columns),
+            tuple(class_order),
+            settings.logit_scale,
+            settings.ridge_value,
+            platform_fingerprint(),
+            remarks=_remarks(aggregate),
+        )
 
 
-def check(assignment: StsaAssignment, payload: bytes) -> LocalStatistics:
-    """Return the statistics in `payload` after checking form and numbers.
-
-    Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
-    """
-    try:
-        statistics = decode_statistics(payload, assignment)
-        check_statistics(assignment, statistics)
-    except (SchemaError, LearningError) as error:
-        raise ContributionError(str(error)) from error
-    return statistics
+COORDINATOR = StsaCoordinator()
 
 
-def solve(
-    aggregate: Aggregate, settings: StsaSettings, class_order: Sequence[ClassName]
-) -> RidgeHead:
-    """Return the head for the classes of `class_order`, row by row.
-
-    Columns of P are solved in the order of their names, so a class's weights do not depend on its
-    index, nor on registered classes without data. Raises `MethodError` when the order lacks a
-    class that has data or names one twice, and when the system has no stable solution.
-    """
-    names = sorted(aggregate.classes)
-    solved = _solve(aggregate, names, settings).T if names else ()
-    return RidgeHead(
-        rows_in_order(dict(zip(names, solved, strict=True)), class_order, aggregate.columns),
-        tuple(class_order),
-        settings.logit_scale,
-        settings.ridge_value,
-        platform_fingerprint(),
-        remarks=_remarks(aggregate),
-    )
-
-
-def _solve(aggregate: Aggregate, names: Sequence[ClassName], settings: StsaSettings) -> Floats:
+def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings) -> Floats:
     """Return W (M x C) for the classes `names`."""
     gram = aggregate.gram_matrix(settings)
     sums = [aggregate.classes[name].correlation.to_float() for name in names]
@@ -126,7 +109,7 @@ def _solve(aggregate: Aggregate, names: Sequence[ClassName], settings: StsaSetti
     return cosine_weights(weights, length)
 
 
-def _remarks(aggregate: Aggregate) -> tuple[str, ...]:
+def _remarks(aggregate: StsaAggregate) -> tuple[str, ...]:
     """Name the classes whose covariance could not be estimated from their own sums."""
     lone = aggregate.groups.lone_holders()
     told = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,47 +20,52 @@ from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.gram import check_integers, class_sums, gram_triangle
 from learning.numerics.grouping import split_per_class, split_shuffled
 from learning.numerics.triangles import pack_upper
-from methods.contract import MadeContribution
 from methods.errors import MethodError
 from methods.labels import check_samples, count_classes, index_classes
 from methods.part import NO_CONTEXT, PartContext
-from methods.stsa.assignment import TRIANGLE_BITS, read_assignment
+from methods.statistics import Features, MadeContribution, StatisticsDevice
+from methods.stsa.assignment import TRIANGLE_BITS
 from methods.stsa.group_sums import GroupSums, dealer_of
 from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
 from methods.stsa.noise import NoiseSource
 from methods.stsa.settings import Form
 
-__all__ = ["compute_statistics", "finish", "read_assignment"]
-
 Floats = npt.NDArray[np.float64]
-Features = npt.NDArray[np.float32] | Floats
+Numbers = npt.NDArray[np.float32] | Floats
 Integers = npt.NDArray[np.int64]
 
 
-def finish(
-    assignment: StsaAssignment,
-    features: npt.NDArray[Any],
-    labels: Sequence[str],
-    context: PartContext = NO_CONTEXT,
-) -> MadeContribution:
-    """Return the contribution of `features` h (n x M) with one class name per sample.
+class StsaDevice(StatisticsDevice[StsaAssignment]):
+    """Sends statistics in the form that fleet and owner choose."""
 
-    `features` is what `frozen.onnx` puts out: integers held in float32, or in any integer type;
-    behind the Gaussian map floats. Equal arguments give equal payloads. Where noise is added to
-    counts, `samples` are the noisy ones. Raises `MethodError` naming what is wrong: another shape,
-    values that are no features, a label that is no class name or was not assigned, a class with
-    too few samples, more samples than a part may have, a form that is not allowed.
-    """
-    try:
-        statistics = compute_statistics(assignment, features, labels, context)
-    except LearningError as error:
-        raise MethodError(str(error)) from error
-    return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+    assignment_type = StsaAssignment
+
+    def finish(
+        self,
+        assignment: StsaAssignment,
+        features: Features,
+        labels: Sequence[str],
+        context: PartContext = NO_CONTEXT,
+    ) -> MadeContribution:
+        """Return the contribution of `features` h (n x M) with one class name per sample.
+
+        `features` is what `frozen.onnx` puts out: integers held in float32, or in any integer type;
+        behind the Gaussian map floats. Equal arguments give equal payloads. Where noise is added to
+        counts, `samples` are the noisy ones. Raises `MethodError` naming what is wrong.
+        """
+        try:
+            statistics = compute_statistics(assignment, features, labels, context)
+        except LearningError as error:
+            raise MethodError(str(error)) from error
+        return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+
+
+DEVICE = StsaDevice()
 
 
 def compute_statistics(
     assignment: StsaAssignment,
-    features: npt.NDArray[Any],
+    features: Features,
     labels: Sequence[str],
     context: PartContext = NO_CONTEXT,
 ) -> LocalStatistics:
@@ -97,7 +101,7 @@ def _form(assignment: StsaAssignment, context: PartContext) -> Form:
     )
 
 
-def _numbers(assignment: StsaAssignment, features: npt.NDArray[Any]) -> Features:
+def _numbers(assignment: StsaAssignment, features: Features) -> Numbers:
     """Return the features as float32 that holds integers, or as float64 behind the float map."""
     if assignment.integer:
         return check_integers(features, assignment.lowest, assignment.settings.largest)
@@ -108,7 +112,7 @@ def _numbers(assignment: StsaAssignment, features: npt.NDArray[Any]) -> Features
 
 
 def _group_sums(
-    assignment: StsaAssignment, H: Features, classes: Integers, noise: NoiseSource, seed: bytes
+    assignment: StsaAssignment, H: Numbers, classes: Integers, noise: NoiseSource, seed: bytes
 ) -> GroupSums:
     """Return sums and counts of the groups that the seed deals the samples to."""
     settings = assignment.settings
@@ -132,7 +136,7 @@ def _group_sums(
 
 
 def _sums(
-    assignment: StsaAssignment, H: Features, row: Integers, rows: int, noise: NoiseSource
+    assignment: StsaAssignment, H: Numbers, row: Integers, rows: int, noise: NoiseSource
 ) -> ScaledIntegers:
     """Return the sum of h over the samples of each row (`rows` x M); `row` is (n,)."""
     added = noise.on_sums((rows, assignment.columns))
@@ -143,7 +147,7 @@ def _sums(
 
 
 def _gram(
-    assignment: StsaAssignment, form: Form, H: Features, noise: NoiseSource
+    assignment: StsaAssignment, form: Form, H: Numbers, noise: NoiseSource
 ) -> ScaledIntegers | CompactFactor:
     if form == "compact":
         return round_factor(factor(H), assignment.row_steps)

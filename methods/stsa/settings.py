@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from learning.numerics.estimated_gram import EstimatorRule, SingleHolder
 from learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
-from schemas.message import Strict
+from methods.part_settings import PartSettings
 
 MAX_COLUMNS = 16_384
 """Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""
@@ -23,7 +23,7 @@ Form = Literal["compact", "exact", "estimated"]
 Noise = Literal["none", "sums", "counts", "both"]
 
 
-class StsaSettings(Strict):
+class StsaSettings(PartSettings):
     """The settings of one lineage: all devices use the same, and they never change within it."""
 
     map: Literal["integer", "gaussian", "none"] = "integer"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from export.backbone import import_backbone
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from simulator.engines.interface import Prepared
 from simulator.errors import RunError
 from simulator.features.interface import (
@@ -104,7 +104,7 @@ class SampleEvaluation:
         width = _ANY_WIDTH
         if prepared.backbone:
             width = import_backbone(prepared.backbone, prepared.preprocessing).feature_width
-        half = load_coordinator(method.name)
+        half = statistics_coordinator(method.name)
         assignment = half.assign(method.settings, width)
         tail = half.feature_map(assignment)
         model = FrozenModel(data, tail.kind, tail.matrix, tail.feature_bits)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
-from methods.registry import card, load_coordinator, load_training_coordinator, trains
+from methods.registry import card, load_training_coordinator, statistics_coordinator, trains
 from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -89,7 +89,7 @@ def _check_settings(
 
 
 def _statistics(name: str) -> Callable[[Settings], Any]:
-    half = load_coordinator(name)
+    half = statistics_coordinator(name)
     return lambda settings: half.assign(settings, _ANY_WIDTH)
 
 

@@ -39,7 +39,7 @@ from device_agent.training import order_of
 from device_agent.work import Extracted
 from learning.errors import LearningError
 from learning.numerics.detection import uncertainty
-from methods.registry import load_device
+from methods.registry import statistics_device
 from methods.training_half import LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
@@ -158,7 +158,7 @@ class DeviceBench:
         return computed
 
     def _computed(self, request: ComputePart, features: Floats) -> Input:
-        half = load_device(request.assignment.method)
+        half = statistics_device(request.assignment.method)
         extracted = Extracted(
             features,
             tuple(image.class_name for image in request.images),

@@ -35,7 +35,7 @@ from coordinator.topics.stages.commands import OpenStage
 from coordinator.trust.invitations import Invitations
 from coordinator.trust.keys import coordinator_key, note_signer
 from export.scaling_backbone import scaling_backbone
-from methods.registry import card, load_coordinator, load_device
+from methods.registry import card, statistics_coordinator, statistics_device
 from schemas.contributions import Contribution, PartKey
 from schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
 from schemas.message import Message
@@ -264,8 +264,8 @@ def contribution_of(
     """Compute a real contribution; payloads above the inline limit are offered on `exchange`."""
     lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
-    assignment = load_coordinator(lineage.method).read_assignment(lineage.settings)
-    made = load_device(lineage.method).finish(assignment, features, labels)
+    assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
+    made = statistics_device(lineage.method).finish(assignment, features, labels)
     offer = None
     if len(made.payload) > INLINE_LIMIT:
         offer = exchange.serve(made.payload) if exchange else offer_of(made.payload)

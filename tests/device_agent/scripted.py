@@ -11,7 +11,7 @@ from device_agent.assembling import Surroundings, assemble
 from device_agent.core.state import Rules
 from device_agent.home import AgentHome
 from device_agent.shell import Agent
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, HeldPart
 from schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
@@ -174,7 +174,7 @@ def settle(folder: Path) -> None:
 
 def stsa_assignment(form: str = "compact", **details):
     """An assignment of the real method over the 64 pixels themselves."""
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     own = half.assign({"map": "none", "form": form}, 64)
     return models.assignment(**details).model_copy(
         update={"settings": own.model_dump(mode="json")}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.presence import Birth
 from schemas.reports import Problem, WaitingClasses
@@ -26,7 +26,7 @@ def test_a_device_contributes_statistics_that_the_method_accepts(
     coordinator.assign(assignment)
     body, envelope = coordinator.wait_for(Contribution)
     assert body.samples == {"dark": 3, "light": 2}
-    statistics = load_coordinator("stsa").check(own, envelope.attachment)
+    statistics = statistics_coordinator("stsa").check(own, envelope.attachment)
     assert statistics.samples_per_class == {"dark": 3, "light": 2}
     coordinator.accept(envelope)
     eventually(lambda: not running.agent._parts.state.records.outbox)
@@ -46,7 +46,7 @@ def test_a_contribution_is_sent_again_until_its_receipt(
 def test_a_large_payload_is_offered_and_fetched_in_blocks(
     coordinator: ScriptedCoordinator, home: Path, broker: InMemoryBroker, tmp_path: Path
 ) -> None:
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     own = half.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
     frozen, assignment = mapped_assignment(own)
     coordinator.exchange.serve(frozen)
@@ -68,7 +68,7 @@ def mapped_assignment(own):
     from export.frozen import build_frozen
     from export.scaling_backbone import scaling_backbone
 
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     frozen = build_frozen(scaling_backbone(making.GREY_8), "integer", half.frozen_map(own))
     offer = models.offer_of(frozen)
     assignment = models.assignment().model_copy(
@@ -84,7 +84,7 @@ def mapped_assignment(own):
 def test_an_offered_payload_survives_a_restart_and_a_lost_file_is_computed_again(
     coordinator: ScriptedCoordinator, home: Path, broker: InMemoryBroker, tmp_path: Path
 ) -> None:
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     own = half.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
     frozen, assignment = mapped_assignment(own)
     coordinator.exchange.serve(frozen)

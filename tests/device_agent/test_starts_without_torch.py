@@ -61,8 +61,8 @@ fleetledger.main()
 def test_everything_that_a_running_agent_needs_can_be_imported() -> None:
     code = """
 import device_agent.running, device_agent.__main__, device_agent.doctor, onnxruntime
-from methods.registry import load_device
-load_device("stsa")
+from methods.registry import statistics_device
+statistics_device("stsa")
 print(sorted({name.partition(".")[0] for name in sys.modules} & Blocker.names))
 """
     assert run(code) == "[]\n"
@@ -72,13 +72,13 @@ def test_statistics_of_stsa_are_computed() -> None:
     code = """
 import json
 import numpy as np
-from methods.registry import load_device
+from methods.registry import statistics_device
 from methods.stsa.messages import StsaAssignment, decode_statistics
 
 settings = {"map": "none", "form": "exact"}
 told = StsaAssignment.model_validate({"settings": settings, "feature_width": 3})
 H = np.array([[1, 2, 3], [4, 5, 6], [-1, 0, 1]], np.float32)
-given = load_device("stsa").finish(told, H, ["cat", "dog", "cat"])
+given = statistics_device("stsa").finish(told, H, ["cat", "dog", "cat"])
 found = decode_statistics(given.payload, told)
 print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.values.tolist()]))
 """

@@ -21,7 +21,7 @@ from export.golden import build_golden
 from export.package import ExportedModel, Lineage, SolvedHead, export_model
 from learning.errors import TextError
 from learning.numerics.tokens import MAX_TEXT_BYTES
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.making import part_key
@@ -59,7 +59,7 @@ class Workshop:
         self.blobs.put(lineage().frozen)
         slots = Slots(self.home.state_folder / "slots")
         self.bench = Bench(self.home, self.blobs, slots, Counts)
-        self.own = load_coordinator("stsa").assign({"map": "none", "form": "exact"}, WIDTH)
+        self.own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, WIDTH)
 
     def compute(self) -> inputs.Input:
         frozen = models.offer_of(lineage().frozen)
@@ -117,7 +117,7 @@ def test_a_part_is_what_the_method_makes_of_the_tokens(workshop: Workshop) -> No
     event = workshop.compute()
     assert isinstance(event, inputs.PartComputed)
     H = 127 * np.stack([one_hot(text) for texts in TEXTS.values() for text in texts])
-    statistics = load_coordinator("stsa").check(workshop.own, event.attached)
+    statistics = statistics_coordinator("stsa").check(workshop.own, event.attached)
     upper = np.triu_indices(WIDTH)
     assert np.array_equal(statistics.gram.values, (H.T @ H)[upper].astype(np.int64))
 

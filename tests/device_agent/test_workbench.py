@@ -17,7 +17,7 @@ from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder, file_digest
 from learning.errors import ImageError
 from learning.numerics.preprocessing import preprocess
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.assignments import Assignment
 from schemas.values import ClassName
 from tests.device_agent import models
@@ -37,7 +37,7 @@ class Workshop:
         self.blobs.put(models.lineage().frozen)
         slots = Slots(self.home.state_folder / "slots")
         self.bench = Bench(self.home, self.blobs, slots, lambda: Counts(bytes_up=5, bytes_down=6))
-        own = load_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
+        own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
         self.own = own
         self.assignment = models.assignment().model_copy(
             update={"settings": own.model_dump(mode="json")}
@@ -71,7 +71,7 @@ def test_a_part_is_what_the_method_makes_of_the_features(workshop: Workshop) -> 
     pixels = [preprocess((folder / i.path).read_bytes(), GREY_8) for i in workshop.images()]
     flat = np.stack(pixels).reshape(4, 64)
     H = np.rint(flat / flat.max(axis=1, keepdims=True) * np.float32(127))
-    statistics = load_coordinator("stsa").check(workshop.own, event.attached)
+    statistics = statistics_coordinator("stsa").check(workshop.own, event.attached)
     upper = np.triu_indices(64)
     assert np.array_equal(statistics.gram.values, (H.T @ H)[upper].astype(np.int64))
 
@@ -201,7 +201,7 @@ def test_a_file_of_absurd_size_is_refused_before_it_is_read(
 
 
 def settings_of(workshop: Workshop, **method: object) -> Assignment:
-    own = load_coordinator("stsa").assign({"map": "none", **method}, 64)
+    own = statistics_coordinator("stsa").assign({"map": "none", **method}, 64)
     told = {
         "settings": own.model_dump(mode="json"),
         "min_samples_per_class": own.settings.min_samples_per_class,
@@ -258,8 +258,8 @@ def test_a_form_that_the_fleet_does_not_allow_fails_with_the_forms_there_are(
     assert event.reason == "form: 'estimated' is not allowed in this fleet; choose exact"
     told = settings_of(workshop, form="exact", forms=["estimated"])
     (event,) = bench.answer(ComputePart(job, told, workshop.images()))
-    own = load_coordinator("stsa").read_assignment(told.settings)
-    assert load_coordinator("stsa").check(own, event.attached).form == "estimated"
+    own = statistics_coordinator("stsa").read_assignment(told.settings)
+    assert statistics_coordinator("stsa").check(own, event.attached).form == "estimated"
 
 
 def test_a_secret_of_the_wrong_length_is_named(workshop: Workshop) -> None:

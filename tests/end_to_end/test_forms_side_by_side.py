@@ -11,7 +11,7 @@ from coordinator.ledger.verify import verify
 from coordinator.reading.sentences import SENTENCES
 from coordinator.topics.contributions.entries import ContributionAccepted, ContributionWithdrawn
 from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
 
@@ -36,7 +36,7 @@ def choose(device: MemoryDevice, form: str | None) -> None:
 
 def sent_forms(fleet: MemoryFleet) -> dict[str, str]:
     """The form in which each device contributed, read from the stored payloads."""
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     core = fleet.coordinator.engine.core
     own = half.read_assignment(core.state.lineages.current.settings)
     return {

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from methods.assignment import FeatureAssignment
-from methods.class_sums import ClassSums, check_sums, contribute_sums, encode_sums
+from methods.class_sums import ClassSums, check_sums, encode_sums
 from methods.errors import ContributionError, MethodError
+from methods.fedncm.device import DEVICE
 from methods.part import NO_CONTEXT
 from methods.part_settings import StatisticsSettings
 from schemas.values import ClassName
@@ -31,7 +32,7 @@ def payload_of(names: tuple[str, ...], counts: list[int], sums: np.ndarray) -> b
 
 def test_sums_and_counts_of_each_class_arrive():
     samples = make_samples(1)
-    made = contribute_sums(told(), samples.features, samples.labels, NO_CONTEXT)
+    made = DEVICE.finish(told(), samples.features, samples.labels, NO_CONTEXT)
     part = check_sums(told(), made.payload)
     assert part.class_names == NAMES
     assert part.samples_per_class == made.samples == dict.fromkeys(NAMES, 40)
@@ -75,7 +76,7 @@ def test_a_class_that_was_not_assigned_is_refused_on_both_sides():
     with pytest.raises(ContributionError, match="'dog' was not assigned"):
         check_sums(narrow, payload)
     with pytest.raises(MethodError, match="'dog' was not assigned"):
-        contribute_sums(narrow, np.zeros((2, WIDTH), np.float32), ["dog"] * 2, NO_CONTEXT)
+        DEVICE.finish(narrow, np.zeros((2, WIDTH), np.float32), ["dog"] * 2, NO_CONTEXT)
 
 
 def test_features_that_are_none_are_refused():
@@ -83,9 +84,9 @@ def test_features_that_are_none_are_refused():
     for wrong in (0.5, 128.0, np.nan):
         features = np.full((2, WIDTH), wrong, np.float32)
         with pytest.raises(MethodError, match="features:"):
-            contribute_sums(told(), features, labels, NO_CONTEXT)
+            DEVICE.finish(told(), features, labels, NO_CONTEXT)
     with pytest.raises(MethodError, match="features: shape"):
-        contribute_sums(told(), np.zeros((2, WIDTH - 1), np.float32), labels, NO_CONTEXT)
+        DEVICE.finish(told(), np.zeros((2, WIDTH - 1), np.float32), labels, NO_CONTEXT)
 
 
 def test_a_part_must_have_room_for_the_fewest_samples_of_a_class():

@@ -15,10 +15,10 @@ from methods.registry import (
     can_learn,
     card,
     cards,
-    load_coordinator,
-    load_device,
     load_training_coordinator,
     load_training_device,
+    statistics_coordinator,
+    statistics_device,
     trains,
 )
 from schemas.presence import Capabilities
@@ -87,12 +87,12 @@ def test_a_card_is_read_without_importing_a_half():
 
 
 def test_halves_are_loaded_by_name():
-    assert load_device("stsa").__name__ == "methods.stsa.device"
-    assert load_coordinator("stsa").__name__ == "methods.stsa.coordinator"
+    assert type(statistics_device("stsa")).__module__ == "methods.stsa.device"
+    assert type(statistics_coordinator("stsa")).__module__ == "methods.stsa.coordinator"
     assert [found.name for found in cards()] == list(METHODS)
 
 
-@pytest.mark.parametrize("load", [card, load_device, load_coordinator])
+@pytest.mark.parametrize("load", [card, statistics_device, statistics_coordinator])
 def test_an_unknown_name_is_answered_with_the_names_there_are(load):
     with pytest.raises(
         UnknownMethodError, match=f"'stsaa' is unknown; the methods are {', '.join(METHODS)}"
@@ -114,7 +114,7 @@ def test_a_device_is_invited_only_to_what_it_can_run():
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not trains(name)])
 def test_both_halves_of_statistics_read_an_assignment(name):
-    for half in (load_device(name), load_coordinator(name)):
+    for half in (statistics_device(name), statistics_coordinator(name)):
         with pytest.raises(MethodError, match="feature_width: 0"):
             half.read_assignment({"settings": {}, "feature_width": 0})
 

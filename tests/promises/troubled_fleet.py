@@ -16,7 +16,7 @@ from coordinator.ledger.verify import verify
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.stages.commands import CloseStage
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.values import DeviceId, Digest
 from tests.coordinator.shell_harness import MemoryCoordinator, contribution_of, write_home
 from tests.promises.outboxes import Letter, OutboxDevice
@@ -97,12 +97,12 @@ def _aggregate(coordinator: MemoryCoordinator, letters: dict[DeviceId, Sequence[
     """Add all payloads up, one after the other."""
     lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
-    half = load_coordinator("stsa")
+    half = statistics_coordinator("stsa")
     assignment = half.read_assignment(lineage.settings)
-    total = half.Aggregate.empty(assignment)
+    total = half.aggregate_type.empty(assignment)
     for item in (letter for given in letters.values() for letter in given):
-        total += half.Aggregate.of(assignment, half.check(assignment, item.payload), 1)
-    return half.aggregate_digest(total)
+        total += half.aggregate_type.of(assignment, half.check(assignment, item.payload), 1)
+    return total.digest
 
 
 class Trouble:

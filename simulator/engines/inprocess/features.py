@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from coordinator.ledger.blobs import Blobs
 from coordinator.topics.lineages.entries import Lineage
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.values import Digest
 from simulator.errors import EngineError
 from simulator.features.interface import FeatureBank, FrozenFeatures, FrozenModel, own_features
@@ -35,6 +35,6 @@ class LineageFeatures:
             raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")
         if lineage.in_rounds:
             return own_features(self._blobs.get(frozen))
-        half = load_coordinator(lineage.method)
+        half = statistics_coordinator(lineage.method)
         tail = half.feature_map(half.read_assignment(lineage.settings))
         return FrozenModel(self._blobs.get(frozen), tail.kind, tail.matrix, tail.feature_bits)

@@ -7,33 +7,34 @@ import pytest
 
 from methods.class_sums import ClassSums
 from methods.errors import ContributionError, MethodError
-from methods.fed3r.coordinator import Aggregate, aggregate_digest, assign, check, solve
-from methods.fed3r.device import finish
+from methods.fed3r.aggregate import Fed3rAggregate
+from methods.fed3r.coordinator import COORDINATOR
+from methods.fed3r.device import DEVICE
 from methods.fed3r.messages import LocalStatistics, encode_statistics
 from methods.linear_head import LinearHead
 from methods.part import PartContext
-from methods.stsa import coordinator as stsa_coordinator
-from methods.stsa import device as stsa_device
+from methods.stsa.coordinator import COORDINATOR as STSA_COORDINATOR
+from methods.stsa.device import DEVICE as STSA_DEVICE
 from schemas.values import ClassName
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
-TOLD = assign({}, WIDTH)
+TOLD = COORDINATOR.assign({}, WIDTH)
 
 
-def part_of(samples: Samples) -> Aggregate:
-    payload = finish(TOLD, samples.features, samples.labels).payload
-    return Aggregate.of(TOLD, check(TOLD, payload), stage=1)
+def part_of(samples: Samples) -> Fed3rAggregate:
+    payload = DEVICE.finish(TOLD, samples.features, samples.labels).payload
+    return Fed3rAggregate.of(TOLD, COORDINATOR.check(TOLD, payload), stage=1)
 
 
-def summed(parts: list[Aggregate]) -> Aggregate:
-    total = Aggregate.empty(TOLD)
+def summed(parts: list[Fed3rAggregate]) -> Fed3rAggregate:
+    total = Fed3rAggregate.empty(TOLD)
     for part in parts:
         total = total + part
     return total
 
 
-def solved(aggregate: Aggregate) -> LinearHead:
-    return solve(aggregate, TOLD.settings, NAMES)
+def solved(aggregate: Fed3rAggregate) -> LinearHead:
+    return COORDINATOR.solve(TOLD, aggregate, NAMES)
 
 
 def pooled_ridge(samples: Samples, ridge: float) -> np.ndarray:
@@ -48,7 +49,7 @@ def pooled_ridge(samples: Samples, ridge: float) -> np.ndarray:
 def test_the_head_is_pooled_ridge_regression_with_rows_of_one_length(ridge: float):
     samples = make_samples(1)
     total = summed([part_of(samples[rows]) for rows in shares(samples, 7, 0)])
-    head = solve(total, assign({"ridge": ridge}, WIDTH).settings, NAMES)
+    head = COORDINATOR.solve(COORDINATOR.assign({"ridge": ridge}, WIDTH), total, NAMES)
     expected = cosine_of(pooled_ridge(samples, ridge))
     assert head.weights.dtype == np.float32
     assert np.allclose(cosine_of(head.weights), expected, atol=1e-6)
@@ -72,7 +73,7 @@ def test_no_order_and_no_division_changes_digest_and_head(devices: int):
     for seed in range(3):
         parts = [part_of(samples[rows]) for rows in shares(samples, devices, seed)]
         for total in (summed(parts), summed(parts[::-1])):
-            assert aggregate_digest(total) == aggregate_digest(whole)
+            assert total.digest == whole.digest
             assert np.array_equal(solved(total).weights, solved(whole).weights)
 
 
@@ -81,10 +82,10 @@ def test_taking_a_device_out_leaves_the_fleet_that_never_had_it():
     parts = [part_of(samples[rows]) for rows in shares(samples, 6, 1)]
     without = summed(parts) - parts[2]
     never = summed([*parts[:2], *parts[3:]])
-    assert aggregate_digest(without) == aggregate_digest(never)
+    assert without.digest == never.digest
     assert np.array_equal(solved(without).weights, solved(never).weights)
     nothing = without - never
-    assert aggregate_digest(nothing) == aggregate_digest(Aggregate.empty(TOLD))
+    assert nothing.digest == Fed3rAggregate.empty(TOLD).digest
     with pytest.raises(MethodError, match="was not added"):
         parts[0] - summed(parts)
 
@@ -94,7 +95,7 @@ def test_stages_with_classes_of_their_own_add_up_to_the_pooled_data():
     early = np.array([label in NAMES[:2] for label in samples.labels])
     stages = [part_of(samples[np.flatnonzero(rows)]) for rows in (early, ~early)]
     assert not solved(stages[0]).weights[2:].any()
-    assert aggregate_digest(summed(stages)) == aggregate_digest(part_of(samples))
+    assert summed(stages).digest == part_of(samples).digest
 
 
 def test_classes_of_one_name_are_merged_as_if_they_had_always_had_it():
@@ -103,7 +104,7 @@ def test_classes_of_one_name_are_merged_as_if_they_had_always_had_it():
     renamed = [NAMES[0] if label == NAMES[3] else label for label in samples.labels]
     direct = part_of(Samples(samples.features, renamed))
     assert merged.samples == direct.samples == {"cat": 80, "dog": 40, "eel": 40}
-    assert aggregate_digest(merged) == aggregate_digest(direct)
+    assert merged.digest == direct.digest
 
 
 def test_other_data_gives_another_digest():
@@ -113,25 +114,25 @@ def test_other_data_gives_another_digest():
     first, second = [i for i, label in enumerate(samples.labels) if label == NAMES[0]][:2]
     mirrored.features[first, 0] += 1
     mirrored.features[second, 0] -= 1
-    assert aggregate_digest(part_of(mirrored)) != aggregate_digest(part_of(samples))
+    assert part_of(mirrored).digest != part_of(samples).digest
 
 
 def test_without_data_the_head_is_zero_and_a_class_with_data_needs_an_index():
-    assert not solved(Aggregate.empty(TOLD)).weights.any()
+    assert not solved(Fed3rAggregate.empty(TOLD)).weights.any()
     with pytest.raises(MethodError, match="'fox' has data but no index"):
-        solve(part_of(make_samples(9)), TOLD.settings, NAMES[:3])
+        COORDINATOR.solve(TOLD, part_of(make_samples(9)), NAMES[:3])
 
 
 def test_a_ridge_too_small_for_the_data_is_named():
     few = make_samples(10, n=4)
-    tiny = assign({"ridge": 1e-18}, WIDTH).settings
+    tiny = COORDINATOR.assign({"ridge": 1e-18}, WIDTH)
     with pytest.raises(MethodError, match="is not positive definite; choose a larger ridge"):
-        solve(part_of(few), tiny, NAMES)
+        COORDINATOR.solve(tiny, part_of(few), NAMES)
 
 
 def changed(samples: Samples, gram_at: int, change: int, sums_change: int = 0) -> bytes:
     """Return the payload of samples with one number of G, and one class sum, changed."""
-    told = check(TOLD, finish(TOLD, samples.features, samples.labels).payload)
+    told = COORDINATOR.check(TOLD, DEVICE.finish(TOLD, samples.features, samples.labels).payload)
     gram, sums = told.gram.copy(), told.classes.sums.copy()
     gram[gram_at] += change
     sums[0, 0] += sums_change
@@ -142,19 +143,19 @@ def changed(samples: Samples, gram_at: int, change: int, sums_change: int = 0) -
 def test_statistics_that_no_samples_have_are_refused():
     samples = make_samples(11, n=20)
     with pytest.raises(ContributionError, match=r"on the diagonal at 0; 20 samples give 0 to"):
-        check(TOLD, changed(samples, 0, 20 * 127**2))
+        COORDINATOR.check(TOLD, changed(samples, 0, 20 * 127**2))
     with pytest.raises(ContributionError, match="on the diagonal at 0"):
-        check(TOLD, changed(samples, 0, -20 * 127**2))
+        COORDINATOR.check(TOLD, changed(samples, 0, -20 * 127**2))
     with pytest.raises(ContributionError, match="at 1 of the triangle; its diagonal allows"):
-        check(TOLD, changed(samples, 1, 20 * 127**2))
+        COORDINATOR.check(TOLD, changed(samples, 1, 20 * 127**2))
     with pytest.raises(ContributionError, match="feature 0 of class 'cat'; 5 samples give"):
-        check(TOLD, changed(samples, 0, 0, sums_change=2 * 5 * 127))
+        COORDINATOR.check(TOLD, changed(samples, 0, 0, sums_change=2 * 5 * 127))
 
 
 def test_class_sums_that_the_gram_matrix_does_not_allow_are_refused():
     zeros = Samples(np.zeros((20, WIDTH), np.float32), [NAMES[0]] * 20)
     with pytest.raises(ContributionError, match="the Gram matrix allows at most 0"):
-        check(TOLD, changed(zeros, 0, 0, sums_change=1))
+        COORDINATOR.check(TOLD, changed(zeros, 0, 0, sums_change=1))
 
 
 def test_samples_at_the_edge_of_what_is_possible_pass():
@@ -170,17 +171,17 @@ def test_payloads_of_another_form_are_refused():
     for sums, triangle, message in ((one, gram, "1 rows for 2 counts"), (two, gram[1:], "gram")):
         payload = encode_statistics(LocalStatistics(ClassSums(names, counts, sums), triangle))
         with pytest.raises(ContributionError, match=message):
-            check(TOLD, payload)
+            COORDINATOR.check(TOLD, payload)
     with pytest.raises(ContributionError):
-        check(TOLD, b"no payload at all")
+        COORDINATOR.check(TOLD, b"no payload at all")
 
 
 def test_a_form_that_there_is_not_and_features_too_many_are_refused():
     samples = make_samples(12)
     with pytest.raises(MethodError, match="form: 'compact'"):
-        finish(TOLD, samples.features, samples.labels, PartContext(form="compact"))
+        DEVICE.finish(TOLD, samples.features, samples.labels, PartContext(form="compact"))
     with pytest.raises(MethodError, match="feature_width: 16385"):
-        assign({}, 16_385)
+        COORDINATOR.assign({}, 16_385)
 
 
 def test_stsa_without_map_and_with_a_cosine_head_solves_for_the_same_head():
@@ -191,14 +192,14 @@ def test_stsa_without_map_and_with_a_cosine_head_solves_for_the_same_head():
         "head": "cosine",
         "ridge": TOLD.settings.added_ridge,
     }
-    told = stsa_device.read_assignment({"settings": settings, "feature_width": WIDTH})
-    payload = stsa_device.finish(told, samples.features, samples.labels).payload
-    statistics = stsa_coordinator.check(told, payload)
-    other = stsa_coordinator.Aggregate.of(told, statistics, stage=1)
-    head = stsa_coordinator.solve(other, told.settings, NAMES)
+    told = STSA_DEVICE.read_assignment({"settings": settings, "feature_width": WIDTH})
+    payload = STSA_DEVICE.finish(told, samples.features, samples.labels).payload
+    statistics = STSA_COORDINATOR.check(told, payload)
+    other = STSA_COORDINATOR.aggregate_type.of(told, statistics, stage=1)
+    head = STSA_COORDINATOR.solve(told, other, NAMES)
     assert np.array_equal(head.weights, solved(part_of(samples)).weights)
 
 
 def test_parts_of_other_features_are_not_added():
     with pytest.raises(MethodError, match="different lineages"):
-        part_of(make_samples(13)) + Aggregate.empty(assign({}, WIDTH + 1))
+        part_of(make_samples(13)) + Fed3rAggregate.empty(COORDINATOR.assign({}, WIDTH + 1))

@@ -6,33 +6,34 @@ import numpy as np
 import pytest
 
 from methods.errors import ContributionError, MethodError
-from methods.fedcof.coordinator import Aggregate, aggregate_digest, assign, check, solve
-from methods.fedcof.device import finish
+from methods.fedcof.aggregate import FedcofAggregate
+from methods.fedcof.coordinator import COORDINATOR
+from methods.fedcof.device import DEVICE
 from methods.linear_head import LinearHead
 from methods.part import PartContext
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
-TOLD = assign({"min_samples_per_class": 1}, WIDTH)
+TOLD = COORDINATOR.assign({"min_samples_per_class": 1}, WIDTH)
 
 
-def part_of(samples: Samples, stage: int = 1) -> Aggregate:
-    payload = finish(TOLD, samples.features, samples.labels).payload
-    return Aggregate.of(TOLD, check(TOLD, payload), stage)
+def part_of(samples: Samples, stage: int = 1) -> FedcofAggregate:
+    payload = DEVICE.finish(TOLD, samples.features, samples.labels).payload
+    return FedcofAggregate.of(TOLD, COORDINATOR.check(TOLD, payload), stage)
 
 
-def parts_of(samples: Samples, rows: list[np.ndarray]) -> list[Aggregate]:
+def parts_of(samples: Samples, rows: list[np.ndarray]) -> list[FedcofAggregate]:
     return [part_of(samples[some]) for some in rows]
 
 
-def summed(parts: list[Aggregate]) -> Aggregate:
-    total = Aggregate.empty(TOLD)
+def summed(parts: list[FedcofAggregate]) -> FedcofAggregate:
+    total = FedcofAggregate.empty(TOLD)
     for part in parts:
         total = total + part
     return total
 
 
-def solved(aggregate: Aggregate) -> LinearHead:
-    return solve(aggregate, TOLD.settings, NAMES)
+def solved(aggregate: FedcofAggregate) -> LinearHead:
+    return COORDINATOR.solve(TOLD, aggregate, NAMES)
 
 
 def slow_head(samples: Samples, devices: list[np.ndarray], gamma: float) -> np.ndarray:
@@ -59,8 +60,8 @@ def slow_head(samples: Samples, devices: list[np.ndarray], gamma: float) -> np.n
 def test_the_head_is_the_papers_with_rows_of_one_length(devices: int, gamma: float):
     samples = make_samples(1)
     rows = shares(samples, devices, 0)
-    settings = assign({"shrinkage": gamma}, WIDTH).settings
-    head = solve(summed(parts_of(samples, rows)), settings, NAMES)
+    told = COORDINATOR.assign({"shrinkage": gamma}, WIDTH)
+    head = COORDINATOR.solve(told, summed(parts_of(samples, rows)), NAMES)
     assert head.weights.dtype == np.float32
     assert np.allclose(
         cosine_of(head.weights), cosine_of(slow_head(samples, rows, gamma)), atol=1e-5
@@ -96,20 +97,20 @@ def test_every_order_and_grouping_of_contributions_gives_the_same_head():
     parts = parts_of(samples, shares(samples, 9, 2))
     whole = summed(parts)
     for other in (summed(parts[::-1]), summed(parts[:4]) + summed(parts[4:])):
-        assert aggregate_digest(other) == aggregate_digest(whole)
+        assert other.digest == whole.digest
         assert np.array_equal(solved(other).weights, solved(whole).weights)
 
 
 def test_in_which_stage_a_contribution_was_made_does_not_matter():
     samples = make_samples(6)
-    assert aggregate_digest(part_of(samples, 1)) == aggregate_digest(part_of(samples, 4))
+    assert part_of(samples, 1).digest == part_of(samples, 4).digest
 
 
 def test_another_division_of_the_samples_is_another_estimate_of_the_same_sums():
     samples = make_samples(7)
     one, two = (summed(parts_of(samples, shares(samples, 9, seed))) for seed in (0, 1))
     assert one.samples == two.samples
-    assert aggregate_digest(one) != aggregate_digest(two)
+    assert one.digest != two.digest
 
 
 def test_taking_a_device_out_leaves_the_fleet_that_never_had_it():
@@ -117,7 +118,7 @@ def test_taking_a_device_out_leaves_the_fleet_that_never_had_it():
     parts = parts_of(samples, shares(samples, 6, 1))
     without = summed(parts) - parts[2]
     never = summed([*parts[:2], *parts[3:]])
-    assert aggregate_digest(without) == aggregate_digest(never)
+    assert without.digest == never.digest
     assert np.array_equal(solved(without).weights, solved(never).weights)
     assert (without - never).samples == {}
     with pytest.raises(MethodError, match="was not added"):
@@ -129,8 +130,8 @@ def test_equal_contributions_of_two_devices_count_twice_and_leave_one_by_one():
     twice = part + part
     assert twice.samples == dict.fromkeys(NAMES, 80)
     assert twice.groups(NAMES[0]).holders == 2
-    assert aggregate_digest(twice) != aggregate_digest(part)
-    assert aggregate_digest(twice - part) == aggregate_digest(part)
+    assert twice.digest != part.digest
+    assert (twice - part).digest == part.digest
     with pytest.raises(MethodError, match="was not added"):
         part - twice
 
@@ -144,7 +145,7 @@ def test_rows_of_classes_of_one_name_are_rows_of_one_class():
     assert merged.groups(NAMES[0]).holders == separate
     taken = merged - parts[0].renamed({NAMES[3]: NAMES[0]})
     later = summed(parts[1:]).renamed({NAMES[3]: NAMES[0]})
-    assert aggregate_digest(taken) == aggregate_digest(later)
+    assert taken.digest == later.digest
 
 
 def test_a_class_of_one_contribution_is_named_in_a_remark():
@@ -157,15 +158,15 @@ def test_a_class_of_one_contribution_is_named_in_a_remark():
     )
     many = Samples(np.eye(24, WIDTH, dtype=np.float32) * 9, [f"class {i // 2}" for i in range(24)])
     part = part_of(many)
-    remarks = solve(part, TOLD.settings, tuple(part.samples)).remarks
+    remarks = COORDINATOR.solve(TOLD, part, tuple(part.samples)).remarks
     assert len(remarks) == 11
     assert remarks[-1] == "and 2 more"
 
 
 def test_without_data_the_head_is_zero_and_a_class_with_data_needs_an_index():
-    assert not solved(Aggregate.empty(TOLD)).weights.any()
+    assert not solved(FedcofAggregate.empty(TOLD)).weights.any()
     with pytest.raises(MethodError, match="'fox' has data but no index"):
-        solve(part_of(make_samples(12)), TOLD.settings, NAMES[:3])
+        COORDINATOR.solve(TOLD, part_of(make_samples(12)), NAMES[:3])
 
 
 def test_one_sample_of_each_class_gives_no_covariance_and_no_head():
@@ -176,10 +177,10 @@ def test_one_sample_of_each_class_gives_no_covariance_and_no_head():
 
 def test_sums_that_no_samples_have_and_other_lineages_are_refused():
     samples = make_samples(14)
-    payload = finish(TOLD, samples.features, samples.labels).payload
+    payload = DEVICE.finish(TOLD, samples.features, samples.labels).payload
     with pytest.raises(ContributionError, match="sums"):
-        check(assign({}, WIDTH + 1), payload)
+        COORDINATOR.check(COORDINATOR.assign({}, WIDTH + 1), payload)
     with pytest.raises(MethodError, match=r"12 and of 13 features .* different lineages"):
-        part_of(samples) + Aggregate.empty(assign({}, WIDTH + 1))
+        part_of(samples) + FedcofAggregate.empty(COORDINATOR.assign({}, WIDTH + 1))
     with pytest.raises(MethodError, match="form: 'estimated'"):
-        finish(TOLD, samples.features, samples.labels, PartContext(form="estimated"))
+        DEVICE.finish(TOLD, samples.features, samples.labels, PartContext(form="estimated"))

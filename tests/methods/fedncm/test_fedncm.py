@@ -6,29 +6,29 @@ import numpy as np
 import pytest
 
 from methods.errors import MethodError
-from methods.fedncm.coordinator import Aggregate, aggregate_digest, assign, check, solve
-from methods.fedncm.device import finish
+from methods.fedncm.coordinator import COORDINATOR, FedncmAggregate
+from methods.fedncm.device import DEVICE
 from methods.linear_head import LinearHead
 from methods.part import PartContext
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
-TOLD = assign({"min_samples_per_class": 1}, WIDTH)
+TOLD = COORDINATOR.assign({"min_samples_per_class": 1}, WIDTH)
 
 
-def part_of(samples: Samples) -> Aggregate:
-    payload = finish(TOLD, samples.features, samples.labels).payload
-    return Aggregate.of(TOLD, check(TOLD, payload), stage=1)
+def part_of(samples: Samples) -> FedncmAggregate:
+    payload = DEVICE.finish(TOLD, samples.features, samples.labels).payload
+    return FedncmAggregate.of(TOLD, COORDINATOR.check(TOLD, payload), stage=1)
 
 
-def summed(parts: list[Aggregate]) -> Aggregate:
-    total = Aggregate.empty(TOLD)
+def summed(parts: list[FedncmAggregate]) -> FedncmAggregate:
+    total = FedncmAggregate.empty(TOLD)
     for part in parts:
         total = total + part
     return total
 
 
-def solved(aggregate: Aggregate) -> LinearHead:
-    return solve(aggregate, TOLD.settings, NAMES)
+def solved(aggregate: FedncmAggregate) -> LinearHead:
+    return COORDINATOR.solve(TOLD, aggregate, NAMES)
 
 
 def pooled_means(samples: Samples) -> np.ndarray:
@@ -67,11 +67,11 @@ def test_scores_of_the_means_are_cosines_about_one():
 @pytest.mark.parametrize("devices", [1, 5, 30])
 def test_no_order_and_no_division_changes_the_digest(devices: int):
     samples = make_samples(5)
-    whole = aggregate_digest(part_of(samples))
+    whole = part_of(samples).digest
     for seed in range(3):
         parts = [part_of(samples[rows]) for rows in shares(samples, devices, seed)]
-        assert aggregate_digest(summed(parts)) == whole
-        assert aggregate_digest(summed(parts[::-1])) == whole
+        assert summed(parts).digest == whole
+        assert summed(parts[::-1]).digest == whole
 
 
 def test_taking_a_device_out_leaves_the_fleet_that_never_had_it():
@@ -79,7 +79,7 @@ def test_taking_a_device_out_leaves_the_fleet_that_never_had_it():
     parts = [part_of(samples[rows]) for rows in shares(samples, 6, 1)]
     without = summed(parts) - parts[2]
     never = summed([*parts[:2], *parts[3:]])
-    assert aggregate_digest(without) == aggregate_digest(never)
+    assert without.digest == never.digest
     assert np.array_equal(solved(without).weights, solved(never).weights)
     with pytest.raises(MethodError, match="was not added"):
         parts[0] - summed(parts)
@@ -98,13 +98,13 @@ def test_classes_of_one_name_are_merged_as_if_they_had_always_had_it():
     samples = make_samples(8)
     merged = part_of(samples).renamed({NAMES[3]: NAMES[0]})
     renamed = [NAMES[0] if label == NAMES[3] else label for label in samples.labels]
-    assert aggregate_digest(merged) == aggregate_digest(part_of(Samples(samples.features, renamed)))
+    assert merged.digest == part_of(Samples(samples.features, renamed)).digest
 
 
 def test_without_data_the_head_is_zero_and_a_class_with_data_needs_an_index():
-    assert not solved(Aggregate.empty(TOLD)).weights.any()
+    assert not solved(FedncmAggregate.empty(TOLD)).weights.any()
     with pytest.raises(MethodError, match="'fox' has data but no index"):
-        solve(part_of(make_samples(9)), TOLD.settings, NAMES[:3])
+        COORDINATOR.solve(TOLD, part_of(make_samples(9)), NAMES[:3])
 
 
 def test_features_of_zeros_give_a_row_of_zeros():
@@ -114,14 +114,14 @@ def test_features_of_zeros_give_a_row_of_zeros():
 
 def test_equal_samples_give_equal_payloads_and_a_form_is_refused():
     samples = make_samples(10)
-    one, two = (finish(TOLD, samples.features, samples.labels) for _ in range(2))
+    one, two = (DEVICE.finish(TOLD, samples.features, samples.labels) for _ in range(2))
     assert one == two
     assert one.samples == dict.fromkeys(NAMES, 40)
     with pytest.raises(MethodError, match="form: 'compact'"):
-        finish(TOLD, samples.features, samples.labels, PartContext(form="compact"))
+        DEVICE.finish(TOLD, samples.features, samples.labels, PartContext(form="compact"))
 
 
 def test_by_default_a_class_with_a_single_sample_waits_on_the_device():
-    told = assign({}, WIDTH)
+    told = COORDINATOR.assign({}, WIDTH)
     with pytest.raises(MethodError, match="hold them back until there are 2"):
-        finish(told, np.ones((1, WIDTH), np.float32), ["cat"])
+        DEVICE.finish(told, np.ones((1, WIDTH), np.float32), ["cat"])

@@ -5,36 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from methods.linear_head import LinearHead
-from methods.pooled.coordinator import Aggregate, assign, check, solve
-from methods.pooled.device import finish
+from methods.pooled.aggregate import PooledAggregate
+from methods.pooled.coordinator import COORDINATOR
+from methods.pooled.device import DEVICE
 from methods.pooled.messages import PooledAssignment
 from tests.methods.samples import NAMES, WIDTH, Samples
 
-FEATURES = assign({}, WIDTH)
-MOMENTS = assign({"publish": "moments", "moments_minimum": 4}, WIDTH)
+FEATURES = COORDINATOR.assign({}, WIDTH)
+MOMENTS = COORDINATOR.assign({"publish": "moments", "moments_minimum": 4}, WIDTH)
 
 
 def payload_of(told: PooledAssignment, samples: Samples) -> bytes:
-    return finish(told, samples.features, samples.labels).payload
+    return DEVICE.finish(told, samples.features, samples.labels).payload
 
 
-def part_of(told: PooledAssignment, samples: Samples, stage: int = 1) -> Aggregate:
-    return Aggregate.of(told, check(told, payload_of(told, samples)), stage)
+def part_of(told: PooledAssignment, samples: Samples, stage: int = 1) -> PooledAggregate:
+    return PooledAggregate.of(told, COORDINATOR.check(told, payload_of(told, samples)), stage)
 
 
-def parts_of(told: PooledAssignment, samples: Samples, rows: list[np.ndarray]) -> list[Aggregate]:
+def parts_of(
+    told: PooledAssignment, samples: Samples, rows: list[np.ndarray]
+) -> list[PooledAggregate]:
     return [part_of(told, samples[some]) for some in rows]
 
 
-def summed(told: PooledAssignment, parts: list[Aggregate]) -> Aggregate:
-    total = Aggregate.empty(told)
+def summed(told: PooledAssignment, parts: list[PooledAggregate]) -> PooledAggregate:
+    total = PooledAggregate.empty(told)
     for part in parts:
         total = total + part
     return total
 
 
-def solved(told: PooledAssignment, aggregate: Aggregate) -> LinearHead:
-    return solve(aggregate, told.settings, NAMES)
+def solved(told: PooledAssignment, aggregate: PooledAggregate) -> LinearHead:
+    return COORDINATOR.solve(told, aggregate, NAMES)
 
 
 def dealt_by_four(samples: Samples, devices: int, seed: int) -> list[np.ndarray]:

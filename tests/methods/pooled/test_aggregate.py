@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from methods.errors import MethodError
-from methods.pooled.coordinator import Aggregate, aggregate_digest, assign
+from methods.pooled.aggregate import PooledAggregate
+from methods.pooled.coordinator import COORDINATOR
 from methods.pooled.messages import PooledAssignment
 from tests.methods.pooled.making import (
     FEATURES,
@@ -43,14 +44,14 @@ def test_every_order_grouping_and_division_gives_one_digest_and_one_head(told: P
     ]
     for other in others:
         assert other.samples == whole.samples == dict.fromkeys(NAMES, 40)
-        assert aggregate_digest(other) == aggregate_digest(whole)
+        assert other.digest == whole.digest
         assert np.array_equal(solved(told, other).weights, solved(told, whole).weights)
 
 
 @BOTH
 def test_in_which_stage_a_contribution_was_made_does_not_matter(told: PooledAssignment):
     samples = make_samples(3)
-    one, four = (aggregate_digest(part_of(told, samples, stage)) for stage in (1, 4))
+    one, four = (part_of(told, samples, stage).digest for stage in (1, 4))
     assert one == four
 
 
@@ -60,11 +61,11 @@ def test_a_withdrawn_part_leaves_the_fleet_that_never_had_it(told: PooledAssignm
     parts = parts_of(told, samples, dealt_by_four(samples, 6, 1))
     without = summed(told, parts) - parts[2]
     never = summed(told, [*parts[:2], *parts[3:]])
-    assert aggregate_digest(without) == aggregate_digest(never)
+    assert without.digest == never.digest
     assert np.array_equal(solved(told, without).weights, solved(told, never).weights)
     nothing = summed(told, parts) - summed(told, parts)
     assert nothing.samples == {}
-    assert aggregate_digest(nothing) == aggregate_digest(Aggregate.empty(told))
+    assert nothing.digest == PooledAggregate.empty(told).digest
 
 
 @BOTH
@@ -73,7 +74,7 @@ def test_a_replaced_part_is_as_if_the_new_one_had_come_first(told: PooledAssignm
     old, *others = parts_of(told, samples, dealt_by_four(samples, 4, 1))
     new = part_of(told, corrected)
     replaced = summed(told, [old, *others]) - old + new
-    assert aggregate_digest(replaced) == aggregate_digest(summed(told, [*others, new]))
+    assert replaced.digest == summed(told, [*others, new]).digest
 
 
 @BOTH
@@ -88,8 +89,8 @@ def test_equal_data_of_two_devices_count_twice_and_leave_one_by_one(told: Pooled
     part = part_of(told, make_samples(9))
     twice = part + part
     assert twice.samples == dict.fromkeys(NAMES, 80)
-    assert aggregate_digest(twice) != aggregate_digest(part)
-    assert aggregate_digest(twice - part) == aggregate_digest(part)
+    assert twice.digest != part.digest
+    assert (twice - part).digest == part.digest
     with pytest.raises(MethodError, match="was not added"):
         part - twice
 
@@ -100,23 +101,23 @@ def test_classes_of_one_name_are_one_class(told: PooledAssignment):
     merged = part_of(told, samples).renamed({NAMES[3]: NAMES[0]})
     direct = Samples(samples.features, [NAMES[0] if n == NAMES[3] else n for n in samples.labels])
     assert merged.samples == {"cat": 80, "dog": 40, "eel": 40}
-    assert aggregate_digest(merged) == aggregate_digest(part_of(told, direct))
+    assert merged.digest == part_of(told, direct).digest
 
 
 @BOTH
 def test_another_feature_or_another_class_is_another_digest(told: PooledAssignment):
     samples = make_samples(11)
-    digest = aggregate_digest(part_of(told, samples))
+    digest = part_of(told, samples).digest
     features = samples.features.copy()
     features[3, 5] += 1 if features[3, 5] < 127 else -1
-    assert aggregate_digest(part_of(told, Samples(features, samples.labels))) != digest
+    assert part_of(told, Samples(features, samples.labels)).digest != digest
     labels = [NAMES[1] if i == 0 else name for i, name in enumerate(samples.labels)]
     if labels == samples.labels:
         labels[0] = NAMES[2]
-    assert aggregate_digest(part_of(told, Samples(samples.features, labels))) != digest
+    assert part_of(told, Samples(samples.features, labels)).digest != digest
 
 
 def test_features_of_other_widths_belong_to_other_lineages():
-    other = Aggregate.empty(assign({}, WIDTH + 1))
+    other = PooledAggregate.empty(COORDINATOR.assign({}, WIDTH + 1))
     with pytest.raises(MethodError, match=r"12 and of 13 numbers .* different lineages"):
         part_of(FEATURES, make_samples(12)) + other

@@ -11,8 +11,9 @@ import pytest
 from coordinator.ledger.verify import verify
 from coordinator.topics.models.entries import ModelSolved
 from export.head import head_scores
-from methods.pooled.coordinator import Aggregate, aggregate_digest, assign, check, solve
-from methods.pooled.device import finish
+from methods.pooled.aggregate import PooledAggregate
+from methods.pooled.coordinator import COORDINATOR
+from methods.pooled.device import DEVICE
 from schemas.contributions import PartKey, Withdrawal
 from schemas.models import DesiredModel, Manifest
 from schemas.presence import Welcome
@@ -41,12 +42,12 @@ def samples(seed: int, count: int = 30) -> Part:
 
 def by_hand(publish: str, *parts: Part) -> tuple[Digest, np.ndarray]:
     """Return the digest of some parts together, and their head, from the halves alone."""
-    told = assign({"publish": publish}, WIDTH)
-    total = Aggregate.empty(told)
+    told = COORDINATOR.assign({"publish": publish}, WIDTH)
+    total = PooledAggregate.empty(told)
     for features, labels in parts:
-        payload = finish(told, features, labels).payload
-        total = total + Aggregate.of(told, check(told, payload), stage=1)
-    return aggregate_digest(total), solve(total, told.settings, CLASSES).weights
+        payload = DEVICE.finish(told, features, labels).payload
+        total = total + PooledAggregate.of(told, COORDINATOR.check(told, payload), stage=1)
+    return total.digest, COORDINATOR.solve(told, total, CLASSES).weights
 
 
 class Fleet:

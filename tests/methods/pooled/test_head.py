@@ -9,7 +9,8 @@ import pytest
 
 from methods.errors import MethodError
 from methods.linear_head import LinearHead
-from methods.pooled.coordinator import Aggregate, assign, solve
+from methods.pooled.aggregate import PooledAggregate
+from methods.pooled.coordinator import COORDINATOR
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,
@@ -43,7 +44,7 @@ def right(head: LinearHead, samples: Samples) -> float:
 @pytest.mark.parametrize("l2", [1e-2, 3e-4])
 def test_the_head_is_where_the_slow_gradient_of_all_samples_is_zero(l2: float):
     samples = make_samples(1)
-    told = assign({"l2": l2}, WIDTH)
+    told = COORDINATOR.assign({"l2": l2}, WIDTH)
     head = solved(told, summed(told, parts_of(told, samples, shares(samples, 7, 0))))
     assert head.weights.dtype == np.float32
     assert head.remarks == ()
@@ -54,7 +55,7 @@ def test_the_head_is_where_the_slow_gradient_of_all_samples_is_zero(l2: float):
 def test_the_head_is_scikit_learns():
     linear_model = pytest.importorskip("sklearn.linear_model")
     samples = make_samples(3)
-    told = assign({"l2": 1e-3, "tolerance": 1e-9}, WIDTH)
+    told = COORDINATOR.assign({"l2": 1e-3, "tolerance": 1e-9}, WIDTH)
     model = linear_model.LogisticRegression(
         C=1 / (1e-3 * 160), fit_intercept=False, tol=1e-10, max_iter=10_000
     ).fit(samples.features.astype(np.float64) / 127, samples.labels)
@@ -63,7 +64,7 @@ def test_the_head_is_scikit_learns():
 
 
 def test_scores_are_log_odds_that_need_no_scale():
-    told = assign({"max_samples_per_part": 2000}, WIDTH)
+    told = COORDINATOR.assign({"max_samples_per_part": 2000}, WIDTH)
     head = solved(told, part_of(told, make_samples(4, 2000, spread=45)))
     new = make_samples(5, 800, spread=45)
     scores = head.scores(new.features)
@@ -75,7 +76,7 @@ def test_scores_are_log_odds_that_need_no_scale():
 
 def test_from_moments_the_head_is_fitted_to_draws_around_the_means():
     samples = make_samples(6)
-    told = assign(
+    told = COORDINATOR.assign(
         {"publish": "moments", "moments_minimum": 4, "draws_per_class": 50, "l2": 1e-2}, WIDTH
     )
     parts = parts_of(told, samples, dealt_by_four(samples, 5, 0))
@@ -106,7 +107,7 @@ def test_draws_come_from_a_classs_own_numbers_and_from_no_name():
 
 
 def test_a_head_that_is_not_fitted_to_the_end_is_used_and_says_so():
-    told = assign({"max_iterations": 1}, WIDTH)
+    told = COORDINATOR.assign({"max_iterations": 1}, WIDTH)
     head = solved(told, part_of(told, make_samples(9)))
     assert head.weights.any()
     assert len(head.remarks) == 1
@@ -115,17 +116,19 @@ def test_a_head_that_is_not_fitted_to_the_end_is_used_and_says_so():
 
 def test_classes_without_data_have_rows_of_zeros_that_never_win():
     samples = make_samples(10)
-    head = solve(part_of(FEATURES, samples), FEATURES.settings, ("ant", *NAMES))
+    head = COORDINATOR.solve(FEATURES, part_of(FEATURES, samples), ("ant", *NAMES))
     assert not head.weights[0].any()
     assert "ant" not in head.predict(samples.features)
-    assert not solved(FEATURES, Aggregate.empty(FEATURES)).weights.any()
+    assert not solved(FEATURES, PooledAggregate.empty(FEATURES)).weights.any()
     with pytest.raises(MethodError, match="'fox' has data but no index"):
-        solve(part_of(FEATURES, samples), FEATURES.settings, NAMES[:3])
+        COORDINATOR.solve(FEATURES, part_of(FEATURES, samples), NAMES[:3])
 
 
 @pytest.mark.parametrize("publish", ["features", "moments"])
 def test_the_memory_that_is_counted_holds_what_a_fit_takes(publish: str):
-    told = assign({"publish": publish, "max_samples_per_part": 4000, "draws_per_class": 900}, 400)
+    told = COORDINATOR.assign(
+        {"publish": publish, "max_samples_per_part": 4000, "draws_per_class": 900}, 400
+    )
     random = np.random.default_rng(1)
     labels = [NAMES[i % 4] for i in range(3600)]
     features = np.rint(random.normal(0, 20, (3600, 400))).clip(-127, 127).astype(np.float32)
@@ -140,7 +143,7 @@ def test_the_memory_that_is_counted_holds_what_a_fit_takes(publish: str):
 
 
 def test_a_fleet_that_needs_more_memory_than_is_allowed_is_refused_in_words():
-    told = assign({"memory_megabytes": 1, "max_samples_per_part": 10_000}, 200)
+    told = COORDINATOR.assign({"memory_megabytes": 1, "max_samples_per_part": 10_000}, 200)
     features = np.rint(np.random.default_rng(2).normal(0, 20, (3000, 200))).astype(np.float32)
     part = part_of(told, Samples(features, [NAMES[i % 4] for i in range(3000)]))
     with pytest.raises(
@@ -152,7 +155,7 @@ def test_a_fleet_that_needs_more_memory_than_is_allowed_is_refused_in_words():
 
 
 def test_memory_for_moments_grows_with_classes_and_not_with_the_fleet():
-    told = assign({"publish": "moments", "memory_megabytes": 1}, 200)
+    told = COORDINATOR.assign({"publish": "moments", "memory_megabytes": 1}, 200)
     features = np.rint(np.random.default_rng(3).normal(0, 20, (1000, 200))).astype(np.float32)
     part = part_of(told, Samples(features, [NAMES[i % 4] for i in range(1000)]))
     many = summed(told, [part] * 50)

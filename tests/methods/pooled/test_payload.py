@@ -9,8 +9,8 @@ from methods.card import LEARN
 from methods.errors import ContributionError, MethodError
 from methods.part import PartContext
 from methods.pooled import CARD
-from methods.pooled.coordinator import assign, check
-from methods.pooled.device import finish
+from methods.pooled.coordinator import COORDINATOR
+from methods.pooled.device import DEVICE
 from methods.pooled.messages import ClassFeatures, ClassMoments, encode_published
 from schemas.errors import SchemaError
 from schemas.tensors import encode_tensors
@@ -36,8 +36,8 @@ def test_the_card_says_that_features_travel_and_that_no_torch_is_needed():
 
 def test_features_of_every_sample_arrive_under_their_class():
     samples = make_samples(1)
-    made = finish(FEATURES, samples.features, samples.labels)
-    part = check(FEATURES, made.payload)
+    made = DEVICE.finish(FEATURES, samples.features, samples.labels)
+    part = COORDINATOR.check(FEATURES, made.payload)
     assert isinstance(part, ClassFeatures)
     assert made.samples == part.samples_per_class == dict.fromkeys(NAMES, 40)
     labels = np.array(samples.labels)
@@ -49,8 +49,8 @@ def test_features_of_every_sample_arrive_under_their_class():
 
 def test_moments_are_sums_over_a_class_and_tell_no_sample():
     samples = make_samples(2)
-    made = finish(MOMENTS, samples.features, samples.labels)
-    part = check(MOMENTS, made.payload)
+    made = DEVICE.finish(MOMENTS, samples.features, samples.labels)
+    part = COORDINATOR.check(MOMENTS, made.payload)
     assert isinstance(part, ClassMoments)
     assert made.samples == part.samples_per_class == dict.fromkeys(NAMES, 40)
     labels, h = np.array(samples.labels), samples.features.astype(np.int64)
@@ -63,39 +63,41 @@ def test_a_payload_has_a_byte_for_a_feature_or_two_packed_sums_for_a_class():
     random = np.random.default_rng(3)
     h = random.integers(-127, 128, (300, 640)).astype(np.float32)
     labels = [NAMES[i % 2] for i in range(300)]
-    whole = len(finish(assign({}, 640), h, labels).payload)
-    told = assign({"publish": "moments"}, 640)
+    whole = len(DEVICE.finish(COORDINATOR.assign({}, 640), h, labels).payload)
+    told = COORDINATOR.assign({"publish": "moments"}, 640)
     assert 300 * 640 <= whole < 300 * 640 + 1000
-    assert len(finish(told, h, labels).payload) < 2 * 640 * (16 + 23) / 8 + 1000
+    assert len(DEVICE.finish(told, h, labels).payload) < 2 * 640 * (16 + 23) / 8 + 1000
 
 
 def test_samples_that_are_none_are_refused_on_the_device():
     samples = make_samples(4)
     with pytest.raises(MethodError, match=r"features: nan in row 0"):
-        finish(FEATURES, samples.features * np.nan, samples.labels)
+        DEVICE.finish(FEATURES, samples.features * np.nan, samples.labels)
     with pytest.raises(MethodError, match=r"features: inf in row 0"):
-        finish(FEATURES, np.full_like(samples.features, np.inf), samples.labels)
+        DEVICE.finish(FEATURES, np.full_like(samples.features, np.inf), samples.labels)
     with pytest.raises(MethodError, match=r"features: 0\.5"):
-        finish(FEATURES, samples.features * 0 + 0.5, samples.labels)
+        DEVICE.finish(FEATURES, samples.features * 0 + 0.5, samples.labels)
     with pytest.raises(MethodError, match="features: shape"):
-        finish(FEATURES, samples.features[:, 1:], samples.labels)
+        DEVICE.finish(FEATURES, samples.features[:, 1:], samples.labels)
     with pytest.raises(MethodError, match="labels: 159"):
-        finish(FEATURES, samples.features, samples.labels[1:])
+        DEVICE.finish(FEATURES, samples.features, samples.labels[1:])
     told = FEATURES.model_copy(update={"class_names": NAMES[1:]})
     with pytest.raises(MethodError, match="'cat' was not assigned"):
-        finish(told, samples.features, samples.labels)
+        DEVICE.finish(told, samples.features, samples.labels)
     with pytest.raises(MethodError, match="form: 'moments'"):
-        finish(FEATURES, samples.features, samples.labels, PartContext(form="moments"))
+        DEVICE.finish(FEATURES, samples.features, samples.labels, PartContext(form="moments"))
     with pytest.raises(MethodError, match="give 1 to 9 per part"):
-        finish(assign({"max_samples_per_part": 9}, WIDTH), samples.features, samples.labels)
+        DEVICE.finish(
+            COORDINATOR.assign({"max_samples_per_part": 9}, WIDTH), samples.features, samples.labels
+        )
 
 
 def test_moments_of_a_few_samples_wait_and_their_features_do_not():
     h = make_samples(5).features[:7]
     labels = [NAMES[0]] * 4 + [NAMES[1]] * 3
     with pytest.raises(MethodError, match=r"3 of class 'dog'.* hold them back until there are 4"):
-        finish(MOMENTS, h, labels)
-    assert finish(FEATURES, h, labels).samples == {"cat": 4, "dog": 3}
+        DEVICE.finish(MOMENTS, h, labels)
+    assert DEVICE.finish(FEATURES, h, labels).samples == {"cat": 4, "dog": 3}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_moments_of_a_few_samples_wait_and_their_features_do_not():
 )
 def test_features_that_no_samples_have_are_refused(part, told: str):
     with pytest.raises(ContributionError, match=told):
-        check(FEATURES, encode_published(part))
+        COORDINATOR.check(FEATURES, encode_published(part))
 
 
 @pytest.mark.parametrize(
@@ -128,12 +130,12 @@ def test_features_that_no_samples_have_are_refused(part, told: str):
 )
 def test_moments_that_no_samples_have_are_refused(part: ClassMoments, told: str):
     with pytest.raises(ContributionError, match=told):
-        check(MOMENTS, encode_published(part))
+        COORDINATOR.check(MOMENTS, encode_published(part))
 
 
 def test_moments_at_the_edge_of_what_samples_have_are_accepted():
-    check(MOMENTS, encode_published(moments(4, [-508] * 12, [4 * 127**2] * 12)))
-    check(MOMENTS, encode_published(moments(4, [0] * 12, [0] * 12)))
+    COORDINATOR.check(MOMENTS, encode_published(moments(4, [-508] * 12, [4 * 127**2] * 12)))
+    COORDINATOR.check(MOMENTS, encode_published(moments(4, [0] * 12, [0] * 12)))
 
 
 def test_numbers_of_another_kind_and_torn_payloads_are_refused():
@@ -145,19 +147,21 @@ def test_numbers_of_another_kind_and_torn_payloads_are_refused():
     metadata = {"class_names": ["cat"]}
     for wrong in (payload[:-1], payload + b"x", b"", encode_tensors(floats, metadata)):
         with pytest.raises(ContributionError):
-            check(FEATURES, wrong)
+            COORDINATOR.check(FEATURES, wrong)
     with pytest.raises(ContributionError, match="was not assigned; name the class first"):
-        check(FEATURES.model_copy(update={"class_names": NAMES[:3]}), payload)
+        COORDINATOR.check(FEATURES.model_copy(update={"class_names": NAMES[:3]}), payload)
     many = ClassFeatures(NAMES[:2], np.array([10, 15]), np.ones((20, WIDTH), np.int8))
     with pytest.raises(ContributionError, match="at most 20 together"):
-        check(assign({"max_samples_per_part": 20}, WIDTH), encode_published(many))
+        COORDINATOR.check(
+            COORDINATOR.assign({"max_samples_per_part": 20}, WIDTH), encode_published(many)
+        )
 
 
 def test_settings_that_do_not_fit_are_refused_by_name():
     with pytest.raises(MethodError, match="publish: 'images'"):
-        assign({"publish": "images"}, WIDTH)
+        COORDINATOR.assign({"publish": "images"}, WIDTH)
     with pytest.raises(MethodError, match="moments_minimum: 2"):
-        assign({"moments_minimum": 2}, WIDTH)
+        COORDINATOR.assign({"moments_minimum": 2}, WIDTH)
     with pytest.raises(MethodError, match=r"max_samples_per_part: 1000000 .* or less"):
-        assign({"max_samples_per_part": 1_000_000}, 2048)
-    assert assign({"max_samples_per_part": 1_000_000, "publish": "moments"}, 2048)
+        COORDINATOR.assign({"max_samples_per_part": 1_000_000}, 2048)
+    assert COORDINATOR.assign({"max_samples_per_part": 1_000_000, "publish": "moments"}, 2048)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from learning.numerics.integer_features import project_integer, quantise_features
-from methods.stsa.coordinator import Aggregate, assign, check, frozen_map
-from methods.stsa.device import finish
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR, frozen_map
+from methods.stsa.device import DEVICE
 from methods.stsa.messages import StsaAssignment
 
 WIDTH = 16
@@ -41,7 +42,7 @@ class Samples:
 
 
 def assignment(settings: dict[str, Any] | None = None, width: int = WIDTH) -> StsaAssignment:
-    return assign(SMALL if settings is None else settings, width)
+    return COORDINATOR.assign(SMALL if settings is None else settings, width)
 
 
 def features_of(told: StsaAssignment, backbone: np.ndarray) -> np.ndarray:
@@ -65,15 +66,15 @@ def make_samples(told: StsaAssignment, count: int, classes: int = 3, seed: int =
 
 
 def payload_of(told: StsaAssignment, samples: Samples) -> bytes:
-    return finish(told, samples.features, samples.labels).payload
+    return DEVICE.finish(told, samples.features, samples.labels).payload
 
 
 def payloads(told: StsaAssignment, samples: Samples, parts: Sequence[np.ndarray]) -> list[bytes]:
     return [payload_of(told, samples[rows]) for rows in parts]
 
 
-def summed(told: StsaAssignment, parts: Sequence[bytes], stage: int = 1) -> Aggregate:
-    total = Aggregate.empty(told)
+def summed(told: StsaAssignment, parts: Sequence[bytes], stage: int = 1) -> StsaAggregate:
+    total = StsaAggregate.empty(told)
     for payload in parts:
-        total = total + Aggregate.of(told, check(told, payload), stage)
+        total = total + StsaAggregate.of(told, COORDINATOR.check(told, payload), stage)
     return total

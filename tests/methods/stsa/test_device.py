@@ -5,8 +5,8 @@ import pytest
 
 from learning.numerics.triangles import symmetric
 from methods.errors import MethodError
-from methods.stsa.aggregate import Aggregate
-from methods.stsa.device import finish
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.device import DEVICE
 from methods.stsa.messages import decode_statistics
 from schemas.values import Digest
 from tests.methods.stsa.fleet import EVERY_KIND, GAUSSIAN, SMALL, assignment, make_samples
@@ -18,7 +18,9 @@ EXACT = [kind for kind in EVERY_KIND if kind["form"] == "exact" and kind != GAUS
 def test_statistics_are_the_sums_of_equation_2(settings):
     told = assignment(settings)
     samples = make_samples(told, 70)
-    statistics = decode_statistics(finish(told, samples.features, samples.labels).payload, told)
+    statistics = decode_statistics(
+        DEVICE.finish(told, samples.features, samples.labels).payload, told
+    )
     H = samples.features.astype(np.int64)
     assert np.array_equal(symmetric(statistics.gram.values, told.columns), H.T @ H)
     for name, count, row in zip(
@@ -33,8 +35,8 @@ def test_statistics_are_the_sums_of_equation_2(settings):
 def test_statistics_are_close_to_float64_whatever_the_form(settings):
     told = assignment(settings)
     samples = make_samples(told, 70)
-    payload = finish(told, samples.features, samples.labels).payload
-    aggregate = Aggregate.of(told, decode_statistics(payload, told), 1)
+    payload = DEVICE.finish(told, samples.features, samples.labels).payload
+    aggregate = StsaAggregate.of(told, decode_statistics(payload, told), 1)
     H = samples.features.astype(np.float64)
     gram = symmetric(aggregate.gram.to_float(), told.columns)
     tolerance = 0.01 if settings["form"] == "compact" else 1e-9
@@ -47,7 +49,7 @@ def test_statistics_are_close_to_float64_whatever_the_form(settings):
 def test_the_contribution_names_its_digest_and_counts():
     told = assignment()
     samples = make_samples(told, 30)
-    made = finish(told, samples.features, samples.labels)
+    made = DEVICE.finish(told, samples.features, samples.labels)
     assert made.digest == Digest.of(made.payload)
     assert made.samples == {
         name: samples.labels.count(name) for name in sorted(set(samples.labels))
@@ -57,15 +59,15 @@ def test_the_contribution_names_its_digest_and_counts():
 def test_integers_may_come_as_float32_or_as_integers():
     told = assignment()
     samples = make_samples(told, 30)
-    same = finish(told, samples.features.astype(np.uint8), samples.labels)
-    assert same == finish(told, samples.features, samples.labels)
+    same = DEVICE.finish(told, samples.features.astype(np.uint8), samples.labels)
+    assert same == DEVICE.finish(told, samples.features, samples.labels)
 
 
 def test_the_order_of_samples_does_not_change_an_exact_payload():
     told = assignment({**SMALL, "form": "exact"})
     samples = make_samples(told, 50)
     shuffled = samples[np.random.default_rng(1).permutation(50)]
-    assert finish(told, samples.features, samples.labels) == finish(
+    assert DEVICE.finish(told, samples.features, samples.labels) == DEVICE.finish(
         told, shuffled.features, shuffled.labels
     )
 
@@ -73,7 +75,7 @@ def test_the_order_of_samples_does_not_change_an_exact_payload():
 def test_two_ways_to_type_a_name_are_one_class():
     told = assignment()
     samples = make_samples(told, 2)
-    made = finish(told, samples.features, ["caf\u00e9", "cafe\u0301"])
+    made = DEVICE.finish(told, samples.features, ["caf\u00e9", "cafe\u0301"])
     assert made.samples == {"caf\u00e9": 2}
 
 
@@ -81,12 +83,12 @@ def test_a_single_sample_is_enough():
     for settings in EVERY_KIND:
         told = assignment(settings)
         samples = make_samples(told, 1)
-        assert sum(finish(told, samples.features, samples.labels).samples.values()) == 1
+        assert sum(DEVICE.finish(told, samples.features, samples.labels).samples.values()) == 1
 
 
 def refusal(told, features, labels) -> str:
     with pytest.raises(MethodError) as caught:
-        finish(told, features, labels)
+        DEVICE.finish(told, features, labels)
     return str(caught.value)
 
 
@@ -132,4 +134,4 @@ def test_labels_that_are_no_class_names_or_not_assigned_are_refused():
     assert "'a/b' is not allowed" in refusal(told, samples.features, ["a/b", "a"])
     known = told.model_copy(update={"class_names": ("a",)})
     assert "'b' was not assigned" in refusal(known, samples.features, ["b", "a"])
-    assert finish(known, samples.features, ["a", "a"]).samples == {"a": 2}
+    assert DEVICE.finish(known, samples.features, ["a", "a"]).samples == {"a": 2}

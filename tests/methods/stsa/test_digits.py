@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from methods.stsa.coordinator import RidgeHead, assign, solve
+from methods.stsa.coordinator import COORDINATOR
+from methods.stsa.head import RidgeHead
 from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import Samples, features_of, payloads, summed
@@ -27,7 +28,7 @@ def split() -> tuple[np.ndarray, ...]:
 def fleet_head(told: StsaAssignment, samples: Samples) -> tuple[RidgeHead, list[int]]:
     order = np.argsort(samples.labels, kind="stable")
     parts = payloads(told, samples, np.array_split(order, DEVICES))
-    return solve(summed(told, parts), told.settings, NAMES), [len(part) for part in parts]
+    return COORDINATOR.solve(told, summed(told, parts), NAMES), [len(part) for part in parts]
 
 
 def pooled_accuracy(told, train: Samples, test: Samples) -> float:
@@ -56,7 +57,7 @@ def samples_of(told, split) -> tuple[Samples, Samples]:
 def test_the_fleet_reads_digits_as_well_as_float64_on_all_of_them(split):
     accuracies = {}
     for form in ("exact", "compact"):
-        told = assign({"form": form}, 64)
+        told = COORDINATOR.assign({"form": form}, 64)
         train, test = samples_of(told, split)
         head, sizes = fleet_head(told, train)
         accuracies[form] = accuracy(head, test)
@@ -69,7 +70,9 @@ def test_the_fleet_reads_digits_as_well_as_float64_on_all_of_them(split):
 
 
 def test_the_gaussian_map_of_the_paper_works_too(split):
-    told = assign({"map": "gaussian", "form": "exact", "ridge": 1600.0, "map_width": 500}, 64)
+    told = COORDINATOR.assign(
+        {"map": "gaussian", "form": "exact", "ridge": 1600.0, "map_width": 500}, 64
+    )
     train, test = samples_of(told, split)
     head, _ = fleet_head(told, train)
     assert accuracy(head, test) >= 0.95

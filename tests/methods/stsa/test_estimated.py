@@ -11,8 +11,10 @@ from learning.numerics.estimated_gram import ClassGroups, EstimatorRule, estimat
 from learning.numerics.triangles import symmetric
 from methods.errors import MethodError
 from methods.part import PartContext
-from methods.stsa.coordinator import Aggregate, aggregate_digest, assign, check, head_digest, solve
-from methods.stsa.device import finish
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR
+from methods.stsa.device import DEVICE
+from methods.stsa.head import head_digest
 from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import (
@@ -40,15 +42,15 @@ def part_of(
     told: StsaAssignment, samples: Samples, form: str | None = None, seed: bytes = b"a"
 ) -> bytes:
     context = PartContext(seed=seed, form=form)
-    return finish(told, samples.features, samples.labels, context).payload
+    return DEVICE.finish(told, samples.features, samples.labels, context).payload
 
 
-def aggregate_of(told: StsaAssignment, payload: bytes, stage: int = 1) -> Aggregate:
-    return Aggregate.of(told, check(told, payload), stage)
+def aggregate_of(told: StsaAssignment, payload: bytes, stage: int = 1) -> StsaAggregate:
+    return StsaAggregate.of(told, COORDINATOR.check(told, payload), stage)
 
 
-def total_of(told: StsaAssignment, parts: list[Aggregate]) -> Aggregate:
-    total = Aggregate.empty(told)
+def total_of(told: StsaAssignment, parts: list[StsaAggregate]) -> StsaAggregate:
+    total = StsaAggregate.empty(told)
     for part in parts:
         total = total + part
     return total
@@ -60,7 +62,7 @@ def estimate_by_hand(
     """The estimate of one stage from the payloads' rows, class by class in any order."""
     rows: dict[str, list[tuple[np.ndarray, int]]] = {}
     for payload in payloads:
-        statistics = check(told, payload)
+        statistics = COORDINATOR.check(told, payload)
         groups = statistics.gram
         names = np.repeat(statistics.class_names, groups.per_class)
         for name, sums, count in zip(names, groups.sums.to_float(), groups.counts, strict=True):
@@ -75,7 +77,7 @@ def estimate_by_hand(
 def test_rows_are_sums_and_counts_of_whole_groups():
     told = assignment({**ESTIMATED, "hold_back": True})
     samples = make_samples(told, 70)
-    statistics = check(told, part_of(told, samples))
+    statistics = COORDINATOR.check(told, part_of(told, samples))
     groups = statistics.gram
     assert groups.groups == 4
     assert groups.counts.min() >= 2
@@ -109,22 +111,23 @@ def test_a_class_with_a_single_sample_is_held_back_where_groups_travel():
     with pytest.raises(MethodError, match="1 of class 'alone', whose sum would tell its features"):
         part_of(told, samples)
     sent = part_of(assignment(ESTIMATED), samples)
-    assert check(assignment(ESTIMATED), sent).samples_per_class["alone"] == 1
+    assert COORDINATOR.check(assignment(ESTIMATED), sent).samples_per_class["alone"] == 1
     kept = assignment({**SMALL, "hold_back": True})
     with pytest.raises(MethodError, match="hold them back until there are 2"):
         part_of(kept, samples)
     with pytest.raises(MethodError, match="give at least 2 of each"):
-        check(kept, part_of(assignment(), samples))
+        COORDINATOR.check(kept, part_of(assignment(), samples))
 
 
 def test_a_device_may_choose_among_the_forms_that_are_allowed():
     told = assignment(MIXED)
     samples = make_samples(told, 40)
     forms = {
-        form: check(told, part_of(told, samples, form)).form for form in told.settings.allowed_forms
+        form: COORDINATOR.check(told, part_of(told, samples, form)).form
+        for form in told.settings.allowed_forms
     }
     assert forms == {"compact": "compact", "exact": "exact", "estimated": "estimated"}
-    assert check(told, part_of(told, samples)).form == "estimated"
+    assert COORDINATOR.check(told, part_of(told, samples)).form == "estimated"
     with pytest.raises(
         MethodError, match="form: 'exact' is not allowed in this fleet; choose compact"
     ):
@@ -160,7 +163,7 @@ def test_stages_are_estimated_each_for_itself():
     assert np.allclose(apart.gram_matrix(told.settings), by_hand, rtol=1e-12)
     together = summed(told, parts, 1)
     assert not np.allclose(together.gram_matrix(told.settings), by_hand, rtol=1e-3)
-    assert aggregate_digest(apart) != aggregate_digest(together)
+    assert apart.digest != together.digest
 
 
 def test_counting_all_clients_counts_the_groups_of_the_stage():
@@ -194,8 +197,8 @@ def test_neither_order_nor_parts_taken_out_again_show_in_digest_or_head(order, e
     total = total_of(PARTS_TOLD, [PARTS[i] for i in order] + [PARTS[i] for i in extra])
     for index in extra:
         total = total - PARTS[index]
-    assert aggregate_digest(total) == aggregate_digest(once)
-    heads = [solve(found, PARTS_TOLD.settings, NAMES) for found in (total, once)]
+    assert total.digest == once.digest
+    heads = [COORDINATOR.solve(PARTS_TOLD, found, NAMES) for found in (total, once)]
     assert head_digest(heads[0]) == head_digest(heads[1])
 
 
@@ -203,9 +206,9 @@ def test_two_devices_with_equal_data_count_twice():
     told = assignment(ESTIMATED)
     part = aggregate_of(told, part_of(told, make_samples(told, 40)))
     twice = part + part
-    assert aggregate_digest(twice) != aggregate_digest(part)
-    assert aggregate_digest(twice - part) == aggregate_digest(part)
-    assert aggregate_digest(part - part) == aggregate_digest(Aggregate.empty(told))
+    assert twice.digest != part.digest
+    assert (twice - part).digest == part.digest
+    assert (part - part).digest == StsaAggregate.empty(told).digest
 
 
 def test_rows_that_were_not_added_cannot_be_taken_out():
@@ -221,12 +224,12 @@ def test_rows_that_were_not_added_cannot_be_taken_out():
 def test_another_row_or_count_or_class_gives_another_digest():
     told = assignment(ESTIMATED)
     samples = make_samples(told, 40)
-    digests = {aggregate_digest(summed(told, [part_of(told, samples)]))}
+    digests = {summed(told, [part_of(told, samples)]).digest}
     features, labels = samples.features.copy(), list(samples.labels)
     features[0, 0] = (features[0, 0] + 1) % 128
-    digests.add(aggregate_digest(summed(told, [part_of(told, Samples(features, samples.labels))])))
+    digests.add(summed(told, [part_of(told, Samples(features, samples.labels))]).digest)
     labels[0] = "class 9"
-    digests.add(aggregate_digest(summed(told, [part_of(told, Samples(samples.features, labels))])))
+    digests.add(summed(told, [part_of(told, Samples(samples.features, labels))]).digest)
     assert len(digests) == 3
 
 
@@ -234,7 +237,7 @@ def test_the_digest_is_the_same_on_every_machine():
     told = assignment({**ESTIMATED, "map": "none", "groups": 2}, width=3)
     features = np.array([[127, -5, 0], [3, 127, 9], [-127, 1, 1], [0, 5, 5]], np.float32)
     payload = part_of(told, Samples(features, ["b", "a", "b", "b"]))
-    assert aggregate_digest(summed(told, [payload])) == (
+    assert summed(told, [payload]).digest == (
         "66056fa18d440a17c28159af694cf49f8ad58916a0dcd3c1d578256860518572"
     )
 
@@ -248,9 +251,7 @@ def test_classes_that_get_one_name_are_estimated_as_one():
     assert merged.groups.described()["rows"]["1"] == {"class 0": 8, "class 2": 4}
     cat = part.renamed({ClassName("class 1"): ClassName("cat")})
     assert np.allclose(cat.gram_matrix(told.settings), part.gram_matrix(told.settings), rtol=1e-12)
-    assert aggregate_digest(cat.renamed({ClassName("cat"): ClassName("class 1")})) == (
-        aggregate_digest(part)
-    )
+    assert cat.renamed({ClassName("cat"): ClassName("class 1")}).digest == (part.digest)
 
 
 def test_a_lone_holder_is_named_in_the_head_s_remarks():
@@ -258,9 +259,9 @@ def test_a_lone_holder_is_named_in_the_head_s_remarks():
     parts = [part_of(told, make_samples(told, 40, seed=seed)) for seed in range(2)]
     lone = make_samples(told, 6)
     parts.append(part_of(told, Samples(lone.features, ["rare"] * 6)))
-    head = solve(summed(told, parts, 3), told.settings, (*NAMES, ClassName("rare")))
+    head = COORDINATOR.solve(told, summed(told, parts, 3), (*NAMES, ClassName("rare")))
     assert head.remarks == ("class 'rare' of stage 3 has one group: its covariance is not its own",)
-    assert solve(summed(told, parts[:2]), told.settings, NAMES).remarks == ()
+    assert COORDINATOR.solve(told, summed(told, parts[:2]), NAMES).remarks == ()
 
 
 def test_the_head_comes_near_to_the_exact_one_with_more_groups():
@@ -270,11 +271,11 @@ def test_the_head_comes_near_to_the_exact_one_with_more_groups():
         told = assignment({**ESTIMATED, "groups": groups, "forms": ("exact",)})
         pieces = np.array_split(np.arange(900), 3)
         heads = [
-            solve(
+            COORDINATOR.solve(
+                told,
                 total_of(
                     told, [aggregate_of(told, part_of(told, samples[p], form)) for p in pieces]
                 ),
-                told.settings,
                 NAMES,
             ).weights
             for form in ("estimated", "exact")
@@ -294,7 +295,7 @@ def test_gaussian_features_are_estimated_to_rounding():
 
 
 def test_one_group_takes_less_than_half_of_the_published_size():
-    told = assign({"form": "estimated", "groups": 1}, 64)
+    told = COORDINATOR.assign({"form": "estimated", "groups": 1}, 64)
     samples = make_samples(told, 130, classes=10)
     assert len(part_of(told, samples)) < 10 * 1250 * 4 / 2
 
@@ -303,6 +304,6 @@ def test_of_many_lone_holders_some_are_named_and_the_others_counted():
     told = assignment({**ESTIMATED, "groups": 1})
     samples = make_samples(told, 30, classes=15)
     names = tuple(sorted(ClassName(name) for name in set(samples.labels)))
-    head = solve(summed(told, [part_of(told, samples)]), told.settings, names)
+    head = COORDINATOR.solve(told, summed(told, [part_of(told, samples)]), names)
     assert len(head.remarks) == 11
     assert head.remarks[-1] == f"and {len(names) - 10} more"

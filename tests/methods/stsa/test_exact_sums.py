@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from methods.errors import MethodError
-from methods.stsa.coordinator import Aggregate, aggregate_digest, check
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
     GAUSSIAN,
@@ -32,7 +33,7 @@ def skewed_parts(samples: Samples, devices: int, seed: int) -> list[np.ndarray]:
     return [rng.permutation(rows) for rows in parts if len(rows)]
 
 
-def doubled_without_end(aggregate: Aggregate) -> None:
+def doubled_without_end(aggregate: StsaAggregate) -> None:
     while True:
         aggregate = aggregate + aggregate
 
@@ -43,11 +44,11 @@ def doubled_without_end(aggregate: Aggregate) -> None:
 def test_every_division_and_order_gives_the_same_digest(settings, devices, threads):
     told = assignment(settings)
     samples = make_samples(told, 200, classes=5)
-    whole = aggregate_digest(summed(told, [payload_of(told, samples)]))
+    whole = summed(told, [payload_of(told, samples)]).digest
     with threadpool_limits(threads, user_api="blas"):
         for seed in range(3):
             parts = payloads(told, samples, skewed_parts(samples, devices, seed))
-            assert aggregate_digest(summed(told, parts)) == whole
+            assert summed(told, parts).digest == whole
 
 
 @settings(max_examples=30)
@@ -57,7 +58,7 @@ def test_any_partition_at_all_gives_the_same_digest(owners, random):
     random.shuffle(parts)
     whole = summed(EXACT, [payload_of(EXACT, SAMPLES)])
     divided = summed(EXACT, payloads(EXACT, SAMPLES, parts))
-    assert aggregate_digest(divided) == aggregate_digest(whole)
+    assert divided.digest == whole.digest
 
 
 @pytest.mark.parametrize("settings", EVERY_KIND)
@@ -65,22 +66,22 @@ def test_every_order_and_grouping_of_the_same_payloads_gives_the_same_digest(set
     told = assignment(settings)
     samples = make_samples(told, 120, classes=4)
     parts = payloads(told, samples, skewed_parts(samples, 9, 0))
-    one = aggregate_digest(summed(told, parts))
-    assert aggregate_digest(summed(told, parts[::-1])) == one
+    one = summed(told, parts).digest
+    assert summed(told, parts[::-1]).digest == one
     grouped = summed(told, parts[:4]) + summed(told, parts[4:])
-    assert aggregate_digest(grouped) == one
+    assert grouped.digest == one
 
 
 @pytest.mark.parametrize("settings", EVERY_KIND)
 def test_adding_in_the_memory_of_a_sum_gives_the_same_digest(settings):
     told = assignment(settings)
     parts = payloads(told, make_samples(told, 120, classes=4), np.array_split(np.arange(120), 4))
-    expected = aggregate_digest(summed(told, parts))
+    expected = summed(told, parts).digest
     total = summed(told, parts[:2])
     memory = total.gram.values
     for payload in parts[2:]:
-        total += Aggregate.of(told, check(told, payload), 1)
-    assert aggregate_digest(total) == expected
+        total += StsaAggregate.of(told, COORDINATOR.check(told, payload), 1)
+    assert total.digest == expected
     assert total.gram.values is memory
 
 
@@ -89,7 +90,7 @@ def test_repeats_that_the_ledger_leaves_out_do_not_matter():
     parts = payloads(told, SAMPLES, np.array_split(np.arange(150), 6))
     delivered = [parts[i] for i in (3, 0, 0, 2, 5, 4, 1, 3, 2)]
     once = list(dict.fromkeys(delivered))
-    assert aggregate_digest(summed(told, once)) == aggregate_digest(summed(told, parts))
+    assert summed(told, once).digest == summed(told, parts).digest
 
 
 @pytest.mark.parametrize("settings", EVERY_KIND)
@@ -100,14 +101,14 @@ def test_subtraction_undoes_addition_bit_for_bit(settings):
     parts = payloads(told, samples, [np.arange(0, 40), np.arange(40, 50), np.arange(50, 90)])
     without = summed(told, [parts[0], parts[2]])
     taken_out = summed(told, parts) - summed(told, [parts[1]])
-    assert aggregate_digest(taken_out) == aggregate_digest(without)
+    assert taken_out.digest == without.digest
     assert "only here" not in taken_out.classes
     nothing = taken_out - without
-    assert aggregate_digest(nothing) == aggregate_digest(Aggregate.empty(told))
+    assert nothing.digest == StsaAggregate.empty(told).digest
 
 
 def test_other_data_gives_another_digest():
-    whole = aggregate_digest(summed(EXACT, [payload_of(EXACT, SAMPLES)]))
+    whole = summed(EXACT, [payload_of(EXACT, SAMPLES)]).digest
     for change in ("feature", "label"):
         features, labels = SAMPLES.features.copy(), list(SAMPLES.labels)
         if change == "feature":
@@ -115,14 +116,14 @@ def test_other_data_gives_another_digest():
         else:
             labels[0] = "another"
         other = summed(EXACT, [payload_of(EXACT, Samples(features, labels))])
-        assert aggregate_digest(other) != whole
+        assert other.digest != whole
 
 
 def test_the_digest_is_the_same_on_every_machine():
     told = assignment({"map": "none", "form": "exact"}, width=3)
     features = np.array([[127, -5, 0], [3, 127, 9], [-127, 1, 1]], np.float32)
     samples = Samples(features, ["b", "a", "b"])
-    digest = aggregate_digest(summed(told, [payload_of(told, samples)]))
+    digest = summed(told, [payload_of(told, samples)]).digest
     assert digest == "e55e4b8f2867fbb5bf5313d1e5ebd1fd12281ee4076dac52c8fffb33cf1d3b71"
 
 
@@ -132,9 +133,9 @@ def test_steps_that_parts_chose_for_themselves_do_not_show_in_the_digest():
     small = Samples(samples.features[:30], samples.labels[:30])
     large = Samples(samples.features[30:] * 100, samples.labels[30:])
     parts = [payload_of(told, part) for part in (small, large)]
-    steps = {check(told, payload).gram.exponent for payload in parts}
+    steps = {COORDINATOR.check(told, payload).gram.exponent for payload in parts}
     assert len(steps) == 2
-    assert aggregate_digest(summed(told, parts)) == aggregate_digest(summed(told, parts[::-1]))
+    assert summed(told, parts).digest == summed(told, parts[::-1]).digest
     assert summed(told, parts).gram.exponent == -24
 
 
@@ -144,7 +145,7 @@ def test_renaming_and_merging_classes_is_as_if_they_had_had_the_name():
     spelling = {"class 1": "cat", "class 2": "class 0"}
     labels = [spelling.get(label, label) for label in SAMPLES.labels]
     direct = summed(EXACT, [payload_of(EXACT, Samples(SAMPLES.features, labels))])
-    assert aggregate_digest(renamed) == aggregate_digest(direct)
+    assert renamed.digest == direct.digest
     assert renamed.samples == {name: labels.count(name) for name in sorted(set(labels))}
 
 
@@ -158,10 +159,10 @@ def test_what_was_not_added_cannot_be_taken_out():
 def test_aggregates_of_different_lineages_are_not_added():
     for other in (assignment({"map_width": 41, "form": "exact"}), assignment()):
         with pytest.raises(MethodError, match="different lineages"):
-            Aggregate.empty(EXACT) + Aggregate.empty(other)
-        total = Aggregate.empty(EXACT)
+            StsaAggregate.empty(EXACT) + StsaAggregate.empty(other)
+        total = StsaAggregate.empty(EXACT)
         with pytest.raises(MethodError, match="different lineages"):
-            total += Aggregate.empty(other)
+            total += StsaAggregate.empty(other)
 
 
 def test_a_sum_that_could_overflow_is_refused_rather_than_wrapped():

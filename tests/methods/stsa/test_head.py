@@ -5,8 +5,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from methods.errors import MethodError
-from methods.stsa.coordinator import Aggregate, head_digest, solve
-from methods.stsa.settings import StsaSettings
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR
+from methods.stsa.head import head_digest
+from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
@@ -34,7 +36,7 @@ def test_the_head_is_pooled_ridge_regression(kind):
     told = assignment(kind)
     samples = make_samples(told, 200, classes=4)
     parts = payloads(told, samples, np.array_split(np.arange(200), 7))
-    head = solve(summed(told, parts), told.settings, NAMES)
+    head = COORDINATOR.solve(told, summed(told, parts), NAMES)
     expected = pooled_weights(samples, told.settings.ridge_value)
     assert head.weights.dtype == np.float32
     assert np.abs(head.weights - expected).max() < 1e-6 * np.abs(expected).max()
@@ -44,53 +46,53 @@ def test_the_compact_head_is_close_to_it():
     told = assignment({"map_width": 40, "compact_bits": 15})
     samples = make_samples(told, 200, classes=4)
     parts = payloads(told, samples, np.array_split(np.arange(200), 7))
-    head = solve(summed(told, parts), told.settings, NAMES)
+    head = COORDINATOR.solve(told, summed(told, parts), NAMES)
     expected = pooled_weights(samples, told.settings.ridge_value)
     assert np.abs(head.weights - expected).max() < 0.01 * np.abs(expected).max()
 
 
-def example(count: int = 120) -> tuple[Aggregate, StsaSettings]:
+def example(count: int = 120) -> tuple[StsaAggregate, StsaAssignment]:
     told = assignment({"map_width": 100, "form": "exact"})
-    return summed(told, [payload_of(told, make_samples(told, count, classes=4))]), told.settings
+    return summed(told, [payload_of(told, make_samples(told, count, classes=4))]), told
 
 
 def test_rows_follow_the_order_of_the_registry_and_nothing_else():
-    aggregate, settings = example()
-    head = solve(aggregate, settings, NAMES)
-    other = solve(aggregate, settings, NAMES[::-1])
+    aggregate, told = example()
+    head = COORDINATOR.solve(told, aggregate, NAMES)
+    other = COORDINATOR.solve(told, aggregate, NAMES[::-1])
     assert np.array_equal(other.weights, head.weights[::-1])
     assert head_digest(other) != head_digest(head)
 
 
 def test_a_registered_class_without_data_gets_a_row_of_zeros():
-    aggregate, settings = example()
-    head = solve(aggregate, settings, NAMES)
-    longer = solve(aggregate, settings, (ClassName("new"), *NAMES))
+    aggregate, told = example()
+    head = COORDINATOR.solve(told, aggregate, NAMES)
+    longer = COORDINATOR.solve(told, aggregate, (ClassName("new"), *NAMES))
     assert not longer.weights[0].any()
     assert np.array_equal(longer.weights[1:], head.weights)
 
 
 def test_without_any_data_the_head_is_zero():
     told = assignment()
-    head = solve(Aggregate.empty(told), told.settings, NAMES)
+    head = COORDINATOR.solve(told, StsaAggregate.empty(told), NAMES)
     assert head.weights.shape == (4, 40)
     assert not head.weights.any()
 
 
 def test_a_class_with_data_must_have_an_index():
-    aggregate, settings = example()
+    aggregate, told = example()
     with pytest.raises(MethodError, match="'class 3' has data but no index"):
-        solve(aggregate, settings, NAMES[:3])
+        COORDINATOR.solve(told, aggregate, NAMES[:3])
     with pytest.raises(MethodError, match="named twice"):
-        solve(aggregate, settings, (*NAMES, NAMES[0]))
+        COORDINATOR.solve(told, aggregate, (*NAMES, NAMES[0]))
 
 
 def test_the_head_does_not_depend_on_the_threads_of_blas():
-    aggregate, settings = example()
+    aggregate, told = example()
     digests = set()
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            digests.add(head_digest(solve(aggregate, settings, NAMES)))
+            digests.add(head_digest(COORDINATOR.solve(told, aggregate, NAMES)))
     assert len(digests) == 1
 
 
@@ -100,29 +102,29 @@ def test_a_head_without_a_device_is_that_of_a_fleet_which_never_had_it():
     parts = payloads(told, samples, np.array_split(np.arange(120), 5))
     retracted = summed(told, parts) - summed(told, [parts[2]])
     never = summed(told, [parts[0], parts[1], parts[3], parts[4]])
-    assert head_digest(solve(retracted, told.settings, NAMES)) == head_digest(
-        solve(never, told.settings, NAMES)
+    assert head_digest(COORDINATOR.solve(told, retracted, NAMES)) == head_digest(
+        COORDINATOR.solve(told, never, NAMES)
     )
 
 
 def test_a_ridge_too_small_for_the_data_is_named():
-    aggregate, settings = example(count=5)
-    tiny = settings.model_copy(update={"ridge": 1e-12})
+    aggregate, told = example(count=5)
+    tiny = COORDINATOR.assign({**told.settings.model_dump(), "ridge": 1e-12}, told.feature_width)
     with pytest.raises(MethodError, match=r"ridge: G \+ 1e-12 I is not positive definite"):
-        solve(aggregate, tiny, NAMES)
+        COORDINATOR.solve(tiny, aggregate, NAMES)
 
 
 def test_the_head_says_what_it_was_solved_with():
-    aggregate, settings = example()
-    head = solve(aggregate, settings, NAMES)
-    assert (head.ridge, head.logit_scale) == (settings.ridge_value, 10.0)
+    aggregate, told = example()
+    head = COORDINATOR.solve(told, aggregate, NAMES)
+    assert (head.ridge, head.logit_scale) == (told.settings.ridge_value, 10.0)
     assert "numpy" in head.fingerprint
 
 
 def test_predictions_are_the_largest_scores():
     told = assignment()
     samples = make_samples(told, 200, classes=4)
-    head = solve(summed(told, [payload_of(told, samples)]), told.settings, NAMES)
+    head = COORDINATOR.solve(told, summed(told, [payload_of(told, samples)]), NAMES)
     scores = samples.features.astype(np.float64) @ head.weights.astype(np.float64).T
     assert np.allclose(head.scores(samples.features), scores)
     right = np.mean(

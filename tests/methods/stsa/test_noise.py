@@ -8,8 +8,8 @@ import pytest
 from learning.numerics.triangles import diagonal_index, symmetric
 from methods.errors import ContributionError, MethodError
 from methods.part import PartContext
-from methods.stsa.coordinator import check
-from methods.stsa.device import compute_statistics, finish
+from methods.stsa.coordinator import COORDINATOR
+from methods.stsa.device import DEVICE, compute_statistics
 from methods.stsa.messages import LocalStatistics, StsaAssignment
 from methods.stsa.noise import NoiseSizes, largest_noise
 from tests.methods.stsa.fleet import SMALL, Samples, assignment, make_samples
@@ -70,7 +70,7 @@ def test_noise_is_a_function_of_the_secret(form):
 
     def payload(secret: bytes) -> bytes:
         context = PartContext(secret=secret)
-        return finish(told, samples.features, samples.labels, context).payload
+        return DEVICE.finish(told, samples.features, samples.labels, context).payload
 
     assert payload(b"one") == payload(b"one")
     assert payload(b"one") != payload(b"two")
@@ -86,8 +86,8 @@ def test_noisy_statistics_pass_the_coordinator_s_checks(form, noise):
         samples = make_samples(told, 12, seed=seed)
         samples.features[:, :20] = 0
         context = PartContext(secret=b"%d" % seed)
-        made = finish(told, samples.features, samples.labels, context)
-        assert check(told, made.payload).samples_per_class == made.samples
+        made = DEVICE.finish(told, samples.features, samples.labels, context)
+        assert COORDINATOR.check(told, made.payload).samples_per_class == made.samples
 
 
 @pytest.mark.parametrize("form", FORMS[:2])
@@ -97,9 +97,9 @@ def test_more_than_noise_can_do_is_still_refused(form):
     samples.features[:] = 127
     given = assignment({**form, "feature_bits": 8})
     samples.features[:] = 255
-    payload = finish(given, samples.features, samples.labels).payload
+    payload = DEVICE.finish(given, samples.features, samples.labels).payload
     with pytest.raises(ContributionError, match=r"correlation: .* samples give"):
-        check(told, payload)
+        COORDINATOR.check(told, payload)
 
 
 def test_noisy_counts_stay_within_what_a_part_may_hold():

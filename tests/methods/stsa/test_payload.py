@@ -7,7 +7,7 @@ from learning.errors import RangeError
 from learning.numerics.compact import CompactFactor
 from learning.numerics.exact_sum import ScaledIntegers
 from methods.errors import ContributionError
-from methods.stsa.coordinator import assign, check
+from methods.stsa.coordinator import COORDINATOR
 from methods.stsa.device import compute_statistics
 from methods.stsa.group_sums import GroupSums
 from methods.stsa.messages import LocalStatistics, decode_statistics, encode_statistics
@@ -84,7 +84,7 @@ def test_honest_payloads_pass(settings):
     told = assignment(settings)
     for count in (1, 5, 200):
         samples = make_samples(told, count, seed=count)
-        counts = check(told, payload_of(told, samples)).samples_per_class
+        counts = COORDINATOR.check(told, payload_of(told, samples)).samples_per_class
         assert counts == {name: samples.labels.count(name) for name in set(samples.labels)}
 
 
@@ -93,13 +93,13 @@ def test_features_at_the_very_end_of_their_range_pass(form):
     told = assignment({**SMALL, "form": form, "compact_bits": 8, "max_samples_per_part": 100})
     samples = make_samples(told, 100, classes=1)
     samples.features[:] = 127
-    assert check(told, payload_of(told, samples)).samples == 100
+    assert COORDINATOR.check(told, payload_of(told, samples)).samples == 100
 
 
 @pytest.mark.parametrize("settings", EVERY_KIND)
 def test_spoiling_nothing_changes_nothing(settings):
     told = assignment(settings)
-    assert check(told, encoded(*tensors(told))).samples == 20
+    assert COORDINATOR.check(told, encoded(*tensors(told))).samples == 20
 
 
 def spoil(raw: dict, name: str, index: object, value: int) -> None:
@@ -141,7 +141,7 @@ def test_a_spoilt_exact_payload_is_refused_by_name(spoiling, message):
     raw, metadata = tensors(told)
     spoiling(raw, metadata)
     with pytest.raises(ContributionError, match=message):
-        check(told, encoded(raw, metadata))
+        COORDINATOR.check(told, encoded(raw, metadata))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_spoilt_compact_payload_is_refused_by_name(spoiling, message):
     raw, metadata = tensors(told)
     spoiling(raw, metadata)
     with pytest.raises(ContributionError, match=message):
-        check(told, encoded(raw, metadata))
+        COORDINATOR.check(told, encoded(raw, metadata))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_spoilt_estimated_payload_is_refused_by_name(spoiling, message):
     raw, metadata = tensors(told)
     spoiling(raw, metadata)
     with pytest.raises(ContributionError, match=message):
-        check(told, encoded(raw, metadata))
+        COORDINATOR.check(told, encoded(raw, metadata))
 
 
 def test_group_sums_whose_total_could_wrap_are_refused():
@@ -217,7 +217,7 @@ def test_gaussian_steps_outside_the_range_are_refused():
     raw, metadata = tensors(told)
     for field in ("gram_exponent", "correlation_exponent"):
         with pytest.raises(ContributionError, match=r"steps of 2\^-15; give exponents from -20"):
-            check(told, encoded(raw, metadata | {field: -15}))
+            COORDINATOR.check(told, encoded(raw, metadata | {field: -15}))
 
 
 def test_floats_cannot_take_the_place_of_integers():
@@ -226,27 +226,27 @@ def test_floats_cannot_take_the_place_of_integers():
     correlation = PackedIntegers.pack(raw["correlation"], 48)
     floats = {"counts": raw["counts"], "correlation": correlation, "gram": np.ones(820)}
     with pytest.raises(ContributionError, match=r"gram: float64 \(820,\) does not fit"):
-        check(told, encode_tensors(floats, metadata))
+        COORDINATOR.check(told, encode_tensors(floats, metadata))
 
 
 def test_truncated_and_oversize_payloads_are_refused():
     told = assignment(EXACT)
     payload = payload_of(told, make_samples(told, 20))
     with pytest.raises(ContributionError):
-        check(told, payload[:-1])
+        COORDINATOR.check(told, payload[:-1])
     with pytest.raises(ContributionError, match=r"size: \d+ bytes; at most"):
-        check(told, bytes(200 << 20))
+        COORDINATOR.check(told, bytes(200 << 20))
 
 
 def test_another_lineage_or_form_is_refused():
     told = assignment(EXACT)
     payload = payload_of(told, make_samples(told, 20))
     with pytest.raises(ContributionError, match="does not fit"):
-        check(assign({"map_width": 41, "form": "exact"}, 16), payload)
+        COORDINATOR.check(COORDINATOR.assign({"map_width": 41, "form": "exact"}, 16), payload)
     with pytest.raises(
         ContributionError, match="form: 'exact' is not allowed in this fleet; give compact"
     ):
-        check(assignment(), payload)
+        COORDINATOR.check(assignment(), payload)
 
 
 def test_a_class_that_was_not_assigned_is_refused():
@@ -254,11 +254,11 @@ def test_a_class_that_was_not_assigned_is_refused():
     payload = payload_of(told, make_samples(told, 20))
     narrow = told.model_copy(update={"class_names": ("class 0", "class 1")})
     with pytest.raises(ContributionError, match="'class 2' was not assigned"):
-        check(narrow, payload)
+        COORDINATOR.check(narrow, payload)
 
 
 def test_compact_payloads_stay_below_four_percent_of_the_published_size():
-    told = assign({}, 64)
+    told = COORDINATOR.assign({}, 64)
     sizes = []
     for seed in range(3):
         samples = make_samples(told, 130, classes=10, seed=seed)

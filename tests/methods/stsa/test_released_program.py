@@ -16,8 +16,9 @@ from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.grouping import _shuffled
 from methods.errors import ContributionError
 from methods.part import PartContext
-from methods.stsa.coordinator import Aggregate, check, frozen_map, solve
-from methods.stsa.device import finish
+from methods.stsa.aggregate import StsaAggregate
+from methods.stsa.coordinator import COORDINATOR, frozen_map
+from methods.stsa.device import DEVICE
 from methods.stsa.group_sums import GroupSums
 from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
 from schemas.values import ClassName
@@ -116,16 +117,16 @@ def estimate(clients: list[tuple[np.ndarray, np.ndarray]], label: int, columns: 
     return first * squares - second * np.outer(total, total)
 
 
-def fleet(told: StsaAssignment, drawn: Data) -> Aggregate:
+def fleet(told: StsaAssignment, drawn: Data) -> StsaAggregate:
     R = frozen_map(told)
-    total = Aggregate.empty(told)
+    total = StsaAggregate.empty(told)
     for (stage, client), (x, y) in drawn.items():
         h = np.maximum(x.astype(np.float32) @ R, 0)
         context = PartContext(seed=b"%d/%d" % (stage, client))
         for part in np.array_split(np.arange(len(y)), PARTS):
             names = [NAMES[label] for label in y[part]]
-            payload = finish(told, h[part], names, context).payload
-            total = total + Aggregate.of(told, check(told, payload), stage + 1)
+            payload = DEVICE.finish(told, h[part], names, context).payload
+            total = total + StsaAggregate.of(told, COORDINATOR.check(told, payload), stage + 1)
     return total
 
 
@@ -141,7 +142,7 @@ def test_gram_classifier_and_logits_are_those_of_the_published_program(form):
     assert np.abs(made.gram_matrix(told.settings) - gram).max() < 1e-6 * np.abs(gram).max()
 
     W = np.linalg.inv(gram + RIDGE * np.eye(len(gram))) @ sums
-    head = solve(made, told.settings, NAMES)
+    head = COORDINATOR.solve(told, made, NAMES)
     lengths = np.linalg.norm(head.weights, axis=1)
     assert np.allclose(lengths, lengths[0], rtol=1e-6)
     expected = W / np.linalg.norm(W, axis=0)
@@ -159,7 +160,7 @@ def test_gram_classifier_and_logits_are_those_of_the_published_program(form):
 def test_the_length_of_the_weights_makes_scores_cosines_for_the_usual_sample():
     told = assignment({**RELEASED, "form": "exact"})
     drawn = data()
-    head = solve(fleet(told, drawn), told.settings, NAMES)
+    head = COORDINATOR.solve(told, fleet(told, drawn), NAMES)
     x = np.concatenate([x for x, _ in drawn.values()]).astype(np.float32)
     h = np.maximum(x @ frozen_map(told), 0).astype(np.float64)
     usual = np.sqrt((h**2).sum(axis=1).mean())
@@ -184,11 +185,11 @@ def test_k_is_clients_times_dummies_also_where_a_client_has_fewer_samples_than_d
     rng = np.random.default_rng(3)
     h = np.maximum(rng.normal(size=(43, told.columns)), 0).astype(np.float32)
     shares = np.split(np.arange(43), [20, 30, 40])  # 20, 10, 10 and 3 samples
-    total, clients = Aggregate.empty(told), []
+    total, clients = StsaAggregate.empty(told), []
     for client, rows in enumerate(shares):
         context = PartContext(seed=b"%d" % client)
-        payload = finish(told, h[rows], [NAMES[0]] * len(rows), context).payload
-        total = total + Aggregate.of(told, check(told, payload), 1)
+        payload = DEVICE.finish(told, h[rows], [NAMES[0]] * len(rows), context).payload
+        total = total + StsaAggregate.of(told, COORDINATOR.check(told, payload), 1)
         order = _shuffled(len(rows), b"%d" % client)
         size = len(rows) // 5
         ends = [size, 2 * size, 3 * size, 4 * size]
@@ -209,14 +210,14 @@ def test_payloads_from_before_rows_named_their_groups_are_read_as_they_were():
     told = assignment({**RELEASED, "form": "estimated"})
     x, y = data()[0, 0]
     h = np.maximum(x.astype(np.float32) @ frozen_map(told), 0)
-    payload = finish(told, h, [NAMES[label] for label in y], PartContext(seed=b"a")).payload
-    new = check(told, payload)
+    payload = DEVICE.finish(told, h, [NAMES[label] for label in y], PartContext(seed=b"a")).payload
+    new = COORDINATOR.check(told, payload)
     assert isinstance(new.gram, GroupSums)
     before = replace(new, gram=replace(new.gram, dealer="", row_groups=None))
-    old = check(told, encode_statistics(before))
+    old = COORDINATOR.check(told, encode_statistics(before))
     assert isinstance(old.gram, GroupSums)
     assert old.gram.row_groups is None
-    one, other = Aggregate.of(told, old, 1), Aggregate.of(told, new, 1)
+    one, other = StsaAggregate.of(told, old, 1), StsaAggregate.of(told, new, 1)
     assert np.allclose(one.gram_matrix(told.settings), other.gram_matrix(told.settings))
 
 
@@ -224,8 +225,8 @@ def test_payloads_from_before_rows_named_their_groups_are_read_as_they_were():
 def test_rows_that_name_no_group_or_one_twice_are_refused(groups):
     told = assignment({**RELEASED, "form": "estimated"})
     h = np.ones((8, told.columns), np.float32)
-    payload = finish(told, h, [NAMES[0]] * 8, PartContext(seed=b"a")).payload
-    made = check(told, payload)
+    payload = DEVICE.finish(told, h, [NAMES[0]] * 8, PartContext(seed=b"a")).payload
+    made = COORDINATOR.check(told, payload)
     assert isinstance(made.gram, GroupSums)
     two = ScaledIntegers(made.gram.sums.values[:2], made.gram.sums.exponent)
     spoilt = replace(
@@ -236,4 +237,6 @@ def test_rows_that_name_no_group_or_one_twice_are_refused(groups):
         row_groups=np.array(groups),
     )
     with pytest.raises(ContributionError, match="row_groups"):
-        check(told, encode_statistics(LocalStatistics.of_groups(made.class_names, spoilt)))
+        COORDINATOR.check(
+            told, encode_statistics(LocalStatistics.of_groups(made.class_names, spoilt))
+        )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from methods.errors import MethodError
-from methods.stsa.coordinator import assign, frozen_map, read_assignment
+from methods.stsa.coordinator import COORDINATOR, frozen_map
 from methods.stsa.settings import StsaSettings
 from schemas.canonical import canonical_json, parse_json
 from tests.methods.stsa.fleet import EVERY_KIND, assignment
@@ -19,7 +19,10 @@ def test_the_defaults_are_those_of_the_documentation():
 @pytest.mark.parametrize("settings", EVERY_KIND)
 def test_an_assignment_survives_the_wire(settings):
     told = assignment(settings)
-    assert read_assignment(parse_json(canonical_json(told.model_dump(mode="json")))) == told
+    assert (
+        COORDINATOR.read_assignment(parse_json(canonical_json(told.model_dump(mode="json"))))
+        == told
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,22 +49,22 @@ def test_settings_that_cannot_work_are_named(changed, message):
     base = {"map": "gaussian", "form": "exact", "ridge": 1.0}
     settings = base | changed if "gaussian_steps" in changed else changed
     with pytest.raises(MethodError, match=message):
-        assign(settings, 16)
+        COORDINATOR.assign(settings, 16)
 
 
 def test_ranges_whose_sums_could_round_are_refused_when_the_assignment_is_made():
     wide = {"max_samples_per_part": 1_000_000, "feature_bits": 8, "compact_bits": 8}
-    assert assign({**wide, "compact_finest": -4}, 16).largest_gram("compact") < 2**53
+    assert COORDINATOR.assign({**wide, "compact_finest": -4}, 16).largest_gram("compact") < 2**53
     with pytest.raises(MethodError, match=r"compact Gram: .* not exact in float64"):
-        assign({**wide, "compact_finest": -10}, 16)
+        COORDINATOR.assign({**wide, "compact_finest": -10}, 16)
     fleet = {"max_contributions": 1_000_000, "compact_finest": -8}
     with pytest.raises(MethodError, match=r"gram: 1000000 parts .* more than 64"):
-        assign({**wide, **fleet}, 16)
+        COORDINATOR.assign({**wide, **fleet}, 16)
 
 
 def test_too_many_features_without_a_map_are_refused():
     with pytest.raises(MethodError, match="feature_width: 20000; without a map"):
-        assign({"map": "none"}, 20_000)
+        COORDINATOR.assign({"map": "none"}, 20_000)
 
 
 def test_the_default_ridge_follows_the_scale_of_the_features():
@@ -102,15 +105,15 @@ def test_few_images_are_held_back_where_groups_may_travel_or_where_that_is_set()
 
 def test_sums_are_proven_for_every_form_that_is_allowed():
     fleet = {"form": "exact", "max_contributions": 1_000_000, "max_samples_per_part": 100_000}
-    assert assign({**fleet, "feature_bits": 8}, 16).gram_exponent == 0
+    assert COORDINATOR.assign({**fleet, "feature_bits": 8}, 16).gram_exponent == 0
     mixed = {**fleet, "feature_bits": 8, "forms": ("compact",), "compact_finest": -8}
     with pytest.raises(MethodError, match=r"gram: 1000000 parts .* shifted by 16 bits"):
-        assign(mixed, 16)
-    assert assign({**mixed, "max_contributions": 1000}, 16).gram_exponent == -16
+        COORDINATOR.assign(mixed, 16)
+    assert COORDINATOR.assign({**mixed, "max_contributions": 1000}, 16).gram_exponent == -16
 
 
 def test_the_defaults_are_proven_for_a_large_fleet_of_small_parts():
-    settings = assign({"forms": ("exact", "estimated")}, 1280).settings
+    settings = COORDINATOR.assign({"forms": ("exact", "estimated")}, 1280).settings
     assert (settings.max_samples_per_part, settings.contribution_limit) == (1000, 100_000)
     gaussian = {"map": "gaussian", "form": "exact", "ridge": 1.0}
-    assert assign(gaussian, 16).settings.contribution_limit == 4096
+    assert COORDINATOR.assign(gaussian, 16).settings.contribution_limit == 4096

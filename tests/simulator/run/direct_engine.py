@@ -13,7 +13,7 @@ from export.backbone import import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
 from export.package import Lineage, SolvedHead, export_model
-from methods.registry import load_coordinator
+from methods.registry import statistics_coordinator
 from schemas.values import Digest
 from simulator.engines.interface import Prepared, Watch
 from simulator.features.interface import FrozenModel
@@ -31,7 +31,7 @@ class DirectEngine:
         self.learned: list[int] = []
         self.closed = False
         backbone = import_backbone(prepared.backbone, prepared.preprocessing)
-        half = load_coordinator(prepared.scenario.method.name)
+        half = statistics_coordinator(prepared.scenario.method.name)
         settings = prepared.scenario.method.settings
         assignment = half.assign(settings, backbone.feature_width)
         tail = half.feature_map(assignment)

@@ -15,7 +15,7 @@ from coordinator.topics.lineages.entries import BackboneImported
 from device_agent.chance import part_context
 from device_agent.core.records import Job
 from device_agent.settings import AgentSettings, DataSettings
-from methods.registry import load_coordinator, load_device
+from methods.registry import statistics_coordinator, statistics_device
 from schemas.contributions import PartKey
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.engine import InProcessEngine
@@ -92,8 +92,8 @@ class ByHand:
         assert isinstance(lineage, BackboneImported)
         self.prepared = prepared
         self.lineage = lineage.frozen.digest
-        self.half = load_coordinator(lineage.method)
-        self.device_half = load_device(lineage.method)
+        self.half = statistics_coordinator(lineage.method)
+        self.device_half = statistics_device(lineage.method)
         self.assignment = self.half.read_assignment(lineage.settings)
         self.features = LineageFeatures(
             prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
@@ -108,21 +108,21 @@ class ByHand:
                 for met in stage.devices.values()
             ]
         )
-        total = self.half.Aggregate.empty(self.assignment)
+        total = self.half.aggregate_type.empty(self.assignment)
         for start in range(0, len(indices), PART):
             total = total + self._part(indices[start : start + PART], None)
-        return self.half.aggregate_digest(total)
+        return total.digest
 
     def by_parts(self, stages: int, folder: Path) -> Digest:
         """Digest of the sum of the parts that every device cuts, each with its own context."""
-        total = self.half.Aggregate.empty(self.assignment)
+        total = self.half.aggregate_type.empty(self.assignment)
         plan = self.prepared.plan
         for stage in plan.stages[:stages]:
             for name, met in stage.devices.items():
                 for indices in self._cut(stage.number, met.indices):
                     context = self._context(name, stage.number, folder)
                     total = total + self._part(indices, context, stage.number)
-        return self.half.aggregate_digest(total)
+        return total.digest
 
     def _cut(self, stage: int, indices: np.ndarray) -> Iterator[np.ndarray]:
         train = self.prepared.split.train
@@ -150,4 +150,4 @@ class ByHand:
         more = () if context is None else (context,)
         made = self.device_half.finish(self.assignment, self.features.train(indices), labels, *more)
         statistics = self.half.check(self.assignment, made.payload)
-        return self.half.Aggregate.of(self.assignment, statistics, stage)
+        return self.half.aggregate_type.of(self.assignment, statistics, stage)

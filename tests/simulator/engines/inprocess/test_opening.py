@@ -63,7 +63,7 @@ def test_a_device_that_cannot_compute_is_named(
     def broken(*_: object) -> None:
         raise MethodError("features: out of range")
 
-    monkeypatch.setattr("methods.stsa.device.finish", broken)
+    monkeypatch.setattr("methods.stsa.device.DEVICE.finish", broken)
     prepared = fleet_of(cache)
     engine = InProcessEngine(prepared, tmp_path, Quiet())
     with pytest.raises(EngineError, match=r"device-\d: features: out of range"):

@@ -1,0 +1,178 @@
+"""What a method of statistics is: a class for each of its sides, and what they hand to each other.
+
+A method of statistics learns from one pass over frozen features: a device sends sums, the
+coordinator adds them up and solves for a head. The agent and the coordinator know such a method
+only by what stands here; docs/methods/adding-a-statistics-method.md builds one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self
+
+from methods.assignment import FeatureAssignment
+from methods.part import NO_CONTEXT, PartContext
+from methods.part_settings import PartSettings
+from schemas.values import ClassName, Digest
+
+Features = npt.NDArray[np.generic]
+"""Features h (n, M) as `frozen.onnx` puts them out; a method says which numbers it takes."""
+MapKind = Literal["integer", "gaussian", "none"]
+
+StatisticsAssignment = FeatureAssignment[PartSettings]
+"""What both sides of any method of statistics are told."""
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """What follows the backbone in `frozen.onnx`; `export.frozen` says how features h are made.
+
+    `matrix` is the map R (d x M) of the kinds "integer" and "gaussian"; `feature_bits`, 7 or 8,
+    counts for "integer". Without a map features are brought to integers, and that is all.
+    """
+
+    kind: MapKind = "none"
+    matrix: npt.NDArray[np.int8] | npt.NDArray[np.float32] | None = None
+    feature_bits: int = 7
+
+
+@dataclass(frozen=True)
+class MadeContribution:
+    """A payload with its digest and the number of samples per class."""
+
+    payload: bytes
+    digest: Digest
+    samples: dict[ClassName, int]
+
+    @classmethod
+    def of(cls, payload: bytes, samples: Mapping[ClassName, int]) -> Self:
+        """Return the contribution of a payload."""
+        return cls(payload, Digest.of(payload), dict(samples))
+
+
+class CheckedStatistics(Protocol):
+    """A payload that was read and found possible."""
+
+    @property
+    def samples_per_class(self) -> Mapping[ClassName, int]:
+        """Number of samples by class name."""
+
+
+class ExactAggregate(Protocol):
+    """Sums over contributions: addition has no order, and subtraction undoes it, bit for bit."""
+
+    @property
+    def digest(self) -> Digest:
+        """The digest of its one form, whatever order it was added in."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the aggregate of both data."""
+
+    def __sub__(self, other: Self) -> Self:
+        """Return the aggregate as if the other's data had never been added."""
+
+    def renamed(self, names: Mapping[ClassName, ClassName]) -> Self:
+        """Return it with classes renamed, alias to name; those of one name are merged."""
+
+
+class SolvedClassifier(Protocol):
+    """A linear head: scores = h W^T."""
+
+    @property
+    def weights(self) -> npt.NDArray[np.float32]:
+        """W (C, M), a row for each class in the order that was asked for."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know of it."""
+
+
+Assignment = TypeVar("Assignment", bound=StatisticsAssignment)
+Statistics = TypeVar("Statistics", bound=CheckedStatistics)
+Aggregate = TypeVar("Aggregate", bound=ExactAggregate)
+
+Assignment_contra = TypeVar("Assignment_contra", contravariant=True)
+Statistics_contra = TypeVar("Statistics_contra", contravariant=True)
+Aggregate_co = TypeVar("Aggregate_co", covariant=True)
+
+
+class MakesAggregates(Protocol[Assignment_contra, Statistics_contra, Aggregate_co]):
+    """A class of exact aggregates, as a method names it."""
+
+    def empty(self, assignment: Assignment_contra) -> Aggregate_co:
+        """Return the aggregate of no data."""
+
+    def of(
+        self, assignment: Assignment_contra, statistics: Statistics_contra, stage: int
+    ) -> Aggregate_co:
+        """Return the aggregate of one contribution, made in `stage`."""
+
+
+class StatisticsDevice(ABC, Generic[Assignment]):
+    """The device side; its module imports neither torch nor what a small device lacks."""
+
+    assignment_type: type[Assignment]
+
+    def read_assignment(self, body: Mapping[str, object]) -> Assignment:
+        """Return the assignment that the coordinator side dumped; raise `MethodError`."""
+        return self.assignment_type.from_values(body)
+
+    @abstractmethod
+    def finish(
+        self,
+        assignment: Assignment,
+        features: Features,
+        labels: Sequence[str],
+        context: PartContext = NO_CONTEXT,
+    ) -> MadeContribution:
+        """Return the contribution of features h (n, M) with a class name each.
+
+        Equal arguments give equal payloads. Raises `MethodError` naming what is wrong: another
+        shape, values that are no features, a label that was not assigned, a class with too few
+        samples, a form that there is not.
+        """
+
+
+class StatisticsCoordinator(ABC, Generic[Assignment, Statistics, Aggregate]):
+    """The coordinator side."""
+
+    assignment_type: type[Assignment]
+    aggregate_type: MakesAggregates[Assignment, Statistics, Aggregate]
+
+    def assign(self, settings: Mapping[str, object], feature_width: int) -> Assignment:
+        """Return the assignment of a lineage: an operator's settings, the backbone's width d.
+
+        Raises `MethodError` naming the field that is wrong.
+        """
+        return self.assignment_type.of(settings, feature_width)
+
+    def read_assignment(self, body: Mapping[str, object]) -> Assignment:
+        """Return the assignment that `model_dump` wrote; raise `MethodError`."""
+        return self.assignment_type.from_values(body)
+
+    def feature_map(self, assignment: Assignment) -> FeatureMap:
+        """Return what follows the backbone in the frozen model."""
+        return FeatureMap()
+
+    @abstractmethod
+    def check(self, assignment: Assignment, payload: bytes) -> Statistics:
+        """Return the statistics in a payload; raise `ContributionError` unless they are possible.
+
+        Nothing from the network is trusted: sizes, names, shapes and ranges are checked.
+        """
+
+    @abstractmethod
+    def solve(
+        self, assignment: Assignment, aggregate: Aggregate, class_order: Sequence[ClassName]
+    ) -> SolvedClassifier:
+        """Return the head for the classes of `class_order`; a class without data gets zeros.
+
+        Raises `MethodError` when the order lacks a class that has data or names one twice, and
+        when there is no stable solution.
+        """
