@@ -1,14 +1,6 @@
-"""The losses of the settings from terms of `learning.losses.segmentation`, and what they look at.
+"""The loss that the settings name, of `learning.losses.segmentation.presets`, and what it looks at.
 
-| `loss` | terms |
-| --- | --- |
-| any, without an old model | `PixelCrossEntropy`, (1); `released` divides by all pixels |
-| `fbl` | `PixelCrossEntropy` with (2) and (5), (6); `RelationConsistency`, (9); `LocalPod`: (10) |
-| `released` | the released program's five: `presets.released_fbl` |
-| `lwf` | `PixelCrossEntropy`, `PixelDistillation` |
-| `ilt` | the same with `EncoderDistance` |
-| `mib` | `UnbiasedCrossEntropy`, `UnbiasedDistillation` |
-| `plop` | `PixelCrossEntropy` with `MedianLabels`, `LocalPod` |
+Without an old model it is cross-entropy, (1), whatever they name.
 """
 
 from __future__ import annotations
@@ -22,15 +14,8 @@ from learning.losses.segmentation import presets
 from learning.losses.segmentation.composing import DenseLoss, WeightedTerm
 from learning.losses.segmentation.forgetting_balance import forgetting_exponent
 from learning.losses.segmentation.local_pod import PodFactors
-from learning.losses.segmentation.parts import (
-    AdaptiveLabels,
-    BalancedMagnitudes,
-    BalancingWeights,
-    Labels,
-    MedianLabels,
-    ProbableLabels,
-)
-from learning.losses.segmentation.terms import LocalPod, PixelCrossEntropy, RelationConsistency
+from learning.losses.segmentation.parts import AdaptiveLabels, Labels, ProbableLabels
+from learning.losses.segmentation.terms import LocalPod
 from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
 from methods.fbl.scenes import Current, stages_of
@@ -40,8 +25,6 @@ from methods.training_half import Order
 from schemas.values import ClassName
 
 OLD, TASKS, EXPONENT = "old", "tasks", "exponent"
-
-Terms = tuple[WeightedTerm, ...]
 
 
 def loss_of(network: SegmentationNetwork, settings: LossSettings, *, taught: bool) -> DenseLoss:
@@ -68,16 +51,18 @@ def frozen_parts(
     }
 
 
-def _terms(settings: LossSettings) -> Terms:
-    pod = WeightedTerm(
-        settings.pod, LocalPod(factors=PodFactors(settings.pod_maps, settings.pod_logits))
-    )
+def _terms(settings: LossSettings) -> presets.Terms:
+    """Return the terms beside an old model, with the settings' factors."""
+    factors = PodFactors(settings.pod_maps, settings.pod_logits)
+    pod = WeightedTerm(settings.pod, LocalPod(factors=factors))
     if settings.loss == "fbl":
-        return (*_balanced(settings), pod)
+        return presets.fbl(
+            _labels(settings), balanced=settings.balanced, relations=settings.relations, pod=pod
+        )
     if settings.loss == "released":
-        return (*presets.released_fbl()[:-1], pod)
+        return presets.released_fbl(pod)
     if settings.loss == "plop":
-        return (WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())), pod)
+        return presets.plop(pod)
     if settings.loss == "mib":
         return presets.mib(settings.distillation)
     if settings.loss == "lwf":
@@ -85,16 +70,6 @@ def _terms(settings: LossSettings) -> Terms:
     if settings.loss == "ilt":
         return presets.ilt(settings.distillation, settings.encoder)
     return presets.finetuning()
-
-
-def _balanced(settings: LossSettings) -> Terms:
-    """Return L_FS and, where it counts, L_FR."""
-    magnitudes = BalancedMagnitudes(_labels(settings))
-    weights = BalancingWeights(magnitudes) if settings.balanced else None
-    compensation = WeightedTerm(1.0, PixelCrossEntropy(magnitudes.labels, weights))
-    if not settings.relations:
-        return (compensation,)
-    return compensation, WeightedTerm(settings.relations, RelationConsistency(magnitudes))
 
 
 def _labels(settings: LossSettings) -> Labels:

@@ -1,4 +1,8 @@
-"""Methods as sums of terms. The first task has no old model: it is `finetuning` for all of them."""
+"""Methods as sums of terms: the one place where the loss of a method is put together.
+
+The defaults are those of the papers. The first task has no old model: it is `finetuning` for all of
+them, with `released_first` for FBL's program.
+"""
 
 from __future__ import annotations
 
@@ -29,34 +33,32 @@ from learning.losses.segmentation.terms import (
 
 Terms = tuple[WeightedTerm, ...]
 
-RELATIONS = 0.5
-"""lambda1 of FBL (10)."""
-LITERAL_POD = 0.0005
-"""lambda2 of FBL (10), where L_POD holds no factors of its own."""
+POD = WeightedTerm(1.0, LocalPod())
+"""lambda2 L_POD of FBL (10)."""
+LITERAL_POD = WeightedTerm(0.0005, LocalPod(factors=LITERAL))
+"""The same as printed: L_POD holds no factors of its own."""
 
 
 def fbl(
     labels: Labels = AdaptiveLabels(),  # noqa: B008 -- frozen
     *,
     balanced: bool = True,
-    relations: bool = True,
-    pod_literal: bool = False,
+    relations: float = 0.5,
+    pod: WeightedTerm = POD,
 ) -> Terms:
-    """Return FBL's (10) in paper mode; w/oAPL by `ProbableLabels`, w/oFSC and w/oFRC by False."""
+    """Return FBL's (10) in paper mode: L_FS, (5) and (6), lambda1 L_FR, (9), and lambda2 L_POD.
+
+    w/oAPL by `ProbableLabels`, w/oFSC by `balanced=False`, w/oFRC by `relations=0`.
+    """
     magnitudes = BalancedMagnitudes(labels)
     weights = BalancingWeights(magnitudes) if balanced else None
-    terms = [WeightedTerm(1.0, PixelCrossEntropy(labels, weights))]
-    if relations:
-        terms.append(WeightedTerm(RELATIONS, RelationConsistency(magnitudes)))
-    pod = (
-        WeightedTerm(LITERAL_POD, LocalPod(factors=LITERAL))
-        if pod_literal
-        else WeightedTerm(1.0, LocalPod())
-    )
-    return (*terms, pod)
+    compensation = WeightedTerm(1.0, PixelCrossEntropy(labels, weights))
+    if not relations:
+        return compensation, pod
+    return compensation, WeightedTerm(relations, RelationConsistency(magnitudes)), pod
 
 
-def released_fbl() -> Terms:
+def released_fbl(pod: WeightedTerm = POD) -> Terms:
     """Return FBL in code mode."""
     weights = ReleasedWeights(ReleasedLabels())
     return (
@@ -64,7 +66,7 @@ def released_fbl() -> Terms:
         WeightedTerm(0.3, SoftLabels(weights.labels)),
         WeightedTerm(0.1, OutputEntropy()),
         WeightedTerm(0.5, ClassConfidence(weights)),
-        WeightedTerm(1.0, LocalPod()),
+        pod,
     )
 
 
@@ -96,9 +98,6 @@ def mib(factor: float = 10.0) -> Terms:
     )
 
 
-def plop() -> Terms:
+def plop(pod: WeightedTerm = POD) -> Terms:
     """Return PLOP: pseudo labels by median entropy, and local pooled outputs."""
-    return (
-        WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())),
-        WeightedTerm(1.0, LocalPod()),
-    )
+    return WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())), pod

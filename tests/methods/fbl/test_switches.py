@@ -102,9 +102,9 @@ def test_the_losses_are_those_of_the_presets_that_others_use():
     network = assignment().network
     for settings, terms in (
         ({}, presets.fbl()),
-        ({"pod_literal": True}, presets.fbl(pod_literal=True)),
+        ({"pod_literal": True}, presets.fbl(pod=presets.LITERAL_POD)),
         ({"preset": "without-fsc"}, presets.fbl(balanced=False)),
-        ({"preset": "without-frc"}, presets.fbl(relations=False)),
+        ({"preset": "without-frc"}, presets.fbl(relations=0.0)),
         ({"mode": "code"}, presets.released_fbl()),
         ({"preset": "finetuning"}, presets.finetuning()),
         ({"preset": "lwf"}, presets.lwf()),

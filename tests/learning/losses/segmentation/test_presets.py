@@ -90,14 +90,14 @@ def test_fbl_ignores_unsure_pixels_where_that_is_asked():
 
 def test_literal_pod_has_one_factor_outside():
     expected = paper(adaptive()) + 0.0005 * pod(1.0, 1.0)
-    assert value(presets.fbl(pod_literal=True)) == pytest.approx(expected, rel=1e-9)
+    assert value(presets.fbl(pod=presets.LITERAL_POD)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_ablations_leave_one_part_out():
     without_balance = paper(adaptive(), balanced=False) + pod()
     assert value(presets.fbl(balanced=False)) == pytest.approx(without_balance, rel=1e-9)
     without_relations = paper(adaptive(), relations=False) + pod()
-    assert value(presets.fbl(relations=False)) == pytest.approx(without_relations, rel=1e-9)
+    assert value(presets.fbl(relations=0.0)) == pytest.approx(without_relations, rel=1e-9)
     labels = LABELS.copy()
     for place in slow.pixels(LABELS):
         p = slow.probabilities(OLD_LOGITS, place)
