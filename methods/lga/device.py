@@ -94,9 +94,12 @@ def begin(
     rows = training_rows(data, found.current, found.memory)
     if len(rows) < 2:  # a batch of one cannot be normalised
         return None
-    due = _due(order, found) if assignment.has_proxy else ()
+    known, due = found.memory, tuple[ClassName, ...]()
+    if assignment.has_proxy:
+        names, newest = found.current.names, found.current.stage == order.stage
+        due = known.gradients.classes(names, known.exemplars, newest=newest)
     new = _images_of(assignment, order, data, due) if order.gives_gradients else {}
-    kept = _Kept(order, found.memory, found.observation, pictures, due, new)
+    kept = _Kept(order, known, found.observation, pictures, due, new)
     work = _work(assignment, order, _data(order, data, rows), found, pictures)
     return Begun(work, dict(Counter(data.class_names[row] for row in rows)), kept=kept)
 
@@ -110,13 +113,8 @@ def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
         gradients = _gradients(assignment, kept, trained) if kept.new else None
     except (LearningError, SchemaError) as error:
         raise MethodError(f"training: {error}") from error
-    memory = replace(
-        kept.memory,
-        entered=False,
-        withheld=len(kept.new) < len(kept.due),
-        sent=tuple(sorted({*kept.memory.sent, *kept.new})),
-    )
-    answer = answer_of(begun, payload, memory, trained)
+    left = kept.memory.gradients.after_training(kept.due, kept.new)
+    answer = answer_of(begun, payload, replace(kept.memory, gradients=left), trained)
     return replace(answer, observation=kept.observation, gradients=gradients)
 
 
@@ -168,18 +166,6 @@ def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> byte
     secret = f"prototypes/{asked.seed}/{asked.number}/{kept.order.device}".encode()
     pictures = perturbed(assignment.settings, model, prototypes, secret)
     return encode_gradients(gradient_sets(assignment.encoding, prototypes, pictures))
-
-
-def _due(order: Order, found: Looked) -> tuple[ClassName, ...]:
-    """Return the classes whose gradients are due: after a transition, or withheld since then.
-
-    What was withheld counts as long as its task does, for the proxy scores by the present one.
-    """
-    memory, current = found.memory, found.current
-    if not (memory.entered or (memory.withheld and current.stage == order.stage)):
-        return ()
-    done = {*memory.sent, *memory.exemplars}
-    return tuple(sorted(name for name in current.names if name not in done))
 
 
 def _images_of(

@@ -94,7 +94,7 @@ def _entered(
                 features[name] = infer(rows).features.numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)
-    return replace(chosen, entered=True)
+    return replace(chosen, gradients=memory.gradients.after_transition())
 
 
 def _inference(

@@ -14,14 +14,13 @@ from pydantic import Field
 from methods.exemplar_lists import renamed_lists
 from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
 from methods.lga.detection import MOST_LOOKS, Looks
+from methods.lga.gradients_due import GradientsDue, Names
 from schemas.message import Strict
 from schemas.rounds import MAX_HEAD_CLASSES, Observation
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 
 _LARGEST_FILE = 1 << 28
-
-Names = tuple[ClassName, ...]
 
 
 class _Facts(Strict):
@@ -48,12 +47,7 @@ class Memory:
     observation: Observation | None = None
     """What that look found."""
     looks: Looks = field(default_factory=Looks)
-    entered: bool = False
-    """Whether the device noticed a task in which it has not trained yet."""
-    withheld: bool = False
-    """Whether gradients of the task are due that the owner did not let go."""
-    sent: Names = ()
-    """Classes whose gradients went to the proxy, sorted."""
+    gradients: GradientsDue = field(default_factory=GradientsDue)
     exemplars: Mapping[ClassName, tuple[Digest, ...]] = field(default_factory=dict)
     """Of classes of earlier tasks; the best come first."""
 
@@ -68,7 +62,7 @@ class Memory:
         return replace(
             self,
             looks=replace(self.looks, rows=rows),
-            sent=tuple(sorted({aliases.get(name, name) for name in self.sent})),
+            gradients=self.gradients.renamed(aliases),
             exemplars=renamed_lists(self.exemplars, aliases),
         )
 
@@ -89,7 +83,7 @@ class Memory:
 
     def write(self) -> bytes:
         """Return the memory as bytes."""
-        (classes, rows), looks = listed(self.exemplars), self.looks
+        (classes, rows), looks, gradients = listed(self.exemplars), self.looks, self.gradients
         facts = _Facts(
             round=self.round,
             observation=self.observation,
@@ -97,9 +91,9 @@ class Memory:
             stage=looks.stage,
             rows=looks.rows,
             history=looks.history,
-            entered=self.entered,
-            withheld=self.withheld,
-            sent=self.sent,
+            entered=gradients.entered,
+            withheld=gradients.withheld,
+            sent=gradients.sent,
             classes=classes,
         )
         return encode_tensors({DIGESTS: rows}, facts.model_dump(mode="json"), compress=False)
@@ -114,8 +108,6 @@ def read_memory(data: bytes | None) -> Memory:
         round=facts.round,
         observation=facts.observation,
         looks=Looks(facts.tasks, facts.stage, facts.rows, facts.history),
-        entered=facts.entered,
-        withheld=facts.withheld,
-        sent=facts.sent,
+        gradients=GradientsDue(facts.entered, facts.withheld, facts.sent),
         exemplars=lists_of("exemplars", facts.classes, tensors[DIGESTS]),
     )

@@ -31,7 +31,7 @@ def old_model(assignment: LgaAssignment, order: Order, memory: Memory) -> Model 
     """
     if not assignment.settings.needs_old_model:
         return None
-    if memory.entered and NEW_MODEL in order.extras:
+    if memory.gradients.entered and NEW_MODEL in order.extras:
         model = _named(assignment, order, NEW_MODEL)
         stages = stages_of(order)
         if model.names and all(stages[name] < order.stage for name in model.names):

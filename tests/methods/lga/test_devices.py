@@ -150,7 +150,7 @@ def test_gradients_go_to_the_proxy_once_in_a_task():
     assert again.gradients is None
     assert again.observation is not None
     assert not again.observation.transition
-    assert read_memory(again.memory).sent == EVERY
+    assert read_memory(again.memory).gradients.sent == EVERY
 
 
 def test_who_was_not_asked_when_a_task_began_sends_gradients_when_it_is():
@@ -159,11 +159,11 @@ def test_who_was_not_asked_when_a_task_began_sends_gradients_when_it_is():
     assert found is not None
     assert found.observation.transition
     memory = read_memory(found.memory)
-    assert memory.entered
+    assert memory.gradients.entered
     assert set(memory.exemplars) == {ANT, BEE}
     answer = learn(fleet.of, *later(fleet, found.memory))
     assert labels_of(fleet.of, answer.gradients) == [2, 3]
-    assert not read_memory(answer.memory).entered
+    assert not read_memory(answer.memory).gradients.entered
     assert learn(fleet.of, *later(fleet, answer.memory, 4)).gradients is None
 
 
@@ -173,13 +173,13 @@ def test_gradients_that_the_owner_withheld_are_sent_once_they_may_go():
     kept = learn(fleet.of, asks, fleet.data, fleet.memory)
     assert kept.gradients is None
     assert kept.payload == fleet.learn().payload
-    assert read_memory(kept.memory).sent == (ANT, BEE)
+    assert read_memory(kept.memory).gradients.sent == (ANT, BEE)
     asks, data, memory = later(fleet, kept.memory)
     still = learn(fleet.of, replace(asks, gives_gradients=False), data, memory)
     assert still.gradients is None
     allowed = learn(fleet.of, *later(fleet, still.memory, 4))
     assert labels_of(fleet.of, allowed.gradients) == [2, 3]
-    assert read_memory(allowed.memory).sent == EVERY
+    assert read_memory(allowed.memory).gradients.sent == EVERY
     assert learn(fleet.of, *later(fleet, allowed.memory, 5)).gradients is None
 
 
@@ -191,7 +191,7 @@ def test_what_was_withheld_of_a_task_that_is_over_is_not_sent():
     third = order(question, (*STAGES, 3), number=5)
     answer = learn(fleet.of, third, fleet.data, kept.memory)
     assert answer.gradients is None
-    assert not read_memory(answer.memory).withheld
+    assert not read_memory(answer.memory).gradients.withheld
 
 
 def test_a_round_is_looked_at_once():
@@ -289,7 +289,7 @@ def test_renamed_classes_keep_exemplars_and_old_rows():
     answer = learn(fleet.of, asks, relabelled(fleet.data, {BEE: wasp}), memory)
     assert answer.samples == {CAT: 7, DOG: 7, ANT: 6, wasp: 6}
     assert answer.gradients is None
-    assert read_memory(answer.memory).sent == (ANT, CAT, DOG, wasp)
+    assert read_memory(answer.memory).gradients.sent == (ANT, CAT, DOG, wasp)
     work = begun(fleet.of, asks, relabelled(fleet.data, {BEE: wasp}), memory).work
     assert len(taught_by(work)) == 2
 

@@ -8,6 +8,7 @@ import pytest
 from methods.errors import MethodError
 from methods.lga.detection import Looks
 from methods.lga.exemplars import herd_repeating, with_exemplars
+from methods.lga.gradients_due import GradientsDue
 from methods.lga.holdings import Current, training_rows
 from methods.lga.memory import Memory, read_memory
 from methods.lga.settings import MemorySettings
@@ -90,9 +91,7 @@ FULL = Memory(
     round=7,
     observation=Observation(entropy=0.25, images=9, transition=True),
     looks=Looks(3, 4, (ANT, BEE), (1.5, 0.25)),
-    entered=True,
-    withheld=True,
-    sent=(ANT, DOG),
+    gradients=GradientsDue(entered=True, withheld=True, sent=(ANT, DOG)),
     exemplars={ANT: digests("a", 3), BEE: digests("b", 2)},
 )
 
@@ -139,7 +138,7 @@ def test_renamed_classes_keep_their_lists_and_merged_ones_alternate():
     merged = FULL.renamed({BEE: ANT, DOG: ANT})
     a, b = digests("a", 3), digests("b", 2)
     assert merged.exemplars == {ANT: (a[0], b[0], a[1], b[1], a[2])}
-    assert merged.sent == (ANT,)
+    assert merged.gradients.sent == (ANT,)
     assert merged.looks.rows == (ANT,)
 
 
