@@ -36,12 +36,12 @@ from schemas.presence import CoordinatorDeath
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.clock import SYSTEM_CLOCK, Clock, steady_time
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.transfer import BlockExchange, Party
 
 log = logging.getLogger("coordinator")
 
-Connect: TypeAlias = "Callable[[str, Outgoing | None], Connection]"
+Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 """Makes the connection of a role (`control` or `data`), with its will."""
 
 
@@ -189,8 +189,8 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> Parts:
     )
 
 
-def _will(topics: FleetTopics, sender: Sender) -> Outgoing:
+def _will(topics: FleetTopics, sender: Sender) -> OutgoingMessage:
     """Return the coordinator's death, which the broker tells; nobody asks it when that was."""
     topic = topics.coordinator_state
     death = sender.seal(CoordinatorDeath(), sent_ms=0, topic=topic)
-    return Outgoing(topic, encode(death), qos=1, retain=True)
+    return OutgoingMessage(topic, encode(death), qos=1, retain=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from coordinator.assembling import Connect, Surroundings, assemble
 from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
@@ -51,7 +51,7 @@ def start_proxy(home: Path, shell: Shell) -> Embedded:
 def mqtt_connect(home: Path, settings: CoordinatorSettings) -> Connect:
     """Return what makes MQTT connections; they raise what `mqtt_settings` raises."""
 
-    def connect(role: str, will: Outgoing | None) -> Connection:
+    def connect(role: str, will: OutgoingMessage | None) -> Connection:
         return MqttConnection(mqtt_settings(home, settings, role=role), will=will)
 
     return connect

@@ -33,11 +33,11 @@ from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.meter import Counts
 from transport.transfer import BlockExchange, Exchange, Party
 
-Connect: TypeAlias = "Callable[[str, Outgoing | None], Connection]"
+Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 """Makes the connection of a role (`control`, `data` or `proxy`), with its will."""
 Traffic = Callable[[], Counts]
 

@@ -37,7 +37,7 @@ from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import PayloadTooLargeError
-from transport.interface import Connection, Outgoing, Received
+from transport.interface import Connection, IncomingMessage, OutgoingMessage
 
 """Leaves on which a lost message does not matter; they go with QoS 0."""
 
@@ -93,7 +93,7 @@ class Mail:
         """Return what it subscribes to as well, once it has letters to the proxy."""
         return self._proxy.to_device(self._device, "rcpt")
 
-    def read(self, message: Received) -> inputs.Input:
+    def read(self, message: IncomingMessage) -> inputs.Input:
         """Return the input that a message means.
 
         Raises `SchemaError` for anything that is not sent on that topic, by the coordinator or by
@@ -130,7 +130,7 @@ class Mail:
         topic = self._topics.up(self._device, leaf)
         qos = qos_of(leaf)
         self._connection.publish(
-            Outgoing(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
+            OutgoingMessage(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
         )
 
     def subscribe_to_proxy(self) -> None:
@@ -150,14 +150,16 @@ class Mail:
         topics = self._proxy if isinstance(body, PrototypeGradients) else self._topics
         topic = topics.up(self._device, "msg")
         try:
-            self._connection.publish(Outgoing(topic, encode(self._seal(topic, body, payload))))
+            self._connection.publish(
+                OutgoingMessage(topic, encode(self._seal(topic, body, payload)))
+            )
         except PayloadTooLargeError:
             if not payload:
                 raise
             source = BlockSource(payload)
             serve(source)
             offered = self._seal(topic, body.model_copy(update={"offer": source.offer}))
-            self._connection.publish(Outgoing(topic, encode(offered)))
+            self._connection.publish(OutgoingMessage(topic, encode(offered)))
 
     def _seal(self, topic: Topic, body: Message, attachment: bytes = b"") -> Envelope:
         self._sender.signer = self._signing.signer_for(body)
@@ -172,11 +174,11 @@ class Mail:
 
 def make_will(
     topics: FleetTopics, device: DeviceId, sender: Sender, clock: Clock = SYSTEM_CLOCK
-) -> Outgoing:
+) -> OutgoingMessage:
     """Return the will: this run's death, retained on the topic of its births."""
     topic = topics.up(device, "state")
     envelope = sender.seal(Death(), sent_ms=clock.time_ms(), topic=topic)
-    return Outgoing(topic, encode(envelope), qos=1, retain=True)
+    return OutgoingMessage(topic, encode(envelope), qos=1, retain=True)
 
 
 def _check_receipt(receipt: Receipt, speaker: DeviceId) -> None:

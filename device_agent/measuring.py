@@ -13,7 +13,7 @@ from device_agent.core.requests import Measure
 from device_agent.images import Picture, read_pictures
 from device_agent.inference import Floats, Inputs, Model
 from learning.errors import FeatureError
-from learning.numerics.detection import DetectionRules, Head, uncertainty
+from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
 from schemas.models import AnyPreprocessing
 
@@ -21,12 +21,14 @@ Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Input
 """Yields the preprocessed images that can be read and are still what they were."""
 
 
-def head_of(model: Model) -> Head:
+def head_of(model: Model) -> ScoringHead:
     """Return the rows and the inverse temperature of a model's head."""
-    return Head(tuple(model.manifest.class_names), model.manifest.logit_scale)
+    return ScoringHead(tuple(model.manifest.class_names), model.manifest.logit_scale)
 
 
-def measuring_head(model: Model, known: Head | None, rules: DetectionRules | None) -> Head:
+def measuring_head(
+    model: Model, known: ScoringHead | None, rules: DetectionRules | None
+) -> ScoringHead:
     """Return the head that measures; `known` is that of the detector's last batch.
 
     Of a model of pixels it stays what it was while its rows are among the model's: new rows begin
@@ -68,7 +70,9 @@ def measure(
     return tuple(values)
 
 
-def pixel_uncertainty(scores: Floats, model: Model, head: Head, rules: DetectionRules) -> float:
+def pixel_uncertainty(
+    scores: Floats, model: Model, head: ScoringHead, rules: DetectionRules
+) -> float:
     """Return the value of a picture from its small scores (C, h, w); see `measuring_head`.
 
     It is the mean relative entropy of the most uncertain tenth of the pixels, or in mode `code` the

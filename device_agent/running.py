@@ -11,7 +11,7 @@ from pathlib import Path
 from device_agent.assembling import Connect, Surroundings, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
@@ -43,7 +43,7 @@ def mqtt_connect(home: AgentHome) -> Connect:
     settings, password = home.settings, home.password()
     tls = find_tls(settings.broker.tls, home.folder, settings.device)
 
-    def connect(role: str, will: Outgoing | None) -> Connection:
+    def connect(role: str, will: OutgoingMessage | None) -> Connection:
         return MqttConnection(
             MqttSettings(
                 client_id=f"{settings.device}.{role}",

@@ -25,7 +25,7 @@ from device_agent.scene_data import sized_scenes
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.masks import IGNORED
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
-from learning.numerics.detection import DetectionRules, Head
+from learning.numerics.detection import DetectionRules, ScoringHead
 from learning.numerics.preprocessing import preprocess
 from schemas.models import of_pictures
 from schemas.reports import ClassResult
@@ -56,7 +56,7 @@ class _Seen:
 
 
 def evaluate_scenes(
-    model: Model, folder: Path, head: Head, detection: DetectionRules | None = None
+    model: Model, folder: Path, head: ScoringHead, detection: DetectionRules | None = None
 ) -> Measured:
     """Measure a model of pixels on `<folder>/images` with `<folder>/masks`, class by class.
 

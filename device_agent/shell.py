@@ -77,7 +77,13 @@ from transport.errors import (
     QueueFullError,
     TransportError,
 )
-from transport.interface import Connected, Connection, Disconnected, Problem, Received
+from transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+)
 from transport.meter import Counts
 from transport.transfer import Exchange
 
@@ -188,7 +194,7 @@ class Agent:
             self._write_status()
         return event is not None or bool(finished) or ticked
 
-    def _take(self, event: Received | Connected | Disconnected | Problem) -> None:
+    def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected():
                 log.info("connected to the broker")
@@ -196,12 +202,12 @@ class Agent:
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
                 self._give(inputs.Disconnected())
-            case Problem(error):
+            case ConnectionProblem(error):
                 self._note_problem(str(error))
-            case Received():
+            case IncomingMessage():
                 self._take_message(event)
 
-    def _take_message(self, message: Received) -> None:
+    def _take_message(self, message: IncomingMessage) -> None:
         try:
             happened = self._parts.mail.read(message)
         except SchemaError as error:

@@ -44,7 +44,7 @@ from transport.block_source import BlockSource
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
-    from learning.training.settings import EngineSettings
+    from learning.training.settings import TrainingEngineSettings
 
 log = logging.getLogger("device_agent.training")
 
@@ -176,12 +176,12 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     return None if begun is None else Session(to.half, to.assignment, begun)
 
 
-def engine_settings(settings: TrainingSettings) -> EngineSettings:
+def engine_settings(settings: TrainingSettings) -> TrainingEngineSettings:
     """Return how this device computes; raise `TrainingError` for a GPU that torch does not find."""
     from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
-    from learning.training.settings import EngineSettings  # noqa: PLC0415
+    from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415
 
-    return EngineSettings(
+    return TrainingEngineSettings(
         device=found_device(settings.device),
         autocast=settings.bfloat16,
         inference_batch=settings.inference_batch,

@@ -33,7 +33,7 @@ class WeightsError(ExportError):
     """A file of weights cannot be read or does not fit its network."""
 
 
-class NetworkError(ExportError):
+class NetworkExportError(ExportError):
     """torchvision has no network of that name, or none for pictures of that size."""
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from export.builder import GraphBuilder, float_value
 from export.errors import ModelFileError
 from export.graph import BATCH
-from export.onnx_layers import OnnxLayers, Value
+from export.onnx_layers import GraphValue, OnnxLayers
 from learning.errors import LearningError
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
@@ -64,7 +64,7 @@ def export_body(
     """
     _check(network, arrays, preprocessing)
     graph = GraphBuilder()
-    source = Value(preprocessing.input_name, len(preprocessing.shape) + 1)
+    source = GraphValue(preprocessing.input_name, len(preprocessing.shape) + 1)
     layers = OnnxLayers(graph, {**(base or {}), **arrays})
     features = network.body.features(layers, source).name
     return graph.model(
@@ -98,7 +98,7 @@ def _check(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) ->
 
 def _trunk(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> bytes:
     graph = GraphBuilder("network/")
-    source = Value(preprocessing.input_name, len(preprocessing.shape) + 1)
+    source = GraphValue(preprocessing.input_name, len(preprocessing.shape) + 1)
     width = add_trunk(graph, network, arrays, source, FEATURES)
     return graph.model(
         [float_value(preprocessing.input_name, BATCH, *preprocessing.shape)],
@@ -107,7 +107,7 @@ def _trunk(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) ->
 
 
 def add_trunk(
-    graph: GraphBuilder, network: Network, arrays: Arrays, source: Value, output: str
+    graph: GraphBuilder, network: Network, arrays: Arrays, source: GraphValue, output: str
 ) -> int:
     """Add the nodes from `source` to what `head_rows` are multiplied with; return its width."""
     layers = OnnxLayers(graph, arrays)

@@ -17,7 +17,7 @@ from export.builder import GraphBuilder
 from export.head import finish_head
 from export.network import add_trunk, check_network, head_rows
 from export.numpy_layers import Floats, NumpyLayers
-from export.onnx_layers import Value
+from export.onnx_layers import GraphValue
 from export.package import ExportRules
 from learning.networks.body import Layers
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
@@ -48,7 +48,7 @@ class NetworkHead:
         """Return the network as `head.onnx`; equal networks give equal bytes."""
         classes, width = self.shape
         graph = GraphBuilder("network/")
-        add_trunk(graph, self.network, self.arrays, Value(FEATURES, 2), "network/before_rows")
+        add_trunk(graph, self.network, self.arrays, GraphValue(FEATURES, 2), "network/before_rows")
         rows = graph.constant("rows", head_rows(self.arrays), np.float32)
         graph.add("Gemm", "network/before_rows", rows, output=SCORES, transB=1)
         return finish_head(graph, classes, width, logit_scale)

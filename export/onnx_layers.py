@@ -23,7 +23,7 @@ _TOKEN_EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
-class Value:
+class GraphValue:
     """A tensor in the graph, with its number of axes."""
 
     name: str
@@ -38,29 +38,29 @@ class OnnxLayers:
         self._arrays = arrays
         self._known: dict[str, str] = {}
 
-    def rows(self, values: Value, axes: int) -> Value:
+    def rows(self, values: GraphValue, axes: int) -> GraphValue:
         """Return each sample's values as one row."""
         if axes == 1:
             return values
-        return Value(self._graph.add("Flatten", values.name, axis=1), 2)
+        return GraphValue(self._graph.add("Flatten", values.name, axis=1), 2)
 
-    def linear(self, name: str, values: Value) -> Value:
+    def linear(self, name: str, values: GraphValue) -> GraphValue:
         """Return x W^T + b, of rows or of tokens."""
         if values.axes == 3:
             return self._linear_of_tokens(name, values)
         inputs = [values.name, self._tensor(f"{name}.weight")]
         if f"{name}.bias" in self._arrays:
             inputs.append(self._tensor(f"{name}.bias"))
-        return Value(self._graph.add("Gemm", *inputs, transB=1), 2)
+        return GraphValue(self._graph.add("Gemm", *inputs, transB=1), 2)
 
-    def project(self, values: Value, matrix: npt.NDArray[np.float32]) -> Value:
+    def project(self, values: GraphValue, matrix: npt.NDArray[np.float32]) -> GraphValue:
         """Return M x of rows."""
         fixed = self._constant("projection", matrix, np.float32)
-        return Value(self._graph.add("Gemm", values.name, fixed, transB=1), 2)
+        return GraphValue(self._graph.add("Gemm", values.name, fixed, transB=1), 2)
 
     def convolution(
-        self, name: str, values: Value, stride: int = 1, dilation: int = 1, groups: int = 1
-    ) -> Value:
+        self, name: str, values: GraphValue, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> GraphValue:
         """Return the convolution, padded by half the kernel's span."""
         padding = self._arrays[f"{name}.weight"].shape[-1] // 2 * dilation
         inputs = [values.name, self._tensor(f"{name}.weight")]
@@ -74,32 +74,32 @@ class OnnxLayers:
             dilations=[dilation] * 2,
             group=groups,
         )
-        return Value(convolved, 4)
+        return GraphValue(convolved, 4)
 
     def batch_norm(
-        self, name: str, values: Value, epsilon: float = EPSILON, momentum: float = MOMENTUM
-    ) -> Value:
+        self, name: str, values: GraphValue, epsilon: float = EPSILON, momentum: float = MOMENTUM
+    ) -> GraphValue:
         """Return the normalisation by the running statistics."""
         del momentum
         parts = ("weight", "bias", "running_mean", "running_var")
         tensors = [self._tensor(f"{name}.{part}") for part in parts]
         normal = self._graph.add("BatchNormalization", values.name, *tensors, epsilon=epsilon)
-        return Value(normal, values.axes)
+        return GraphValue(normal, values.axes)
 
-    def dropout(self, values: Value, rate: float, layer: int) -> Value:
+    def dropout(self, values: GraphValue, rate: float, layer: int) -> GraphValue:
         """Return the values as they are: a model in use drops nothing."""
         del rate, layer
         return values
 
-    def relu(self, values: Value) -> Value:
+    def relu(self, values: GraphValue) -> GraphValue:
         """Return max(values, 0)."""
-        return Value(self._graph.add("Relu", values.name), values.axes)
+        return GraphValue(self._graph.add("Relu", values.name), values.axes)
 
-    def add(self, one: Value, two: Value) -> Value:
+    def add(self, one: GraphValue, two: GraphValue) -> GraphValue:
         """Return the sum of two maps of one shape."""
-        return Value(self._graph.add("Add", one.name, two.name), one.axes)
+        return GraphValue(self._graph.add("Add", one.name, two.name), one.axes)
 
-    def max_pool(self, values: Value, side: int = 2) -> Value:
+    def max_pool(self, values: GraphValue, side: int = 2) -> GraphValue:
         """Return the largest of `side` x `side` pixels around every second pixel."""
         pooled = self._graph.add(
             "MaxPool",
@@ -108,38 +108,38 @@ class OnnxLayers:
             strides=[2, 2],
             pads=[(side - 1) // 2] * 4,
         )
-        return Value(pooled, 4)
+        return GraphValue(pooled, 4)
 
-    def mean_pool(self, values: Value) -> Value:
+    def mean_pool(self, values: GraphValue) -> GraphValue:
         """Return the mean over all pixels."""
-        return Value(self._graph.add("ReduceMean", values.name, axes=[2, 3], keepdims=0), 2)
+        return GraphValue(self._graph.add("ReduceMean", values.name, axes=[2, 3], keepdims=0), 2)
 
-    def patches(self, name: str, values: Value) -> Value:
+    def patches(self, name: str, values: GraphValue) -> GraphValue:
         """Return one token for each patch of pictures."""
         side = self._arrays[f"{name}.weight"].shape[-1]
         inputs = [self._tensor(f"{name}.{part}") for part in ("weight", "bias")]
         maps = self._graph.add("Conv", values.name, *inputs, strides=[side] * 2)
         rows = self._reshaped(maps, (0, 0, -1))
-        return Value(self._graph.add("Transpose", rows, perm=[0, 2, 1]), 3)
+        return GraphValue(self._graph.add("Transpose", rows, perm=[0, 2, 1]), 3)
 
-    def positions(self, first: str, positions: str, values: Value) -> Value:
+    def positions(self, first: str, positions: str, values: GraphValue) -> GraphValue:
         """Return the tensor `first` before all tokens, plus the tensor `positions`."""
         # A token of the batch times zero, so that the batch keeps its free size.
         token = self._graph.add("Gather", values.name, self._integers((0,)), axis=1)
         zeros = self._graph.add("Mul", token, self._number(0.0))
         before = self._graph.add("Add", zeros, self._tensor(first))
         every = self._graph.add("Concat", before, values.name, axis=1)
-        return Value(self._graph.add("Add", every, self._tensor(positions)), 3)
+        return GraphValue(self._graph.add("Add", every, self._tensor(positions)), 3)
 
-    def layer_norm(self, name: str, values: Value) -> Value:
+    def layer_norm(self, name: str, values: GraphValue) -> GraphValue:
         """Return tokens normalised one by one."""
         inputs = [self._tensor(f"{name}.{part}") for part in ("weight", "bias")]
         normal = self._graph.add(
             "LayerNormalization", values.name, *inputs, axis=-1, epsilon=_TOKEN_EPSILON
         )
-        return Value(normal, 3)
+        return GraphValue(normal, 3)
 
-    def attention(self, name: str, values: Value, heads: int) -> Value:
+    def attention(self, name: str, values: GraphValue, heads: int) -> GraphValue:
         """Return what tokens gather from each other."""
         whole = self._product(values, f"{name}.in_proj_weight", f"{name}.in_proj_bias")
         width = self._arrays[f"{name}.in_proj_weight"].shape[1] // heads
@@ -158,28 +158,28 @@ class OnnxLayers:
         shares = self._graph.add("Softmax", scaled, axis=-1)
         mixed = self._graph.add("MatMul", shares, gathered)
         mixed = self._graph.add("Transpose", mixed, perm=[0, 2, 1, 3])
-        return self.linear(f"{name}.out_proj", Value(self._reshaped(mixed, (0, 0, -1)), 3))
+        return self.linear(f"{name}.out_proj", GraphValue(self._reshaped(mixed, (0, 0, -1)), 3))
 
-    def gelu(self, values: Value) -> Value:
+    def gelu(self, values: GraphValue) -> GraphValue:
         """Return x times the normal distribution function of x."""
         ratio = self._graph.add("Mul", values.name, self._number(1 / sqrt(2)))
         curve = self._graph.add("Add", self._graph.add("Erf", ratio), self._number(1.0))
         half = self._graph.add("Mul", values.name, self._number(0.5))
-        return Value(self._graph.add("Mul", half, curve), values.axes)
+        return GraphValue(self._graph.add("Mul", half, curve), values.axes)
 
-    def scale(self, values: Value, factor: float) -> Value:
+    def scale(self, values: GraphValue, factor: float) -> GraphValue:
         """Return the values times a constant."""
-        return Value(self._graph.add("Mul", values.name, self._number(factor)), values.axes)
+        return GraphValue(self._graph.add("Mul", values.name, self._number(factor)), values.axes)
 
-    def first_token(self, values: Value) -> Value:
+    def first_token(self, values: GraphValue) -> GraphValue:
         """Return the first token of each picture."""
         token = self._graph.add("Gather", values.name, self._integers((0,)), axis=1)
-        return Value(self._graph.add("Squeeze", token, self._integers((1,))), 2)
+        return GraphValue(self._graph.add("Squeeze", token, self._integers((1,))), 2)
 
-    def _linear_of_tokens(self, name: str, values: Value) -> Value:
-        return Value(self._product(values, f"{name}.weight", f"{name}.bias"), 3)
+    def _linear_of_tokens(self, name: str, values: GraphValue) -> GraphValue:
+        return GraphValue(self._product(values, f"{name}.weight", f"{name}.bias"), 3)
 
-    def _product(self, values: Value, weight: str, bias: str) -> str:
+    def _product(self, values: GraphValue, weight: str, bias: str) -> str:
         """Return x W^T + b of tokens (n, t, in)."""
         turned = self._constant(f"{weight}.turned", self._arrays[weight].T, np.float32)
         product = self._graph.add("MatMul", values.name, turned)

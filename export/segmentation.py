@@ -24,7 +24,7 @@ from export.builder import GraphBuilder, float_value
 from export.dense_layers import OnnxDenseLayers
 from export.errors import ModelFileError
 from export.graph import BATCH
-from export.onnx_layers import Value
+from export.onnx_layers import GraphValue
 from learning.errors import LearningError
 from learning.networks.head import BIAS, WEIGHT
 from learning.networks.segmentation.network import SegmentationNetwork
@@ -61,7 +61,7 @@ class DenseHead:
         shift = graph.constant("biases", self.bias, np.float32)
         graph.add("Conv", FEATURES, kernel, shift, output=SMALL_SCORES)
         layers = OnnxDenseLayers(graph, {})
-        large = layers.resize_to(Value(SMALL_SCORES, 4), self.size)
+        large = layers.resize_to(GraphValue(SMALL_SCORES, 4), self.size)
         graph.add("Identity", large.name, output=SCORES)
         return graph.model(
             [float_value(FEATURES, BATCH, width, *self.small)],
@@ -139,7 +139,7 @@ def _trunk(
 ) -> bytes:
     graph = GraphBuilder("network/")
     layers = OnnxDenseLayers(graph, arrays)
-    maps = network.body.maps(layers, Value(preprocessing.input_name, 4))
+    maps = network.body.maps(layers, GraphValue(preprocessing.input_name, 4))
     graph.add("Identity", maps.features.name, output=FEATURES)
     return graph.model(
         [float_value(preprocessing.input_name, BATCH, *preprocessing.shape)],

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 
 from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkError, ParityError
+from export.errors import ModelFileError, NetworkExportError, ParityError
 from export.graph import BATCH, clean, write
 from export.noise import noise_inputs
 from export.output_file import write_described
@@ -62,7 +62,7 @@ class TorchvisionRequest:
     def __post_init__(self) -> None:
         """Refuse a seed that would change nothing."""
         if self.weights is not None and self.seed is not None:
-            raise NetworkError(
+            raise NetworkExportError(
                 f"seed: {self.seed} has no meaning with weights from {self.weights}; leave it out"
             )
 
@@ -106,7 +106,7 @@ def export_torchvision(
 ) -> TorchvisionBackbone:
     """Export the network without its classifier: images in, pooled features out.
 
-    Raises `NetworkError`, `WeightsError` or `ModelFileError` naming what is wrong, and
+    Raises `NetworkExportError`, `WeightsError` or `ModelFileError` naming what is wrong, and
     `ParityError` if ONNX Runtime's features differ from torch's by more than `tolerance` times the
     largest.
     """

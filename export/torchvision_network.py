@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import library, nn
 
-from export.errors import NetworkError
+from export.errors import NetworkExportError
 from schemas.models import MAX_SIDE, Preprocessing
 
 INPUT_NAME = "image"
@@ -72,7 +72,7 @@ class Recipe:
 def find_recipe(name: str, weights_file: str = "") -> Recipe:
     """Return the recipe of the published weights with that file name, else of the first ones.
 
-    Raises `NetworkError` if torchvision has no classification network called `name`.
+    Raises `NetworkExportError` if torchvision has no classification network called `name`.
     """
     models = _models_with(name)
     published = list(models.get_model_weights(name))
@@ -92,12 +92,12 @@ def find_recipe(name: str, weights_file: str = "") -> Recipe:
 def build_network(name: str, size: int, seed: int = 0) -> FeatureNetwork:
     """Return the network with random weights from `seed`, its classifier cut off.
 
-    Raises `NetworkError` if torchvision has no classification network of that name, or none for
-    pictures of `size` pixels along a side.
+    Raises `NetworkExportError` if torchvision has no classification network of that name, or none
+    for pictures of `size` pixels along a side.
     """
     models = _models_with(name)
     if not 1 <= size <= MAX_SIDE:
-        raise NetworkError(f"size: {size} is not allowed; give 1 to {MAX_SIDE} pixels")
+        raise NetworkExportError(f"size: {size} is not allowed; give 1 to {MAX_SIDE} pixels")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), sized(name, size):
         warnings.simplefilter("ignore", FutureWarning)  # about other ways to draw the weights
         torch.manual_seed(seed)
@@ -107,12 +107,12 @@ def build_network(name: str, size: int, seed: int = 0) -> FeatureNetwork:
 
 @contextmanager
 def sized(name: str, size: int) -> Iterator[None]:
-    """Turn what torch raises for a size that the network cannot take into a `NetworkError`."""
+    """Turn what torch raises for a size that it cannot take into a `NetworkExportError`."""
     try:
         yield
     except (AssertionError, RuntimeError, ValueError) as error:
         told = str(error).partition("\n")[0]
-        raise NetworkError(
+        raise NetworkExportError(
             f"size: {name} cannot take pictures of {size} pixels ({told}); give its usual "
             f"{find_recipe(name).crop}"
         ) from error
@@ -123,7 +123,7 @@ def _models_with(name: str) -> Any:  # noqa: ANN401 - a module that may not be i
     names = models.list_models(module=models)
     if name not in names:
         near = difflib.get_close_matches(name, names, 3, 0.5)
-        raise NetworkError(
+        raise NetworkExportError(
             f"torchvision: {name!r} is no classification network of it; give for example "
             f"{', '.join(near or ['mobilenet_v2', 'resnet18', 'vit_b_16'])}"
         )
@@ -164,7 +164,7 @@ def _cut_classifier(module: nn.Module) -> str:
         if isinstance(part, nn.Sequential):
             setattr(module, name, _before_linear(part))
             return name
-    raise NetworkError(
+    raise NetworkExportError(
         f"torchvision: {type(module).__name__} has no classifier called "
         f"{', '.join(_CLASSIFIERS)}; export it yourself and use import-backbone"
     )

@@ -20,7 +20,7 @@ from learning.numerics.differences import DifferenceGrid, Differences
 from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import WeightGrid
 from schemas.errors import TensorError
-from schemas.tensor_header import Entry, Header
+from schemas.tensor_header import TensorEntry, TensorHeader
 from schemas.tensors import Expected, read_tensors
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -70,7 +70,9 @@ class WholeWeights:
         self.limit_bytes = 4 * self.grid.size
         shapes = self.grid.shapes
         self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
-        self._header = _header({name: Entry("int32", shape) for name, shape in shapes.items()})
+        self._header = _header(
+            {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
+        )
 
     def encode(self, arrays: Arrays) -> bytes:
         """Return the header and the grid's flat array."""
@@ -96,12 +98,12 @@ class MovedWeights:
     def __init__(self, sent: Arrays) -> None:
         self.grid = DifferenceGrid.around(sent)
         shapes = self.grid.shapes
-        exponents = Entry("int32", (len(shapes),))
+        exponents = TensorEntry("int32", (len(shapes),))
         self._first = exponents.size
         self.limit_bytes = self._first + 2 * self.grid.size
         self._expected = {name: Expected("int16", shape) for name, shape in shapes.items()}
         self._expected[_EXPONENTS] = Expected("int32", exponents.shape)
-        entries = {name: Entry("int16", shape) for name, shape in shapes.items()}
+        entries = {name: TensorEntry("int16", shape) for name, shape in shapes.items()}
         self._header = _header(entries | {_EXPONENTS: exponents})
 
     def encode(self, arrays: Arrays) -> bytes:
@@ -130,8 +132,8 @@ FORMS: Mapping[Upload, Callable[[Arrays], AnswerForm]] = {
 """Forms by the name that settings give them, made for the weights that were sent."""
 
 
-def _header(entries: dict[str, Entry]) -> bytes:
-    return Header(entries, {}).encode()
+def _header(entries: dict[str, TensorEntry]) -> bytes:
+    return TensorHeader(entries, {}).encode()
 
 
 def _little_endian(numbers: npt.NDArray[Any]) -> memoryview:

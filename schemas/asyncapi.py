@@ -12,7 +12,7 @@ import inspect
 import json
 from typing import Any
 
-from schemas.catalogue import CATALOGUE, Entry
+from schemas.catalogue import CATALOGUE, CatalogueEntry
 from schemas.topics import PROTOCOL_VERSION, ROOT, qos_of
 
 FILE_NAME = "asyncapi.json"
@@ -98,7 +98,7 @@ def _channel(branch: str) -> Json:
     return channel
 
 
-def _operation(entry: Entry, branch: str) -> Json:
+def _operation(entry: CatalogueEntry, branch: str) -> Json:
     name = _channel_name(branch)
     return {
         "action": _does(branch),
@@ -125,7 +125,7 @@ def _does(branch: str) -> str:
     return "send" if "up" in branch.split("/") else "receive"
 
 
-def _message(entry: Entry) -> Json:
+def _message(entry: CatalogueEntry) -> Json:
     message: Json = {
         "name": entry.kind,
         "title": entry.model.__name__,

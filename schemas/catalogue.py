@@ -32,7 +32,7 @@ Sender = Literal["device", "coordinator", "proxy", "both"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One kind of message. `branches` end in a leaf of `schemas.topics`."""
 
     model: type[Message]
@@ -52,37 +52,39 @@ _UP = ("up/<device>/msg",)
 _REQUESTS = ("up/<device>/req", "down/<device>/req")
 _BLOCKS = ("up/<device>/blk", "down/<device>/blk")
 
-CATALOGUE: tuple[Entry, ...] = (
-    Entry(Birth, "device", ("up/<device>/state",), retained=True),
-    Entry(Death, "device", ("up/<device>/state",), retained=True),
-    Entry(Heartbeat, "device", ("up/<device>/hb",)),
-    Entry(Enrolment, "device", _UP),
-    Entry(KeyRotation, "device", _UP),
-    Entry(Contribution, "device", _UP, attachment="the payload, up to 64 KiB; else offered"),
-    Entry(Withdrawal, "device", _UP),
-    Entry(Nothing, "device", _UP),
-    Entry(Transition, "device", _UP),
-    Entry(Evaluation, "device", _UP),
-    Entry(WaitingClasses, "device", _UP),
-    Entry(Problem, "device", _UP),
-    Entry(ModelStatus, "device", _UP),
-    Entry(CoordinatorBirth, "coordinator", ("all/state",), retained=True),
-    Entry(CoordinatorHeartbeat, "coordinator", ("all/state",)),
-    Entry(CoordinatorDeath, "coordinator", ("all/state",), retained=True),
-    Entry(Welcome, "coordinator", ("down/<device>/ctl",)),
-    Entry(Enrolled, "coordinator", ("down/<device>/ctl",)),
-    Entry(Receipt, "coordinator", ("down/<device>/rcpt",)),
-    Entry(Assignment, "coordinator", ("down/<device>/assignment",), retained=True),
-    Entry(DesiredModel, "coordinator", ("down/<device>/desired",), retained=True),
-    Entry(
+CATALOGUE: tuple[CatalogueEntry, ...] = (
+    CatalogueEntry(Birth, "device", ("up/<device>/state",), retained=True),
+    CatalogueEntry(Death, "device", ("up/<device>/state",), retained=True),
+    CatalogueEntry(Heartbeat, "device", ("up/<device>/hb",)),
+    CatalogueEntry(Enrolment, "device", _UP),
+    CatalogueEntry(KeyRotation, "device", _UP),
+    CatalogueEntry(
+        Contribution, "device", _UP, attachment="the payload, up to 64 KiB; else offered"
+    ),
+    CatalogueEntry(Withdrawal, "device", _UP),
+    CatalogueEntry(Nothing, "device", _UP),
+    CatalogueEntry(Transition, "device", _UP),
+    CatalogueEntry(Evaluation, "device", _UP),
+    CatalogueEntry(WaitingClasses, "device", _UP),
+    CatalogueEntry(Problem, "device", _UP),
+    CatalogueEntry(ModelStatus, "device", _UP),
+    CatalogueEntry(CoordinatorBirth, "coordinator", ("all/state",), retained=True),
+    CatalogueEntry(CoordinatorHeartbeat, "coordinator", ("all/state",)),
+    CatalogueEntry(CoordinatorDeath, "coordinator", ("all/state",), retained=True),
+    CatalogueEntry(Welcome, "coordinator", ("down/<device>/ctl",)),
+    CatalogueEntry(Enrolled, "coordinator", ("down/<device>/ctl",)),
+    CatalogueEntry(Receipt, "coordinator", ("down/<device>/rcpt",)),
+    CatalogueEntry(Assignment, "coordinator", ("down/<device>/assignment",), retained=True),
+    CatalogueEntry(DesiredModel, "coordinator", ("down/<device>/desired",), retained=True),
+    CatalogueEntry(
         PrototypeGradients,
         "device",
         ("proxy/up/<device>/msg",),
         attachment="the payload, up to 64 KiB; else offered",
     ),
-    Entry(ScoringOrder, "coordinator", ("down/proxy/assignment",), retained=True),
-    Entry(Scored, "proxy", ("up/proxy/msg",)),
-    Entry(BlockRequest, "both", _REQUESTS),
-    Entry(BlockData, "both", _BLOCKS, attachment="the block"),
-    Entry(BlockRefusal, "both", _BLOCKS),
+    CatalogueEntry(ScoringOrder, "coordinator", ("down/proxy/assignment",), retained=True),
+    CatalogueEntry(Scored, "proxy", ("up/proxy/msg",)),
+    CatalogueEntry(BlockRequest, "both", _REQUESTS),
+    CatalogueEntry(BlockData, "both", _BLOCKS, attachment="the block"),
+    CatalogueEntry(BlockRefusal, "both", _BLOCKS),
 )

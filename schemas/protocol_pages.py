@@ -6,7 +6,7 @@ import inspect
 
 from schemas import envelope, seals
 from schemas.canonical import MAX_DEPTH
-from schemas.catalogue import CATALOGUE, Entry
+from schemas.catalogue import CATALOGUE, CatalogueEntry
 from schemas.envelope import Envelope, Header, Sender, encode
 from schemas.presence import Heartbeat
 from schemas.topics import ROOT
@@ -126,7 +126,7 @@ def example() -> Envelope:
     return sender.seal(body, sent_ms=1_795_219_200_000)
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: CatalogueEntry) -> str:
     topics = "<br>".join(f"`{branch}`" for branch in entry.branches)
     retained = "yes" if entry.retained else ""
     return (
@@ -135,7 +135,7 @@ def _row(entry: Entry) -> str:
     )
 
 
-def _description(entry: Entry) -> str:
+def _description(entry: CatalogueEntry) -> str:
     summary = " ".join((inspect.getdoc(entry.model) or "").split())
     return f"- **`{entry.kind}`** ({entry.model.__module__}): {summary}"
 

@@ -49,7 +49,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One stored tensor; `packing` where its bytes hold packed integers."""
 
     dtype: str
@@ -63,10 +63,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Header:
+class TensorHeader:
     """Entries by tensor name, and the metadata of the sender."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
     metadata: dict[str, Any]
 
     @property
@@ -111,7 +111,7 @@ class Header:
         }
 
 
-def read_header(body: bytes) -> Header:
+def read_header(body: bytes) -> TensorHeader:
     """Return the header of `body`, whose tensors fill the rest of it exactly.
 
     Raises `TensorError` for a header that is too long or not in the one form, for unknown dtypes,
@@ -141,7 +141,7 @@ def check_name(name: str) -> None:
         raise TensorError(f"name: {shorten(name)} is not allowed; give 1 to 100 characters")
 
 
-def _parse(text: bytes) -> Header:
+def _parse(text: bytes) -> TensorHeader:
     try:
         members = _members_of(parse_json(text, MAX_VALUES), "header")
         ours = _members_of(members.pop(_METADATA, None), _METADATA)
@@ -153,7 +153,7 @@ def _parse(text: bytes) -> Header:
     if len(members) > MAX_TENSORS:
         raise TensorError(f"header: {len(members)} tensors; at most {MAX_TENSORS} are allowed")
     entries = {name: _entry(name, member, packed.get(name)) for name, member in members.items()}
-    return Header(entries, metadata)
+    return TensorHeader(entries, metadata)
 
 
 def _members_of(value: object, what: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _members_of(value: object, what: str) -> dict[str, Any]:
     return value
 
 
-def _entry(name: str, member: object, packing: object) -> Entry:
+def _entry(name: str, member: object, packing: object) -> TensorEntry:
     check_name(name)
     fields = _members_of(member, name)
     dtype = _NAMES.get(str(fields.get("dtype")))
@@ -172,7 +172,7 @@ def _entry(name: str, member: object, packing: object) -> Entry:
             f"give one of {', '.join(_NAMES)}"
         )
     shape = _shape(name, fields.get("shape"))
-    return Entry(dtype, shape, None if packing is None else _packing(name, packing, shape))
+    return TensorEntry(dtype, shape, None if packing is None else _packing(name, packing, shape))
 
 
 def _packing(name: str, value: object, stored: tuple[int, ...]) -> Packing:

@@ -33,9 +33,9 @@ from schemas.tensor_header import (
     DTYPES,
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
-    Entry,
-    Header,
     Packing,
+    TensorEntry,
+    TensorHeader,
     check_name,
     read_header,
 )
@@ -106,7 +106,7 @@ def encode_tensors(
     `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
     """
     entries = {name: _entry(name, value) for name, value in tensors.items()}
-    header = Header(entries, dict(metadata or {}))
+    header = TensorHeader(entries, dict(metadata or {}))
     body = header.encode() + b"".join(_data(tensors[name]) for name in header.order)
     return compressed(body) if compress else body
 
@@ -156,15 +156,15 @@ def read_tensors(data: bytes, expected: Expectation, limit_bytes: int) -> Tensor
     return TensorFile(tensors, header.metadata)
 
 
-def _entry(name: str, value: Array | PackedIntegers) -> Entry:
+def _entry(name: str, value: Array | PackedIntegers) -> TensorEntry:
     check_name(name)
     if isinstance(value, PackedIntegers):
         packing = Packing(value.bits, value.shape, value.signed)
-        return Entry("uint8", (len(value.data),), packing)
+        return TensorEntry("uint8", (len(value.data),), packing)
     if value.dtype.name not in DTYPES:
         raise TensorError(f"{name}: dtype {value.dtype} cannot travel; give {', '.join(DTYPES)}")
     _check_finite(name, value)
-    return Entry(value.dtype.name, value.shape)
+    return TensorEntry(value.dtype.name, value.shape)
 
 
 def _data(value: Array | PackedIntegers) -> bytes:
@@ -220,7 +220,7 @@ def _check_size(size: int, limit_bytes: int) -> None:
         raise TensorError(f"size: {size} bytes; at most {limit_bytes} are accepted here")
 
 
-def _check_names(entries: Mapping[str, Entry], expected: Mapping[str, Expected]) -> None:
+def _check_names(entries: Mapping[str, TensorEntry], expected: Mapping[str, Expected]) -> None:
     unknown = sorted(set(entries) - set(expected))
     missing = sorted(set(expected) - set(entries))
     if unknown:
@@ -229,19 +229,19 @@ def _check_names(entries: Mapping[str, Entry], expected: Mapping[str, Expected])
         raise TensorError(f"{missing[0]}: is missing; give {expected[missing[0]]}")
 
 
-def _check_entry(name: str, entry: Entry, rule: Expected) -> None:
+def _check_entry(name: str, entry: TensorEntry, rule: Expected) -> None:
     dtype, shape = _described(entry)
     if dtype != rule.dtype or not rule.accepts(shape):
         raise TensorError(f"{name}: {dtype} {shape} does not fit; give {rule}")
 
 
-def _described(entry: Entry) -> tuple[str, tuple[int, ...]]:
+def _described(entry: TensorEntry) -> tuple[str, tuple[int, ...]]:
     if entry.packing:
         return PACKED, entry.packing.shape
     return entry.dtype, entry.shape
 
 
-def _value(name: str, entry: Entry, stored: Array) -> Array:
+def _value(name: str, entry: TensorEntry, stored: Array) -> Array:
     if entry.packing is None:
         _check_finite(name, stored)
         return stored

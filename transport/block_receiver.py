@@ -52,14 +52,14 @@ class BlockCounts:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedFile:
     """The data is whole and lies at `path`."""
 
     path: Path
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedFetch:
     """The transfer ended without the data."""
 
     reason: str
@@ -84,7 +84,7 @@ class BlockReceiver:
         patience: float = float("inf"),
     ) -> None:
         self.offer = offer
-        self.outcome: Fetched | Failed | None = None
+        self.outcome: FetchedFile | FailedFetch | None = None
         self.counts = BlockCounts()
         self._destination = destination
         self._began = now
@@ -99,7 +99,7 @@ class BlockReceiver:
         self._wanted = Wanted(range(_parts(offer.list_size, offer.block_size)))
         self._part: PartFile | None = None
         if destination.exists() and file_digest(destination) == offer.digest:
-            self.outcome = Fetched(destination)
+            self.outcome = FetchedFile(destination)
 
     def requests(self, now: float) -> list[BlockRequest]:
         """Return what to ask for now; nothing once there is an outcome."""
@@ -195,7 +195,7 @@ class BlockReceiver:
                 if not self._wanted:
                     self._check_list()
             if self._part is not None and not self._wanted:
-                self.outcome = Fetched(self._part.finish())
+                self.outcome = FetchedFile(self._part.finish())
         except OSError as error:
             self._fail(f"cannot write beside {self._destination}: {error}", FullDiskError)
         except BlockError as error:
@@ -221,7 +221,7 @@ class BlockReceiver:
         self._wanted = Wanted(missing)
 
     def _fail(self, reason: str, error: type[BlockError] = BlockError) -> None:
-        self.outcome = Failed(reason, error)
+        self.outcome = FailedFetch(reason, error)
         if self._part is not None:
             self._part.close()
 

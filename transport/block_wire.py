@@ -9,7 +9,7 @@ from schemas.offers import BlockData, BlockRefusal, BlockRequest
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 
 _LONGEST_HEADER = 4 * 1024
 """Bytes of a header line; of a request for 64 blocks they are some 1,300."""
@@ -37,23 +37,23 @@ class BlockWire:
             return self._topics.from_every_device("req", "blk")
         return self._topics.to_device(self._device, "req", "blk")
 
-    def request(self, peer: DeviceId, request: BlockRequest) -> Outgoing:
+    def request(self, peer: DeviceId, request: BlockRequest) -> OutgoingMessage:
         """Ask `peer` for blocks."""
         topic = self._topics.down if self._device is None else self._topics.up
         return self._message(topic(peer, "req"), request, b"")
 
-    def data(self, peer: DeviceId, label: BlockData, block: bytes) -> Outgoing:
+    def data(self, peer: DeviceId, label: BlockData, block: bytes) -> OutgoingMessage:
         """Send `peer` a block."""
         topic = self._topics.down if self._device is None else self._topics.up
         return self._message(topic(peer, "blk"), label, block)
 
-    def refusal(self, peer: DeviceId, refusal: BlockRefusal) -> Outgoing:
+    def refusal(self, peer: DeviceId, refusal: BlockRefusal) -> OutgoingMessage:
         """Tell `peer` that it gets none of what it asked for."""
         topic = self._topics.down if self._device is None else self._topics.up
         return self._message(topic(peer, "blk"), refusal, b"")
 
     def read(
-        self, message: Received
+        self, message: IncomingMessage
     ) -> tuple[DeviceId, BlockRequest | BlockData | BlockRefusal, bytes]:
         """Return who speaks, what it says and the bytes of a block.
 
@@ -77,6 +77,6 @@ class BlockWire:
             return where.device, envelope.read(BlockRefusal), b""
         return where.device, envelope.read(BlockData), envelope.attachment
 
-    def _message(self, topic: str, body: Message, attachment: bytes) -> Outgoing:
+    def _message(self, topic: str, body: Message, attachment: bytes) -> OutgoingMessage:
         envelope = self._sender.seal(body, sent_ms=self._clock.time_ms(), attachment=attachment)
-        return Outgoing(topic, encode(envelope), qos=0)
+        return OutgoingMessage(topic, encode(envelope), qos=0)

@@ -6,7 +6,7 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-from transport.interface import Received
+from transport.interface import IncomingMessage
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Faults:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - repeatable faults, no secrets
 
-    def enqueue(self, queue: deque[Received], message: Received) -> None:
+    def enqueue(self, queue: deque[IncomingMessage], message: IncomingMessage) -> None:
         """Append `message` to `queue` never, once or twice, perhaps out of order."""
         if self._random.random() < self.drop:
             return

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from schemas.values import DeviceId, Digest
-from transport.block_receiver import BlockReceiver, Fetched
+from transport.block_receiver import BlockReceiver, FetchedFile
 from transport.errors import BlockError, NotWantedError, StalledError
 
 _MAX_ACTIVE = 32
@@ -195,7 +195,7 @@ class Fetches:
         if outcome is None:
             return
         self._active.remove((fetch, receiver))
-        if isinstance(outcome, Fetched):
+        if isinstance(outcome, FetchedFile):
             self._stalls.pop(fetch.peer, None)
             fetch.future.set_result(outcome.path)
             return

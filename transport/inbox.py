@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 
-from transport.interface import Event, Problem, Received
+from transport.interface import ConnectionProblem, Event, IncomingMessage
 
 
 class Inbox:
@@ -28,7 +28,7 @@ class Inbox:
     def put(self, event: Event) -> bool:
         """Append `event`; return False, leaving it out, when there is no room for it."""
         with self._changed:
-            if isinstance(event, (Received, Problem)):
+            if isinstance(event, (IncomingMessage, ConnectionProblem)):
                 if not self._has_room(_size(event)):
                     return False
                 self._bounded += 1
@@ -62,11 +62,11 @@ class Inbox:
 
     def _take(self) -> Event:
         event = self._events.popleft()
-        if isinstance(event, (Received, Problem)):
+        if isinstance(event, (IncomingMessage, ConnectionProblem)):
             self._bounded -= 1
             self._bytes -= _size(event)
         return event
 
 
-def _size(event: Received | Problem) -> int:
-    return len(event.payload) if isinstance(event, Received) else 0
+def _size(event: IncomingMessage | ConnectionProblem) -> int:
+    return len(event.payload) if isinstance(event, IncomingMessage) else 0

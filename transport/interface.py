@@ -14,7 +14,7 @@ The rules, which both keep and `tests/transport/test_behaviour.py` holds:
 - Subscriptions are remembered and made again whenever the broker has no session for us.
 - The will is published by the broker when the connection is lost, and not after `stop`.
 - Lost connections come back by themselves. Every change is an event, in order with the messages.
-- Nothing fails silently: what cannot be raised to a caller arrives as a `Problem`.
+- Nothing fails silently: what cannot be raised to a caller arrives as a `ConnectionProblem`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from transport.meter import Meter
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class OutgoingMessage:
     """A message to publish. QoS 0 may vanish anywhere, QoS 1 reaches the broker at least once."""
 
     topic: str
@@ -37,7 +37,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Received:
+class IncomingMessage:
     """A message that arrived; `token` is what `acknowledge` needs and means nothing to others.
 
     `retained` says that the broker had kept it, as far as the broker can be believed (amqtt also
@@ -66,13 +66,13 @@ class Disconnected:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConnectionProblem:
     """Something went wrong in the background: a refused connection, publish or subscription."""
 
     error: TransportError
 
 
-Event: TypeAlias = "Received | Connected | Disconnected | Problem"
+Event: TypeAlias = "IncomingMessage | Connected | Disconnected | ConnectionProblem"
 
 
 class Connection(Protocol):
@@ -102,7 +102,7 @@ class Connection(Protocol):
     def subscribe(self, *filters: str, qos: int = 1) -> None:
         """Add filters, now and after every loss of the session."""
 
-    def publish(self, message: Outgoing) -> None:
+    def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` over to be sent.
 
         Raises `PayloadTooLargeError`, `NotConnectedError` or `QueueFullError`; nothing was sent
@@ -118,5 +118,5 @@ class Connection(Protocol):
     def wake(self) -> None:
         """Make a waiting `next_event` return None now, from any thread."""
 
-    def acknowledge(self, message: Received) -> None:
+    def acknowledge(self, message: IncomingMessage) -> None:
         """Tell the broker that `message` is safe here; of no effect for QoS 0 and old sessions."""

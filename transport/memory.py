@@ -19,18 +19,18 @@ from transport.access import Action, is_allowed
 from transport.errors import NotAuthorisedError
 from transport.faults import Faults
 from transport.filters import matches
-from transport.interface import Outgoing, Received
-from transport.memory_connection import Identity, InMemoryConnection
+from transport.interface import IncomingMessage, OutgoingMessage
+from transport.memory_connection import ClientCredentials, InMemoryConnection
 from transport.subscriptions import Subscriptions, is_wild
 
 
 @dataclass(eq=False)
-class Session:
+class BrokerSession:
     """What the broker knows of a client id, connected or not."""
 
     user: str | None
-    queue: deque[Received] = field(default_factory=deque)
-    unacknowledged: dict[object, Received] = field(default_factory=dict)
+    queue: deque[IncomingMessage] = field(default_factory=deque)
+    unacknowledged: dict[object, IncomingMessage] = field(default_factory=dict)
     connection: InMemoryConnection | None = None
 
 
@@ -54,9 +54,9 @@ class InMemoryBroker:
         """Messages that did not fit a session's queue."""
         self._users = users
         self._max_queued = max_queued
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrokerSession] = {}
         self._subscriptions = Subscriptions()
-        self._retained: dict[str, Outgoing] = {}
+        self._retained: dict[str, OutgoingMessage] = {}
         self._tokens = itertools.count(1)
 
     def connection(
@@ -65,11 +65,11 @@ class InMemoryBroker:
         *,
         user: str | None = None,
         password: str | None = None,
-        will: Outgoing | None = None,
+        will: OutgoingMessage | None = None,
         max_payload: int = MAX_ENVELOPE_BYTES,
     ) -> InMemoryConnection:
         """Return a connection for `client_id`, not yet started."""
-        identity = Identity(client_id, user, password)
+        identity = ClientCredentials(client_id, user, password)
         return InMemoryConnection(self, identity, will, max_payload)
 
     def drop_connection(self, client_id: str, *, comes_back: bool = True) -> None:
@@ -107,7 +107,7 @@ class InMemoryBroker:
                 )
                 return
             present = identity.client_id in self._sessions
-            session = self._sessions.setdefault(identity.client_id, Session(identity.user))
+            session = self._sessions.setdefault(identity.client_id, BrokerSession(identity.user))
             if session.connection not in (None, connection):
                 self.detach(session.connection, "taken over by the same client id", clean=False)
             session.user, session.connection = identity.user, connection
@@ -136,7 +136,7 @@ class InMemoryBroker:
                 if self._may(session.user, "receive", message.topic):
                     self.deliver(session, message, min(qos, message.qos), retained=True)
 
-    def route(self, message: Outgoing, user: str | None) -> bool:
+    def route(self, message: OutgoingMessage, user: str | None) -> bool:
         """Deliver `message` to every session that wants it; False if `user` may not publish it."""
         with self.lock:
             if not self._may(user, "publish", message.topic):
@@ -149,7 +149,7 @@ class InMemoryBroker:
                     self.deliver(session, message, min(qos, message.qos), retained=False)
             return True
 
-    def take(self, client_id: str) -> Received | None:
+    def take(self, client_id: str) -> IncomingMessage | None:
         """Remove and return the next message of a session; QoS 1 stays until acknowledged."""
         with self.lock:
             session = self._sessions[client_id]
@@ -172,18 +172,22 @@ class InMemoryBroker:
             if session is not None:
                 session.unacknowledged.pop(token, None)
 
-    def deliver(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
+    def deliver(
+        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
+    ) -> None:
         """Put a message into a session's queue; a network with latency does so later."""
         if session.connection is None and qos == 0:
             return
         if len(session.queue) >= self._max_queued:
             self.dropped += 1
             return
-        self.faults.enqueue(session.queue, Received(message.topic, message.payload, qos, retained))
+        self.faults.enqueue(
+            session.queue, IncomingMessage(message.topic, message.payload, qos, retained)
+        )
         if session.connection is not None:
             session.connection.notify()
 
-    def _kept_for(self, filters: Mapping[str, int]) -> list[tuple[Outgoing, int]]:
+    def _kept_for(self, filters: Mapping[str, int]) -> list[tuple[OutgoingMessage, int]]:
         """Return the retained messages that filters match, each with the highest QoS."""
         if any(map(is_wild, filters)):
             kept = [
@@ -193,18 +197,18 @@ class InMemoryBroker:
             return [(message, max(qos)) for message, qos in kept if qos]
         return [(self._retained[f], q) for f, q in filters.items() if f in self._retained]
 
-    def _redeliver(self, session: Session) -> None:
+    def _redeliver(self, session: BrokerSession) -> None:
         kept = [message for message in session.queue if message.qos]
         session.queue = deque([*session.unacknowledged.values(), *kept])
         session.unacknowledged.clear()
 
-    def _retain(self, message: Outgoing) -> None:
+    def _retain(self, message: OutgoingMessage) -> None:
         if message.payload:
             self._retained[message.topic] = message
         else:
             self._retained.pop(message.topic, None)
 
-    def _authentic(self, identity: Identity) -> bool:
+    def _authentic(self, identity: ClientCredentials) -> bool:
         if self._users is None:
             return True
         known = self._users.get(identity.user or "")

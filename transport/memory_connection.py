@@ -14,7 +14,14 @@ from transport.errors import (
     PayloadTooLargeError,
     TransportError,
 )
-from transport.interface import Connected, Disconnected, Event, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    Event,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from transport.meter import Meter
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Identity:
+class ClientCredentials:
     """Who connects: client id, user name and password."""
 
     client_id: str
@@ -34,7 +41,11 @@ class InMemoryConnection:
     """A `Connection` (see `transport.interface`) to an `InMemoryBroker`."""
 
     def __init__(
-        self, broker: InMemoryBroker, identity: Identity, will: Outgoing | None, max_payload: int
+        self,
+        broker: InMemoryBroker,
+        identity: ClientCredentials,
+        will: OutgoingMessage | None,
+        max_payload: int,
     ) -> None:
         self.identity = identity
         self.will = will
@@ -78,7 +89,7 @@ class InMemoryConnection:
             if self._attached:
                 self._broker.add_filters(self.identity.client_id, added)
 
-    def publish(self, message: Outgoing) -> None:
+    def publish(self, message: OutgoingMessage) -> None:
         """Route `message`; raises as the interface says."""
         if len(message.payload) > self.max_payload:
             raise PayloadTooLargeError(message.topic, len(message.payload), self.max_payload)
@@ -87,7 +98,9 @@ class InMemoryConnection:
                 raise NotConnectedError(message.topic)
             self.meter.sent(message.topic, len(message.payload))
             if not self._broker.route(message, self.identity.user):
-                self._tell(Problem(NotAuthorisedError(f"{message.topic}: not ours to publish")))
+                self._tell(
+                    ConnectionProblem(NotAuthorisedError(f"{message.topic}: not ours to publish"))
+                )
 
     def next_event(self, seconds: float) -> Event | None:
         """Return the next event or message, or None after `seconds` or when woken."""
@@ -107,7 +120,7 @@ class InMemoryConnection:
             self._woken = True
             self.notify()
 
-    def acknowledge(self, message: Received) -> None:
+    def acknowledge(self, message: IncomingMessage) -> None:
         """Tell the broker that `message` is safe."""
         self._broker.acknowledge(self.identity.client_id, message.token)
 
@@ -127,7 +140,7 @@ class InMemoryConnection:
     def refused(self, error: TransportError) -> None:
         """Take the news from the broker: we may not come in."""
         self._refusal = error
-        self._tell(Problem(error))
+        self._tell(ConnectionProblem(error))
 
     def notify(self) -> None:
         """Wake whoever reads: there is an event, a message or a call to `wake`."""

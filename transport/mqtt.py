@@ -24,10 +24,17 @@ from transport.errors import (
     TransportError,
 )
 from transport.inbox import Inbox
-from transport.interface import Connected, Disconnected, Event, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    Event,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from transport.meter import Meter
 from transport.mqtt_settings import MqttSettings
-from transport.paho_link import NoAnswerError, OtherVersionError, PahoLink, Token
+from transport.paho_link import DeliveryToken, NoAnswerError, OtherVersionError, PahoLink
 
 log = logging.getLogger("transport.mqtt")
 
@@ -44,7 +51,7 @@ _LOSSES_OF_TWINS = 4
 class MqttConnection:
     """A `Connection` (see `transport.interface`) over MQTT 5, or 3.1.1 where 5 gets no answer."""
 
-    def __init__(self, settings: MqttSettings, will: Outgoing | None = None) -> None:
+    def __init__(self, settings: MqttSettings, will: OutgoingMessage | None = None) -> None:
         self.settings = settings
         self.meter = Meter()
         self._will = will
@@ -128,7 +135,7 @@ class MqttConnection:
         if link is not None:
             link.subscribe(added)
 
-    def publish(self, message: Outgoing) -> None:
+    def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` over; raises as the interface says."""
         if len(message.payload) > self.max_payload:
             raise PayloadTooLargeError(message.topic, len(message.payload), self.max_payload)
@@ -152,10 +159,10 @@ class MqttConnection:
         """Make a waiting `next_event` return None now."""
         self._inbox.wake()
 
-    def acknowledge(self, message: Received) -> None:
+    def acknowledge(self, message: IncomingMessage) -> None:
         """Tell the broker that `message` is safe; a message of an earlier link comes again."""
         token = message.token
-        if isinstance(token, Token) and token.link is self._link:
+        if isinstance(token, DeliveryToken) and token.link is self._link:
             token.link.acknowledge(token.number)
 
     def opened(self, link: PahoLink, *, session_present: bool) -> None:
@@ -170,7 +177,7 @@ class MqttConnection:
         link.subscribe(wanted)
         self._inbox.put(Connected(session_present))
 
-    def received(self, message: Received) -> None:
+    def received(self, message: IncomingMessage) -> None:
         """Queue a message; one that does not fit is left out, unacknowledged (network thread)."""
         self.meter.received(message.topic, len(message.payload))
         kept = self._inbox.put(message)
@@ -181,7 +188,7 @@ class MqttConnection:
     def problem(self, error: TransportError) -> None:
         """Log and announce what cannot be raised to a caller (any thread)."""
         log.warning("%s: %s", self.settings.client_id, error)
-        self._inbox.put(Problem(error))
+        self._inbox.put(ConnectionProblem(error))
 
     def _run(self) -> None:
         try:

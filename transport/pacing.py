@@ -25,7 +25,7 @@ _CLOCK_STEP = 1e-4
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedBlock:
     """When a block was asked for, what had been delivered by then, and whether for the first time.
 
     `delivered` is in bytes, `at` in seconds.
@@ -48,7 +48,7 @@ class Pacer:
     round_trip: float | None = None
     """Smoothed seconds from request to block."""
 
-    def arrived(self, size: int, asked: Asked, now: float) -> None:
+    def arrived(self, size: int, asked: RequestedBlock, now: float) -> None:
         """Learn from a block of `size` bytes."""
         self.delivered += size
         elapsed = max(now - asked.at, _CLOCK_STEP)

@@ -35,7 +35,7 @@ from transport.errors import (
     QueueFullError,
     TransportError,
 )
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.mqtt_settings import MqttSettings
 from transport.pending import PendingBytes
 from transport.tls_failures import explain_handshake, hint_for_closing
@@ -66,7 +66,7 @@ class LinkOwner(Protocol):
     def opened(self, link: PahoLink, *, session_present: bool) -> None:
         """Act on the broker's acceptance."""
 
-    def received(self, message: Received) -> None:
+    def received(self, message: IncomingMessage) -> None:
         """Take a message."""
 
     def problem(self, error: TransportError) -> None:
@@ -74,7 +74,7 @@ class LinkOwner(Protocol):
 
 
 @dataclass(frozen=True)
-class Token:
+class DeliveryToken:
     """Ties a received message to its link: acknowledging it on a later link would be wrong."""
 
     link: PahoLink
@@ -97,7 +97,7 @@ class PahoLink:
     """A connection in one MQTT version; `open` it once, `close` it once."""
 
     def __init__(
-        self, settings: MqttSettings, version: int, will: Outgoing | None, owner: LinkOwner
+        self, settings: MqttSettings, version: int, will: OutgoingMessage | None, owner: LinkOwner
     ) -> None:
         self.version = version
         self.closed = threading.Event()
@@ -150,7 +150,7 @@ class PahoLink:
             if number is not None:
                 self._wanted[number] = list(filters)
 
-    def publish(self, message: Outgoing) -> None:
+    def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` to paho; raise `NotConnectedError` or `QueueFullError`."""
         size = len(message.payload)
         self._pending.reserve(message.topic, size)
@@ -285,12 +285,12 @@ class PahoLink:
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
         self._owner.received(
-            Received(
+            IncomingMessage(
                 message.topic,
                 bytes(message.payload),
                 message.qos,
                 bool(message.retain),
-                Token(self, message.mid) if message.qos else None,
+                DeliveryToken(self, message.mid) if message.qos else None,
             )
         )
 
@@ -317,7 +317,9 @@ class PahoLink:
             self._owner.problem(NotAuthorisedError(f"{refused}: the broker refused to subscribe"))
 
 
-def make_client(settings: MqttSettings, version: int, will: Outgoing | None) -> WatchedClient:
+def make_client(
+    settings: MqttSettings, version: int, will: OutgoingMessage | None
+) -> WatchedClient:
     """Make the one kind of paho client that is used here; it is not connected yet."""
     modern = version == MQTTProtocolVersion.MQTTv5
     client = WatchedClient(

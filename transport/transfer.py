@@ -21,13 +21,20 @@ from schemas.errors import SchemaError
 from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
-from transport.answers import Answers
+from transport.block_replies import BlockReplies
 from transport.block_source import BlockSource
 from transport.block_wire import BlockWire
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import BlockError, ThreadEndedError, TransportError
 from transport.fetches import Fetch, Fetches
-from transport.interface import Connected, Connection, Disconnected, Event, Problem, Received
+from transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    Event,
+    IncomingMessage,
+)
 from transport.meter import Counts
 
 log = logging.getLogger("transport.blocks")
@@ -112,7 +119,7 @@ class BlockExchange:
         self._clock = clock
         self._may_serve = may_serve
         self._sources: dict[Digest, BlockSource] = {}
-        self._answers = Answers()
+        self._answers = BlockReplies()
         self._fetches = Fetches() if device is not None else Fetches(_PATIENCE_SECONDS)
         self._asked: list[Fetch | Digest] = []
         """What to fetch and what to call off, in the order in which it was said."""
@@ -234,7 +241,7 @@ class BlockExchange:
         return min(_LONGEST_WAIT_SECONDS, max(0.0, self.due() - self._clock.seconds()))
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             try:
                 self._receive(event)
             except (SchemaError, BlockError) as error:
@@ -244,10 +251,10 @@ class BlockExchange:
             self._fetches.reconnected(self._clock.seconds())
         elif isinstance(event, Disconnected):
             self._fetches.disconnected()
-        elif isinstance(event, Problem):
+        elif isinstance(event, ConnectionProblem):
             log.warning("connection for blocks: %s", event.error)
 
-    def _receive(self, message: Received) -> None:
+    def _receive(self, message: IncomingMessage) -> None:
         peer, body, attachment = self._wire.read(message)
         match body:
             case BlockRequest():

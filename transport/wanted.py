@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from transport.pacing import Asked, Pacer
+from transport.pacing import Pacer, RequestedBlock
 
 
 class Wanted:
@@ -13,7 +13,7 @@ class Wanted:
 
     def __init__(self, indices: Iterable[int]) -> None:
         self._new = deque(indices)
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, RequestedBlock] = {}
 
     def __len__(self) -> int:
         return len(self._new) + len(self._asked)
@@ -25,20 +25,22 @@ class Wanted:
         free = min(pacer.window - (len(self._asked) - len(overdue)), most)
         again = overdue[: max(free, 0)]
         for index in again:
-            self._asked[index] = Asked(now, pacer.delivered, first=False)
+            self._asked[index] = RequestedBlock(now, pacer.delivered, first=False)
         fresh = [self._new.popleft() for _ in range(min(free - len(again), len(self._new)))]
         for index in fresh:
-            self._asked[index] = Asked(now, pacer.delivered, first=True)
+            self._asked[index] = RequestedBlock(now, pacer.delivered, first=True)
         return again + fresh
 
-    def arrived(self, index: int) -> Asked | None:
+    def arrived(self, index: int) -> RequestedBlock | None:
         """Strike out a block; return when it was asked for, or None if it was not."""
         return self._asked.pop(index, None)
 
     def lapse(self, pacer: Pacer, now: float) -> None:
         """Make everything overdue that was asked for; a late answer is still welcome."""
         for index, asked in self._asked.items():
-            self._asked[index] = Asked(now - pacer.retry_after, asked.delivered, first=False)
+            self._asked[index] = RequestedBlock(
+                now - pacer.retry_after, asked.delivered, first=False
+            )
 
     def next_time(self, pacer: Pacer, now: float) -> float:
         """Return when `choose` will next have something, or infinity if only arrivals help.

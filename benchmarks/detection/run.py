@@ -30,7 +30,7 @@ from learning.numerics.calibration import best_scale, summed_losses
 from learning.numerics.detection import (
     DetectionRules,
     Detector,
-    Head,
+    ScoringHead,
     observe,
     seeded,
     uncertainty,
@@ -199,7 +199,7 @@ def _watch_device(
     seeds_of = -1
     for stage, changed, images in batches(plan, held, device, side.rules.min_images):
         solved = heads[stage]
-        head = Head(solved.names, solved.fitted if side.fitted else DEFAULT_SCALE)
+        head = ScoringHead(solved.names, solved.fitted if side.fitted else DEFAULT_SCALE)
         if side.seeded and stage != seeds_of:
             seeds_of = stage
             draw = np.random.default_rng([plan.seed, device, 2, stage])

@@ -33,7 +33,7 @@ from benchmarks.machine import describe_machine
 from learning.training.devices import moved_together
 from learning.training.engine import train
 from learning.training.memory import agents_per_stack
-from learning.training.settings import EngineName, EngineSettings
+from learning.training.settings import EngineName, TrainingEngineSettings
 from learning.training.work import Trained, Work
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -48,7 +48,7 @@ CLOCKS: dict[str, Callable[[], float]] = {
 
 
 def measure(
-    size: Size, works: Sequence[Work], settings: EngineSettings
+    size: Size, works: Sequence[Work], settings: TrainingEngineSettings
 ) -> dict[str, dict[str, float]]:
     """Train one round and return the seconds of both parts by each clock."""
     heads, of_head = timed(works, settings)
@@ -65,7 +65,7 @@ def measure(
 
 
 def timed(
-    works: Sequence[Work], settings: EngineSettings
+    works: Sequence[Work], settings: TrainingEngineSettings
 ) -> tuple[list[Trained], dict[str, float]]:
     """Return what was trained, and the seconds by each clock."""
     gc.collect()
@@ -130,7 +130,8 @@ def main() -> None:
     size = Size(arguments.agents, arguments.samples, arguments.features)
     memory = int(arguments.stack_gib * GIB)
     settings = {
-        engine: EngineSettings(engine, arguments.device, stack_bytes=memory) for engine in ENGINES
+        engine: TrainingEngineSettings(engine, arguments.device, stack_bytes=memory)
+        for engine in ENGINES
     }
     works = moved_together(head_works(size), arguments.device)
     few = works[:2]

@@ -26,7 +26,7 @@ from benchmarks.lga_training.works import CLASSES, assignment, works
 from benchmarks.machine import describe_machine
 from learning.training.devices import moved
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -40,13 +40,17 @@ Timed = dict[str, float]
 def compare(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return images per second of both tasks, of LGA and bare, and their ratio."""
     of = assignment(network, arguments.side, arguments.batch, arguments.epochs)
-    engine = EngineSettings("loop", arguments.device, arguments.bfloat16)
+    engine = TrainingEngineSettings("loop", arguments.device, arguments.bfloat16)
     made = works(of, arguments.images)
     return {task: _task(task, work, network, engine, arguments) for task, work in made.items()}
 
 
 def _task(
-    task: str, work: Work, network: str, engine: EngineSettings, arguments: argparse.Namespace
+    task: str,
+    work: Work,
+    network: str,
+    engine: TrainingEngineSettings,
+    arguments: argparse.Namespace,
 ) -> dict[str, Any]:
     on_device = moved(work, arguments.device)
     later = task != "first task"

@@ -23,7 +23,7 @@ from benchmarks.segmentation_training.plans import Plan
 from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Extras, Work
 
 WARMED_UP = 2.0
@@ -34,7 +34,7 @@ def measure(plan: Plan, device: str) -> dict[str, Any]:
     """Return what training by a plan takes: a full pass, if there is one, and a step."""
     imported = peak_mib()
     work = build_work(plan)
-    settings = EngineSettings(device=device, autocast=plan.bfloat16, inference_batch=8)
+    settings = TrainingEngineSettings(device=device, autocast=plan.bfloat16, inference_batch=8)
     seconds = timed(work, settings)
     if seconds["pass_wall_s"] + seconds["step_wall_s"] < WARMED_UP:
         seconds = timed(work, settings)
@@ -44,7 +44,7 @@ def measure(plan: Plan, device: str) -> dict[str, Any]:
     return found
 
 
-def timed(work: Work, settings: EngineSettings) -> dict[str, float]:
+def timed(work: Work, settings: TrainingEngineSettings) -> dict[str, float]:
     """Return the seconds of an epoch's pass and step, which must end in finite numbers."""
     began = now()
     passed = [began]

@@ -25,7 +25,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
 from transport.brokers import MosquittoBroker
 from transport.errors import QueueFullError
-from transport.interface import Connected, Outgoing, Received
+from transport.interface import Connected, IncomingMessage, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.transfer import BlockExchange
@@ -60,7 +60,7 @@ def our_rate(broker: MosquittoBroker, load: Load) -> float:
     time.sleep(0.2)
     while not isinstance(subscriber.next_event(1), Connected):
         pass
-    message = Outgoing(topic, bytes(load.size), load.qos)
+    message = OutgoingMessage(topic, bytes(load.size), load.qos)
     began, sent, received = time.perf_counter(), 0, 0
     while received < load.count:
         while sent < load.count and sent - received < load.window:
@@ -70,7 +70,7 @@ def our_rate(broker: MosquittoBroker, load: Load) -> float:
                 break
             sent += 1
         event = subscriber.next_event(10)
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             subscriber.acknowledge(event)
             received += 1
     rate = load.count / (time.perf_counter() - began)

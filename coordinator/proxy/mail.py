@@ -11,7 +11,7 @@ from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, FleetId
 from transport.clock import Clock
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 
 
 class Mail:
@@ -31,7 +31,7 @@ class Mail:
         """What the control connection subscribes to."""
         return (self._order, self._receipt, *self._branch.from_every_device("msg"))
 
-    def read(self, message: Received) -> inputs.Input:
+    def read(self, message: IncomingMessage) -> inputs.Input:
         """Return the input that a message means; raise `SchemaError` for what is not sent there."""
         envelope = decode(message.payload)
         from_coordinator = message.topic in (self._order, self._receipt)
@@ -50,13 +50,15 @@ class Mail:
             return inputs.Acknowledged(receipt)
         return inputs.Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
 
-    def to_device(self, device: DeviceId, receipt: Receipt) -> Outgoing:
+    def to_device(self, device: DeviceId, receipt: Receipt) -> OutgoingMessage:
         """Return a device's receipt as a message."""
         return self._sealed(str(self._branch.down(device, "rcpt")), receipt)
 
-    def to_coordinator(self, body: Message) -> Outgoing:
+    def to_coordinator(self, body: Message) -> OutgoingMessage:
         """Return what the coordinator is told as a message."""
         return self._sealed(str(self._ordinary.up(PROXY, "msg")), body)
 
-    def _sealed(self, topic: str, body: Message) -> Outgoing:
-        return Outgoing(topic, encode(self._sender.seal(body, sent_ms=self._clock.time_ms())))
+    def _sealed(self, topic: str, body: Message) -> OutgoingMessage:
+        return OutgoingMessage(
+            topic, encode(self._sender.seal(body, sent_ms=self._clock.time_ms()))
+        )

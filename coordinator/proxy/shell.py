@@ -34,7 +34,14 @@ from schemas.errors import SchemaError
 from schemas.values import Digest
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import BlockError, TransportError
-from transport.interface import Connected, Connection, Disconnected, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from transport.transfer import Exchange
 
 log = logging.getLogger("coordinator.proxy")
@@ -120,21 +127,21 @@ class Proxy:
             self._give(result)
         return self._do_what_is_due() or happened
 
-    def _take(self, event: Received | Connected | Disconnected | Problem) -> None:
+    def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected():
                 log.info("connected to the broker")
                 self._give(inputs.Connected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
-            case Problem(error):
+            case ConnectionProblem(error):
                 log.warning("%s", error)
-            case Received():
+            case IncomingMessage():
                 if event.payload:  # else a retained order was cleared
                     self._take_message(event)
                 self._parts.control.acknowledge(event)
 
-    def _take_message(self, message: Received) -> None:
+    def _take_message(self, message: IncomingMessage) -> None:
         try:
             happened = self._parts.mail.read(message)
         except SchemaError as error:
@@ -176,7 +183,7 @@ class Proxy:
             case Score():
                 self._score(request)
 
-    def _publish(self, message: Outgoing) -> None:
+    def _publish(self, message: OutgoingMessage) -> None:
         try:
             self._parts.control.publish(message)
         except TransportError as error:

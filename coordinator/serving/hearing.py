@@ -14,7 +14,7 @@ from schemas.errors import SchemaError
 from schemas.topics import DeviceTopic, FleetTopics
 from schemas.values import DeviceId
 from transport.clock import Clock
-from transport.interface import Received
+from transport.interface import IncomingMessage
 
 log = logging.getLogger("coordinator")
 
@@ -37,7 +37,7 @@ class Hearing:
         self.unreadable: Counter[DeviceId] = Counter()
         """Messages that are no envelopes of ours, since the start."""
 
-    def hear(self, message: Received) -> tuple[inputs.Input | None, bool]:
+    def hear(self, message: IncomingMessage) -> tuple[inputs.Input | None, bool]:
         """Return what a message means, None for nothing, and whether it was within the quota."""
         try:
             spoken = self._topics.parse(message.topic)
@@ -65,7 +65,7 @@ class Hearing:
         spoken = DeviceTopic("up", device, "msg")
         self._quotas.charge_json(spoken, size, self._clock.seconds())
 
-    def _understood(self, device: DeviceId, message: Received) -> inputs.Input | None:
+    def _understood(self, device: DeviceId, message: IncomingMessage) -> inputs.Input | None:
         try:
             return self._gate.take(message.topic, message.payload)
         except SchemaError as error:

@@ -54,7 +54,14 @@ from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import TransportError
-from transport.interface import Connected, Connection, Disconnected, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 
 log = logging.getLogger("coordinator")
 
@@ -99,7 +106,7 @@ class _Group:
     """Inputs that are committed together."""
 
     happenings: list[inputs.Input] = field(default_factory=list)
-    messages: list[Received] = field(default_factory=list)
+    messages: list[IncomingMessage] = field(default_factory=list)
     small_blobs: dict[Digest, bytes] = field(default_factory=dict)
 
 
@@ -221,16 +228,18 @@ class Shell:
         group.happenings.extend(self._tick())
         return group
 
-    def _take(self, event: Received | Connected | Disconnected | Problem, group: _Group) -> None:
+    def _take(
+        self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem, group: _Group
+    ) -> None:
         match event:
             case Connected():
                 log.info("connected to the broker")
                 group.happenings.append(inputs.Connected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
-            case Problem(error):
+            case ConnectionProblem(error):
                 log.warning("%s", error)
-            case Received():
+            case IncomingMessage():
                 happening, within_quota = self._hearing.hear(event)
                 if within_quota:
                     group.messages.append(event)
@@ -283,7 +292,7 @@ class Shell:
                 self._send(request)
             case TakeBack(device, leaf):
                 topic = parts.topics.down(device, leaf)
-                self._publish(Outgoing(topic, b"", qos=1, retain=True))
+                self._publish(OutgoingMessage(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
                 self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
             case BeatCoordinator(ledger_size, corrections):
@@ -328,7 +337,7 @@ class Shell:
             refers_to=request.refers_to,
             topic=topic,
         )
-        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=request.retain))
+        self._publish(OutgoingMessage(topic, encode(envelope), qos=1, retain=request.retain))
 
     def _publish_state(self, body: Message, *, retain: bool = True) -> None:
         topic = self._parts.topics.coordinator_state
@@ -337,9 +346,9 @@ class Shell:
         if isinstance(body, CoordinatorBirth):
             self._parts.gate.born(envelope.message_id)
             self._parts.engine.core.live.announce(envelope.message_id)
-        self._publish(Outgoing(topic, encode(envelope), qos=1, retain=retain))
+        self._publish(OutgoingMessage(topic, encode(envelope), qos=1, retain=retain))
 
-    def _publish(self, message: Outgoing) -> None:
+    def _publish(self, message: OutgoingMessage) -> None:
         try:
             self._parts.connection.publish(message)
         except TransportError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, Job, TrainingJob
-from learning.numerics.detection import Head
+from learning.numerics.detection import ScoringHead
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
 from schemas.keys import VerifyKey
@@ -301,7 +301,7 @@ class Evaluated:
 
     evaluation: Evaluation | None
     reason: str = ""
-    head: Head | None = None
+    head: ScoringHead | None = None
     uncertainties: tuple[float, ...] = ()
     """Value of each image for the detector, class by class; of `head`."""
 
@@ -310,7 +310,7 @@ class Evaluated:
 class Measured:
     """New images were measured with `head`; None when they could not be, with the reason."""
 
-    head: Head | None
+    head: ScoringHead | None
     images: tuple[Digest, ...] = ()
     values: tuple[float, ...] = ()
     """Of those images that could be read."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, ImageToCount, Job, LetterKey, TrainingJob
 from device_agent.core.releases import ReleaseCheck
-from learning.numerics.detection import DetectionRules, Head
+from learning.numerics.detection import DetectionRules, ScoringHead
 from schemas.assignments import Assignment
 from schemas.message import Message
 from schemas.models import DesiredModel
@@ -134,7 +134,7 @@ class Evaluate:
 
     active: ActiveModel
     detection: DetectionRules | None = None
-    known: Head | None = None
+    known: ScoringHead | None = None
     """The head at the detector's last batch."""
 
 
@@ -144,7 +144,7 @@ class Measure:
 
     active: ActiveModel
     images: tuple[ImageToCount, ...]
-    known: Head | None
+    known: ScoringHead | None
     """The head at the detector's last batch."""
     rules: DetectionRules
 

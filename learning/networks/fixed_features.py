@@ -19,7 +19,7 @@ from learning.networks.plan import TensorPlan
 
 
 @dataclass(frozen=True)
-class Identity:
+class IdentityBody:
     """Features (..., n, width) as they come."""
 
     width: int

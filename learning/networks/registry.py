@@ -9,7 +9,7 @@ from learning.errors import NetworkError
 from learning.networks.body import Body
 from learning.networks.convnet import ConvNet
 from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.fixed_features import FixedProjection, Identity
+from learning.networks.fixed_features import FixedProjection, IdentityBody
 from learning.networks.head import HeadKind
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network, Shape
@@ -65,7 +65,7 @@ def _fixed_projection(shape: Shape) -> Body:
 
 
 def _identity(shape: Shape) -> Body:
-    return Identity(_features(shape))
+    return IdentityBody(_features(shape))
 
 
 BODIES: Mapping[str, Callable[[Shape], Body]] = {

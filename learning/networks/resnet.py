@@ -20,7 +20,7 @@ from learning.networks.plan import TensorPlan, convolution_plan, normalisation_p
 
 
 @dataclass(frozen=True)
-class Block:
+class ResidualBlock:
     """A basic block: two 3 x 3 convolutions and a shortcut."""
 
     name: str
@@ -98,11 +98,11 @@ class ResNet:
             values = block.compute(layers, values)
         return layers.mean_pool(values)
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[ResidualBlock]:
         inputs, last = self.widths[0], (len(self.blocks) - 1, self.blocks[-1] - 1)
         for group, (outputs, count) in enumerate(zip(self.widths, self.blocks, strict=True)):
             for place in range(count):
                 stride = 2 if group and not place else 1
                 signed = self.signed and (group, place) == last
-                yield Block(f"layer{group + 1}.{place}", inputs, outputs, stride, signed)
+                yield ResidualBlock(f"layer{group + 1}.{place}", inputs, outputs, stride, signed)
                 inputs = outputs

@@ -55,7 +55,7 @@ class DetectionRules:
     """For `fixed-rise`: the rise over the batch before."""
 
 
-class Batch(NamedTuple):
+class BatchValues(NamedTuple):
     """Values of some images, in short."""
 
     images: int
@@ -68,18 +68,18 @@ class Batch(NamedTuple):
         """Variance of the values within the batch."""
         return max(0.0, self.squares - self.mean**2)
 
-    def with_values(self, values: Sequence[float]) -> Batch:
+    def with_values(self, values: Sequence[float]) -> BatchValues:
         """Return the batch with more images in it."""
         images = self.images + len(values)
         total = math.fsum([self.mean * self.images, *values])
         squares = math.fsum([self.squares * self.images, *(value**2 for value in values)])
-        return Batch(images, total / images, squares / images) if images else EMPTY
+        return BatchValues(images, total / images, squares / images) if images else EMPTY
 
 
-EMPTY = Batch(0, 0.0, 0.0)
+EMPTY = BatchValues(0, 0.0, 0.0)
 
 
-class Head(NamedTuple):
+class ScoringHead(NamedTuple):
     """The head that measures: the class name of each row, and its inverse temperature."""
 
     rows: tuple[str, ...]
@@ -106,11 +106,11 @@ class Measurement(NamedTuple):
 class Detector:
     """What a device remembers between batches."""
 
-    head: Head | None = None
+    head: ScoringHead | None = None
     """The head at the last batch."""
-    history: tuple[Batch, ...] = ()
+    history: tuple[BatchValues, ...] = ()
     """Earlier batches that were not raised, oldest first."""
-    waiting: Batch = EMPTY
+    waiting: BatchValues = EMPTY
     """Images that do not make a batch yet."""
     raised: bool = False
     last: Measurement | None = None
@@ -134,16 +134,16 @@ class Detector:
         """Return what `to_plain` wrote; raise `KeyError` or `TypeError` for anything else."""
         head, last = plain["head"], plain["last"]
         return cls(
-            head=None if head is None else Head(tuple(head[0]), float(head[1])),
-            history=tuple(Batch(*batch) for batch in plain["history"]),
-            waiting=Batch(*plain["waiting"]),
+            head=None if head is None else ScoringHead(tuple(head[0]), float(head[1])),
+            history=tuple(BatchValues(*batch) for batch in plain["history"]),
+            waiting=BatchValues(*plain["waiting"]),
             raised=plain["raised"],
             last=None if last is None else Measurement(*last),
         )
 
 
 def uncertainty(
-    scores: npt.NDArray[Any], head: Head, known: Head | None, rules: DetectionRules
+    scores: npt.NDArray[Any], head: ScoringHead, known: ScoringHead | None, rules: DetectionRules
 ) -> Floats:
     """Return the value (n,) of each image from its scores (n, C).
 
@@ -159,7 +159,7 @@ def uncertainty(
 
 
 def observe(
-    detector: Detector, values: Sequence[float], head: Head, rules: DetectionRules
+    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
 ) -> tuple[Detector, tuple[Measurement, ...]]:
     """Take in the values of some images; return the measurements of batches that became full."""
     detector = _brought_to(detector, head, rules)
@@ -178,7 +178,7 @@ def observe(
 
 
 def seeded(
-    detector: Detector, values: Sequence[float], head: Head, rules: DetectionRules
+    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
 ) -> Detector:
     """Return the detector with first batches from images of known classes that are never learned.
 
@@ -193,7 +193,7 @@ def seeded(
     return replace(detector, head=head, history=(*batches, *detector.history)[-rules.max_history :])
 
 
-def _brought_to(detector: Detector, head: Head, rules: DetectionRules) -> Detector:
+def _brought_to(detector: Detector, head: ScoringHead, rules: DetectionRules) -> Detector:
     """Drop what a head that measures otherwise has left; the rows' order does not matter."""
     known = detector.head
     if known is None or rules.mode == "fixed-rise":
@@ -205,7 +205,7 @@ def _brought_to(detector: Detector, head: Head, rules: DetectionRules) -> Detect
 
 
 def _judge(
-    detector: Detector, batch: Batch, head: Head, rules: DetectionRules
+    detector: Detector, batch: BatchValues, head: ScoringHead, rules: DetectionRules
 ) -> tuple[Detector, Measurement]:
     baseline, deviation, limit = _compared_with(detector, batch.images, rules)
     raised = limit is not None and batch.mean > limit

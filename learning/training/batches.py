@@ -15,14 +15,14 @@ from learning.training.work import Batch, Work
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BatchPart:
     """A part of a step's batch, and its share of the step's rows."""
 
     batch: Batch
     share: float
 
 
-def agent_steps(work: Work, epoch: int, found: Tensors) -> Iterator[Iterator[Part]]:
+def agent_steps(work: Work, epoch: int, found: Tensors) -> Iterator[Iterator[BatchPart]]:
     """Yield the steps of one agent's epoch, each as the parts of its batch, made when asked for.
 
     `found` holds rows for each sample (N, ...) beside those of the data.
@@ -37,12 +37,12 @@ def agent_steps(work: Work, epoch: int, found: Tensors) -> Iterator[Iterator[Par
         yield _parts(work, rows, extras, Moment(keys, epoch, step))
 
 
-def _parts(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Iterator[Part]:
+def _parts(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Iterator[BatchPart]:
     sizes = work.batching.part_sizes(len(rows), work.least_rows)
     first = 0
     for part in rows.split(sizes):
         batch = _batch(work, part, extras, replace(moment, first=first))
-        yield Part(batch, len(part) / len(rows))
+        yield BatchPart(batch, len(part) / len(rows))
         first += len(part)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from learning.training.loop import check, train_alone
 from learning.training.memory import agents_per_stack
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
 from learning.training.stacking import alone_because, signature
 from learning.training.work import Trained, Work, shortened
@@ -21,10 +21,10 @@ _CALIBRATION_BATCHES = 3
 _ALONE, _STACKED = 2, 8
 """Agents that the loop and the stack are timed on; more in a stack are no slower each."""
 
-_Train = Callable[[Sequence[Work], EngineSettings], list[Trained]]
+_Train = Callable[[Sequence[Work], TrainingEngineSettings], list[Trained]]
 
 
-def train(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
+def train(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     """Return what training makes of each work, in their order; no work is changed.
 
     Raises `TrainingError` for work that cannot be trained as described, or, where the engine is
@@ -39,12 +39,12 @@ def train(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
     return [results[index] for index in range(len(works))]
 
 
-def train_in_loop(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
+def train_in_loop(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     """Return what training makes of the works, one after another."""
     return [train_alone(work, settings) for work in works]
 
 
-def train_in_stacks(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
+def train_in_stacks(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     """Return what training makes of works of one signature, as many at once as memory holds."""
     each = agents_per_stack(works, settings)
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
@@ -65,7 +65,7 @@ def _groups(works: Sequence[Work]) -> Iterator[list[int]]:
     yield from groups.values()
 
 
-def _train_group(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
+def _train_group(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     if settings.engine == "loop" or not works[0].batching.count(len(works[0].data)):
         return train_in_loop(works, settings)
     if settings.engine == "stack":
@@ -73,7 +73,7 @@ def _train_group(works: Sequence[Work], settings: EngineSettings) -> list[Traine
     return _faster(works, settings)(works, settings)
 
 
-def _faster(works: Sequence[Work], settings: EngineSettings) -> _Train:
+def _faster(works: Sequence[Work], settings: TrainingEngineSettings) -> _Train:
     """Return the faster way, by a few batches of each."""
     if len(works) == 1 or alone_because(works[0]) is not None:
         return train_in_loop
@@ -85,12 +85,12 @@ def _faster(works: Sequence[Work], settings: EngineSettings) -> _Train:
     return train_in_loop if loop <= stack else train_in_stacks
 
 
-def _seconds(train_some: _Train, works: Sequence[Work], settings: EngineSettings) -> float:
+def _seconds(train_some: _Train, works: Sequence[Work], settings: TrainingEngineSettings) -> float:
     """Return the shortest time of a few runs: the first warms up, others may be disturbed."""
     return min(_timed(train_some, works, settings) for _ in range(_CALIBRATION_RUNS))
 
 
-def _timed(train_some: _Train, works: Sequence[Work], settings: EngineSettings) -> float:
+def _timed(train_some: _Train, works: Sequence[Work], settings: TrainingEngineSettings) -> float:
     start = time.perf_counter()
     train_some(works, settings)
     return time.perf_counter() - start

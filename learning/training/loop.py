@@ -9,13 +9,13 @@ from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import agent_steps, real_type
 from learning.training.devices import moved
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
 from learning.training.steps import slope_of
 from learning.training.work import Extras, Trained, Work
 
 
-def train_alone(work: Work, settings: EngineSettings) -> Trained:
+def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
     """Return what the training of one agent makes of its work; `work` stays as it is.
 
     Raises `TrainingError` for batches that batch normalisation could not measure, and `MemoryError`
@@ -28,7 +28,7 @@ def train_alone(work: Work, settings: EngineSettings) -> Trained:
         raise MemoryError(str(error)) from error
 
 
-def _train(work: Work, settings: EngineSettings) -> Trained:
+def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
     work = moved(work, settings.device)
     state = Trainable.copied(work.parameters, work.optimiser.momentum)
     buffers, losses = work.buffers, []
@@ -64,7 +64,7 @@ def check(work: Work) -> None:
 
 
 def prepared(
-    work: Work, parameters: Tensors, buffers: Tensors, epoch: int, settings: EngineSettings
+    work: Work, parameters: Tensors, buffers: Tensors, epoch: int, settings: TrainingEngineSettings
 ) -> Extras:
     """Return what the work's full pass before an epoch finds, if it has one."""
     if work.prepare is None:

@@ -8,14 +8,14 @@ from torch import Tensor
 from learning.losses.ewc import FISHER_CAP
 from learning.training.batches import agent_steps
 from learning.training.devices import moved
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
 from learning.training.steps import slope_of
 from learning.training.work import Work
 
 
 def fisher_diagonal(
-    work: Work, settings: EngineSettings, cap: float = FISHER_CAP
+    work: Work, settings: TrainingEngineSettings, cap: float = FISHER_CAP
 ) -> dict[str, Tensor]:
     """Return the diagonal of the empirical Fisher matrix by the work's parameters.
 

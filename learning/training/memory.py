@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
 from learning.training.stacking import own_bytes, tree_bytes
 from learning.training.work import Work, shortened
@@ -18,7 +18,7 @@ _PASSES = 2
 """Forward and backward pass together, as a multiple of what the forward pass keeps."""
 
 
-def agents_per_stack(works: Sequence[Work], settings: EngineSettings) -> int:
+def agents_per_stack(works: Sequence[Work], settings: TrainingEngineSettings) -> int:
     """Return how many agents like these fit `settings.stack_bytes`, at least one."""
     largest = max(works, key=lambda work: len(work.data))
     data = largest.data
@@ -28,7 +28,7 @@ def agents_per_stack(works: Sequence[Work], settings: EngineSettings) -> int:
     return max(1, settings.stack_bytes // each)
 
 
-def kept_bytes(work: Work, settings: EngineSettings) -> int:
+def kept_bytes(work: Work, settings: TrainingEngineSettings) -> int:
     """Return what the forward pass of a first step keeps for its backward pass."""
     kept: dict[int, int] = {}
 

@@ -11,7 +11,7 @@ EngineName = Literal["loop", "stack", "auto"]
 
 
 @dataclass(frozen=True)
-class EngineSettings:
+class TrainingEngineSettings:
     """Where and how to compute."""
 
     engine: EngineName = "loop"

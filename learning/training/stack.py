@@ -18,14 +18,14 @@ from learning.networks.torch_layers import Tensors
 from learning.training.batches import real_type
 from learning.training.devices import moved_together
 from learning.training.loop import prepared
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable, gradients_of
 from learning.training.stack_batches import StackedData
 from learning.training.stacking import alone_because, first_of, stack_tensors, stack_trees
 from learning.training.work import Batch, Extras, Trained, Work
 
 
-def train_stacked(works: Sequence[Work], settings: EngineSettings) -> list[Trained]:
+def train_stacked(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     """Return what training makes of works that can share a stack, in their order.
 
     Each has a batch at least, and `signature` is equal for all of them. Raises `TrainingError` for
@@ -43,14 +43,14 @@ def train_stacked(works: Sequence[Work], settings: EngineSettings) -> list[Train
 @dataclass(eq=False)
 class _Run:
     works: Sequence[Work]
-    settings: EngineSettings
+    settings: TrainingEngineSettings
     data: StackedData
     frozen: dict[str, Any]
     state: Trainable
     buffers: dict[str, Tensor]
 
     @classmethod
-    def of(cls, works: Sequence[Work], settings: EngineSettings) -> _Run:
+    def of(cls, works: Sequence[Work], settings: TrainingEngineSettings) -> _Run:
         parameters = stack_tensors([work.parameters for work in works])
         return cls(
             works,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from learning.networks.torch_layers import Tensors
-from learning.training.batches import Part
-from learning.training.settings import EngineSettings
+from learning.training.batches import BatchPart
+from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import gradients_of
 from learning.training.work import Work
 
@@ -29,8 +29,8 @@ def slope_of(
     leaves: Tensors,
     buffers: Tensors,
     extras: Tensors,
-    parts: Iterable[Part],
-    settings: EngineSettings,
+    parts: Iterable[BatchPart],
+    settings: TrainingEngineSettings,
 ) -> Slope:
     """Return the mean slope of a step's parts, weighted by their rows.
 

@@ -32,7 +32,7 @@ from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
 from learning.training.loop import train_alone
 from learning.training.schedules import constant_rates
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.dcid.assignment import ENSEMBLE, DcidAssignment
 from methods.dcid.images import Images, shared_images
@@ -173,7 +173,7 @@ def distilled(
     )
     try:
         with one_torch_thread():
-            trained = train_alone(work, EngineSettings())
+            trained = train_alone(work, TrainingEngineSettings())
     except TrainingError as error:
         raise MethodError(f"DAD: {error}") from error
     arrays = to_arrays(trained.parameters, trained.buffers)

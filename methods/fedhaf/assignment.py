@@ -9,7 +9,7 @@ from pydantic import Field
 
 from learning.networks.body import Body
 from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.fixed_features import FixedProjection, Identity
+from learning.networks.fixed_features import FixedProjection, IdentityBody
 from learning.networks.network import Network
 from methods.errors import MethodError
 from methods.fedhaf.settings import FedHafSettings
@@ -40,7 +40,7 @@ class FedHafAssignment(TrainingAssignment):
     def _body(self) -> Body:
         settings, inputs = self.settings, self.features
         if settings.adapter == "none":
-            return Identity(inputs)
+            return IdentityBody(inputs)
         if settings.adapter == "projection":
             return FixedProjection(inputs, settings.width, settings.seed)
         return FeatureAdjustment(

@@ -26,7 +26,7 @@ from learning.networks.pictures import Pictures
 from learning.numerics.herding import herd
 from learning.training.chance import Chance
 from learning.training.measures import fisher_diagonal
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_answers import answer_of
 from methods.errors import MethodError
@@ -115,7 +115,7 @@ def finish(assignment: RoundsAssignment, begun: Begun, trained: Trained | None) 
 def _measured(assignment: RoundsAssignment, begun: Begun, kept: _Kept) -> Answer:
     """Return the Fisher diagonal of this device's images, in units of its cap."""
     cap = assignment.settings.ewc_cap
-    diagonal = fisher_diagonal(begun.work, EngineSettings(), cap)
+    diagonal = fisher_diagonal(begun.work, TrainingEngineSettings(), cap)
     shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
     payload = frame_of(assignment, kept.sent, FISHER).encode(shares)
     return answer_of(begun, payload, kept.memory)

@@ -23,7 +23,7 @@ from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
 from learning.training.engine import train
 from learning.training.schedules import stepped_rates
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Extras, Sgd, Work
 from simulator.errors import EngineError
 from simulator.scenario.base_session import BaseSession
@@ -52,7 +52,7 @@ class Lesson:
 
 
 def train_centrally(
-    lesson: Lesson, protocol: BaseSession, engine: EngineSettings, tell: Tell
+    lesson: Lesson, protocol: BaseSession, engine: TrainingEngineSettings, tell: Tell
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the trained tensors; raise `EngineError` where training left the numbers."""
     parameters, buffers = to_tensors(lesson.begin)

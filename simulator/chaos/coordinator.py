@@ -20,7 +20,7 @@ from simulator.virtual.network import VirtualConnection
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.workshop import InlineWorkshop
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 
 
 class SlowWorkshop(InlineWorkshop):
@@ -107,7 +107,7 @@ class MortalCoordinator(Mortal):
             self._endpoint.ask()
         return ticket
 
-    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+    def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         self._control = self.connection(role, self._endpoint, will)
         return self._control
 

@@ -17,7 +17,7 @@ from simulator.chaos.volume import Volume
 from simulator.virtual.exchange import SteppedExchange
 from simulator.virtual.loop import Endpoint, Loop
 from simulator.virtual.network import VirtualConnection
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.transfer import Party
 
 _SHORTEST_WORK, _LONGEST_WORK = 0.01, 3.0
@@ -116,7 +116,7 @@ class Mortal(ABC):
         return endpoint
 
     def connection(
-        self, role: str, endpoint: Endpoint | None, will: Outgoing | None = None
+        self, role: str, endpoint: Endpoint | None, will: OutgoingMessage | None = None
     ) -> VirtualConnection:
         """Return a connection of this run of the program, whose events `endpoint` is told."""
         connection = self.world.network.connection(f"{self.name}.{role}", will=will)

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 from simulator.chaos.faults import Weather, dice
 from simulator.virtual.loop import Loop
 from simulator.virtual.network import Network, VirtualConnection
-from transport.interface import Outgoing
-from transport.memory import InMemoryBroker, Session
+from transport.interface import OutgoingMessage
+from transport.memory import BrokerSession, InMemoryBroker
 from transport.memory_connection import InMemoryConnection
 
 LATENCY_SECONDS = 0.02
@@ -29,7 +29,7 @@ class StormyNetwork(Network):
         super().__init__(loop, LATENCY_SECONDS, seed)
         self.under_way = 0
         """Deliveries that have not arrived yet."""
-        self.receipts: list[Outgoing] = []
+        self.receipts: list[OutgoingMessage] = []
         """Everything that the coordinator published as a receipt, arrived or not."""
         self.calm_since = weather.until
         """When the last trouble is over, of those that are known by now."""
@@ -37,9 +37,9 @@ class StormyNetwork(Network):
         self._weather = weather
         self._dice = dice(f"{seed}/network")
         self._tally = tally
-        self._newest: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
+        self._newest: WeakKeyDictionary[BrokerSession, float] = WeakKeyDictionary()
 
-    def route(self, message: Outgoing, user: str | None) -> bool:
+    def route(self, message: OutgoingMessage, user: str | None) -> bool:
         """Take a message from a program, unless it vanishes on the way."""
         if message.topic.endswith("/rcpt") and "/proxy/" not in message.topic:
             self.receipts.append(message)
@@ -52,7 +52,9 @@ class StormyNetwork(Network):
         """Note that a message, a connection or a program is away until then."""
         self.calm_since = max(self.calm_since, moment)
 
-    def deliver(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
+    def deliver(
+        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
+    ) -> None:
         """Bring a message to a session never, once or twice, each time after a time of its own.
 
         In clear weather it comes once, and after those that were sent before it.
@@ -104,7 +106,9 @@ class StormyNetwork(Network):
             self._tally["messages late"] += late
             yield dice.uniform(0, weather.late_seconds) if late else 0.0
 
-    def _arrive(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
+    def _arrive(
+        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
+    ) -> None:
         self.under_way -= 1
         InMemoryBroker.deliver(self, session, message, qos, retained=retained)
 

@@ -24,7 +24,7 @@ from simulator.virtual.network import VirtualConnection
 from simulator.virtual.workshop import InlineWorkshop
 from simulator.virtual.world import World
 from transport.block_source import BlockSource
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 
 GROUP_SECONDS = 0.02
 
@@ -53,7 +53,7 @@ class VirtualCoordinator:
         self._shell, self._exchange = self._made.shell, self._made.exchange
         self.engine, self.blobs = self._made.office.engine, self._made.office.blobs
 
-    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+    def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         self._control = self._world.network.connection(f"{COORDINATOR}.{role}", will=will)
         self._control.on_event = self._endpoint.ask
         return self._control

@@ -31,7 +31,7 @@ from simulator.virtual.seeds import seeded_boot, seeded_secret
 from simulator.virtual.slots import QuickSlots
 from simulator.virtual.worker import InlineWorker
 from simulator.virtual.world import World
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.meter import Counts
 from transport.transfer import Exchange, Party
 
@@ -194,7 +194,7 @@ class VirtualDevice:
             tells_status=False,
         )
 
-    def _connect(self, role: str, will: Outgoing | None) -> VirtualConnection:
+    def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         return self._ground.world.network.connection(f"{self.name}.{role}", will=will)
 
     def _exchange(self, _: Connect, party: Party) -> Exchange:

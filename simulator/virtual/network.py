@@ -15,9 +15,9 @@ from random import Random
 from schemas.envelope import MAX_ENVELOPE_BYTES
 from simulator.virtual.loop import Loop
 from transport.faults import Faults
-from transport.interface import Event, Outgoing
-from transport.memory import InMemoryBroker, Session
-from transport.memory_connection import Identity, InMemoryConnection
+from transport.interface import Event, OutgoingMessage
+from transport.memory import BrokerSession, InMemoryBroker
+from transport.memory_connection import ClientCredentials, InMemoryConnection
 
 _MOST_QUEUED = 1_000_000
 """Messages of one session: a thousand devices may speak to the coordinator at once."""
@@ -33,7 +33,11 @@ class VirtualConnection(InMemoryConnection):
     _hushed = False
 
     def __init__(
-        self, broker: Network, identity: Identity, will: Outgoing | None, max_payload: int
+        self,
+        broker: Network,
+        identity: ClientCredentials,
+        will: OutgoingMessage | None,
+        max_payload: int,
     ) -> None:
         super().__init__(broker, identity, will, max_payload)
         self._changed = broker.changed  # nobody waits for it, so one is enough for all
@@ -83,13 +87,17 @@ class Network(InMemoryBroker):
         *,
         user: str | None = None,
         password: str | None = None,
-        will: Outgoing | None = None,
+        will: OutgoingMessage | None = None,
         max_payload: int = MAX_ENVELOPE_BYTES,
     ) -> VirtualConnection:
         """Return a connection for `client_id`, not yet started."""
-        return VirtualConnection(self, Identity(client_id, user, password), will, max_payload)
+        return VirtualConnection(
+            self, ClientCredentials(client_id, user, password), will, max_payload
+        )
 
-    def deliver(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
+    def deliver(
+        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
+    ) -> None:
         """Put a message into a session's queue when it arrives there."""
         arrival = self._loop.clock.now + self._latency * (0.5 + self._random.random())
         whose = (id(session), message.topic.rpartition("/")[0])
@@ -101,7 +109,9 @@ class Network(InMemoryBroker):
         put = functools.partial(self._put, session, message, qos, retained=retained)
         self._loop.at(arrival, put)
 
-    def _put(self, session: Session, message: Outgoing, qos: int, *, retained: bool) -> None:
+    def _put(
+        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
+    ) -> None:
         reader = session.connection
         if isinstance(reader, VirtualConnection):
             with reader.hushed(message.topic):

@@ -30,7 +30,7 @@ from simulator.virtual.loop import Loop
 from simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from learning.training.settings import EngineName, EngineSettings
+    from learning.training.settings import EngineName, TrainingEngineSettings
 
 Who = TypeVar("Who", bound=Hashable)
 
@@ -63,11 +63,11 @@ class HallSettings:
     bfloat16: bool = False
     seconds: float = 10.0
 
-    def for_torch(self) -> EngineSettings:
+    def for_torch(self) -> TrainingEngineSettings:
         """Return what `learning.training` takes; imports torch."""
-        from learning.training.settings import EngineSettings  # noqa: PLC0415 - needs torch
+        from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
 
-        return EngineSettings(self.engine, torch_device(self.device), self.bfloat16)
+        return TrainingEngineSettings(self.engine, torch_device(self.device), self.bfloat16)
 
 
 class TrainingHall:

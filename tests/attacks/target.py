@@ -42,7 +42,7 @@ from schemas.roots import RootDocument, SignedRoot
 from schemas.values import BootId, DeviceId, Digest
 from tests.device_agent import making, models
 from tests.schemas import signing
-from transport.block_receiver import BlockReceiver, Failed
+from transport.block_receiver import BlockReceiver, FailedFetch
 from transport.block_source import BlockSource
 
 DEVICE = DeviceId("dev-1")
@@ -229,7 +229,7 @@ class Target:
                     for label, block in source.answer(request):
                         receiver.receive(label, block, float(moment))
         assert receiver.outcome is not None
-        if isinstance(receiver.outcome, Failed):
+        if isinstance(receiver.outcome, FailedFetch):
             self._give(inputs.FetchFailed(offer.digest, receiver.outcome.reason))
         else:
             self._give(inputs.FetchFinished(offer.digest))

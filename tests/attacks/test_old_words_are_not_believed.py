@@ -26,7 +26,7 @@ from schemas.presence import CoordinatorBirth
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 
 CAMERA = DeviceId("camera-1")
@@ -39,17 +39,17 @@ class Attacker:
         self._connection = broker.connection("attacker", user="coordinator")
         self._connection.subscribe("#")
         self._connection.start()
-        self._heard: list[Received] = []
+        self._heard: list[IncomingMessage] = []
 
-    def recorded(self, kind: str) -> list[Received]:
+    def recorded(self, kind: str) -> list[IncomingMessage]:
         """All messages of a kind so far, oldest first."""
         while (event := self._connection.next_event(0)) is not None:
-            if isinstance(event, Received) and event.payload:
+            if isinstance(event, IncomingMessage) and event.payload:
                 self._heard.append(event)
         return [item for item in self._heard if decode(item.payload).header.kind == kind]
 
-    def repeat(self, message: Received) -> None:
-        retained = Outgoing(message.topic, message.payload, qos=1, retain=True)
+    def repeat(self, message: IncomingMessage) -> None:
+        retained = OutgoingMessage(message.topic, message.payload, qos=1, retain=True)
         self._connection.publish(retained)
 
 

@@ -11,7 +11,7 @@ from benchmarks.segmentation_training.lesson import build_work  # noqa: E402
 from benchmarks.segmentation_training.plans import Plan, plans  # noqa: E402
 from learning.networks.segmentation.registry import DENSE_BODIES  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 
 SMALL = Plan("small_dense", 24, batch=4, parts=2, window=16)
 
@@ -31,7 +31,7 @@ def test_the_work_is_a_step_of_the_plan(task: int) -> None:
     work = build_work(replace(SMALL, task=task, parts=4, norms_frozen=True))
     rows = len(work.parameters["head.bias"])
     assert (rows, bool(work.frozen), work.prepare is not None) == (21, task == 2, task == 2)
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     assert trained.steps == 1
     assert any(not torch.equal(trained.parameters[k], v) for k, v in work.parameters.items())
 

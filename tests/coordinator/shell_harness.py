@@ -46,7 +46,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, ClassName, DeviceId, FleetId
 from tests.coordinator.core.harness import CAPABLE
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
 
@@ -218,7 +218,7 @@ class ScriptedDevice:
 
     def send_bytes(self, data: bytes, leaf: str = "msg") -> None:
         topic = TOPICS.up(self.name, leaf)  # type: ignore[arg-type]
-        self._control.publish(Outgoing(topic, data))
+        self._control.publish(OutgoingMessage(topic, data))
 
     def give(self, contribution: Contribution, payload: bytes) -> None:
         self.send(contribution, payload if contribution.offer is None else b"")
@@ -246,7 +246,7 @@ class ScriptedDevice:
 
     def _drain(self) -> None:
         while (event := self._control.next_event(0)) is not None:
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 self.received.append(decode(event.payload))
                 self._control.acknowledge(event)
 

@@ -22,7 +22,7 @@ from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, Welcome
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
 from tests.device_agent import making, models
-from transport.interface import Connection, Outgoing, Received
+from transport.interface import Connection, IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
 
@@ -66,7 +66,7 @@ class ScriptedCoordinator:
     def send(self, leaf: str, body: Message, *, retain: bool = False) -> None:
         topic = TOPICS.coordinator_state if leaf == "all" else TOPICS.down(DEVICE, leaf)  # type: ignore[arg-type]
         envelope = self.sender.seal(body, sent_ms=0)
-        self.connection.publish(Outgoing(topic, encode(envelope), retain=retain))
+        self.connection.publish(OutgoingMessage(topic, encode(envelope), retain=retain))
 
     def be_born(self, ledger_size: int = 1000) -> None:
         self.send("all", CoordinatorBirth(ledger_size=ledger_size), retain=True)
@@ -109,7 +109,7 @@ class ScriptedCoordinator:
 
     def look(self, seconds: float) -> None:
         event = self.connection.next_event(seconds)
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             self.arrived.append(decode(event.payload))
             self.connection.acknowledge(event)
 

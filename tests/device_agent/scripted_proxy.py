@@ -11,7 +11,7 @@ from schemas.topics import ROOT, FleetTopics
 from schemas.values import BootId, DeviceId
 from tests.device_agent import making
 from tests.device_agent.scripted import DEVICE, FLEET, SECONDS, eventually
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
 
@@ -62,11 +62,11 @@ class ScriptedProxy:
         """Send a receipt, under a name that is not always the proxy's."""
         envelope = Sender(FLEET, sender, self.sender.boot).seal(receipt, sent_ms=0)
         topic = PROXY_TOPICS.down(DEVICE, "rcpt")
-        self.connection.publish(Outgoing(topic, encode(envelope)))
+        self.connection.publish(OutgoingMessage(topic, encode(envelope)))
 
     def _look(self) -> bool:
         event = self.connection.next_event(0.01)
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             self.arrived.append(decode(event.payload))
             self.connection.acknowledge(event)
         return bool(self.arrived)
@@ -81,17 +81,17 @@ class Listener:
         self.connection.subscribe(f"{root}/up/#", f"{root}/down/#", f"{root}/all/#")
         self.connection.start()
 
-    def everything(self) -> list[Received]:
+    def everything(self) -> list[IncomingMessage]:
         """Stop, and return what was said."""
         heard = []
         while (event := self.connection.next_event(0.05)) is not None:
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 heard.append(event)
         self.connection.stop()
         return heard
 
 
-def kind_of(message: Received) -> str:
+def kind_of(message: IncomingMessage) -> str:
     try:
         return decode(message.payload).header.kind
     except SchemaError:

@@ -18,7 +18,7 @@ from schemas.receipts import Accepted, Receipt
 from schemas.topics import FleetTopics, Topic
 from schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES
-from transport.interface import Received
+from transport.interface import IncomingMessage
 from transport.memory import InMemoryBroker
 
 FLEET, CRANE = FleetId("harbour"), DeviceId("crane-7")
@@ -56,11 +56,11 @@ class Post:
         while True:
             event = self._ear.next_event(5)
             assert event is not None
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 return event.topic, decode(event.payload)
 
     def read(self, envelope: Envelope, topic: Topic) -> inputs.Input:
-        return self.mail.read(Received(topic, encode(envelope), 1, retained=False))
+        return self.mail.read(IncomingMessage(topic, encode(envelope), 1, retained=False))
 
 
 def sealed(

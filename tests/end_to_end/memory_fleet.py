@@ -23,7 +23,7 @@ from device_agent.store.blobs import BlobFolder
 from schemas.values import BootId, DeviceId, Digest
 from tests.coordinator import shell_harness
 from tests.coordinator.shell_harness import FLEET, PATIENCE, MemoryCoordinator
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.memory import InMemoryBroker
 
 SIDE = 4
@@ -163,7 +163,7 @@ class MemoryDevice:
         shutil.rmtree(self.home / "state")
         self.start()
 
-    def _connect(self, role: str, will: Outgoing | None) -> Connection:
+    def _connect(self, role: str, will: OutgoingMessage | None) -> Connection:
         return self._broker.connection(f"{self.name}.{role}", will=will)
 
 

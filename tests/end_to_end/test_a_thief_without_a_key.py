@@ -48,7 +48,7 @@ from tests.coordinator.shell_harness import PREPROCESSING
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import PATIENCE, ProcessFleet
 from transport.brokers import MosquittoBroker
-from transport.interface import Connection, Outgoing, Received
+from transport.interface import Connection, IncomingMessage, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -152,7 +152,7 @@ class Thief:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             event = self._connection.next_event(0.5)
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 self._connection.acknowledge(event)
                 return decode(event.payload).read(Problem).text
         raise AssertionError("the device was told nothing")
@@ -162,7 +162,9 @@ class Thief:
 
     def _publish(self, sender: Sender, body: Message, leaf: UpLeaf) -> None:
         topic = self.topics.up(self.device, leaf)
-        self._connection.publish(Outgoing(topic, encode(sender.seal(body, sent_ms=0, topic=topic))))
+        self._connection.publish(
+            OutgoingMessage(topic, encode(sender.seal(body, sent_ms=0, topic=topic)))
+        )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
 from tests.end_to_end.released_fleet import PATIENCE, ReleasedFleet, RunningCoordinator
 from transport.brokers import MosquittoBroker
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.mqtt import MqttConnection
 
 Body = TypeVar("Body", bound=EntryBody)
@@ -71,7 +71,7 @@ class Thief:
     def send(self, body: DesiredModel) -> None:
         topic = self._topics.down(self._device, "desired")
         envelope = self._sender.seal(body, sent_ms=0, topic=topic)
-        self._connection.publish(Outgoing(topic, encode(envelope), retain=True))
+        self._connection.publish(OutgoingMessage(topic, encode(envelope), retain=True))
 
     def close(self) -> None:
         self._connection.stop()

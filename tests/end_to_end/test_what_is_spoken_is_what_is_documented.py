@@ -10,7 +10,7 @@ from schemas.catalogue import CATALOGUE
 from schemas.envelope import decode
 from schemas.topics import ROOT, qos_of
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.memory import InMemoryBroker
 
 BY_KIND = {entry.kind: entry for entry in CATALOGUE}
@@ -22,9 +22,9 @@ class ListeningBroker(InMemoryBroker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard: list[Outgoing] = []
+        self.heard: list[OutgoingMessage] = []
 
-    def route(self, message: Outgoing, user: str | None) -> bool:
+    def route(self, message: OutgoingMessage, user: str | None) -> bool:
         self.heard.append(message)
         return super().route(message, user)
 
@@ -37,7 +37,7 @@ def branch_of(topic: str) -> str:
     return "/".join(named)
 
 
-def listened_to(folder: Path) -> list[Outgoing]:
+def listened_to(folder: Path) -> list[OutgoingMessage]:
     """Return all that a fleet says which learns two classes, and notices a third."""
     broker = ListeningBroker()
     with closing(MemoryFleet(folder, broker, **SETTINGS)) as fleet:

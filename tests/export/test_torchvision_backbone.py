@@ -22,7 +22,7 @@ from benchmarks.networks.mobilenet_v2 import (
     random_weights,
 )
 from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkError, OutputFileError, ParityError
+from export.errors import ModelFileError, NetworkExportError, OutputFileError, ParityError
 from export.graph import opset_of
 from export.noise import noise_inputs, noise_picture
 from export.preprocessing_file import load_preprocessing
@@ -247,7 +247,7 @@ def test_the_difference_is_relative_to_the_largest_feature() -> None:
     ],
 )
 def test_a_wrong_network_or_size_is_told_with_a_way_out(name: str, size: int, message: str) -> None:
-    with pytest.raises(NetworkError, match=message):
+    with pytest.raises(NetworkExportError, match=message):
         random(name, size)
 
 
@@ -258,7 +258,9 @@ def test_a_network_above_the_limit_of_a_model_file_is_refused_before_it_is_writt
 
 
 def test_a_seed_is_refused_beside_weights_from_a_file() -> None:
-    with pytest.raises(NetworkError, match=r"seed: 0 has no meaning with weights from a\.pth"):
+    with pytest.raises(
+        NetworkExportError, match=r"seed: 0 has no meaning with weights from a\.pth"
+    ):
         TorchvisionRequest("resnet18", Path("a.pth"), 32, 0)
 
 

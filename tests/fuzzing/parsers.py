@@ -25,7 +25,7 @@ from schemas.topics import FleetTopics
 from schemas.values import ClassName, DeviceId, Digest, FleetId
 from tests.schemas.examples import DIGEST, EXAMPLES, PREPROCESSING, sender
 from transport.block_wire import BlockWire
-from transport.interface import Received
+from transport.interface import IncomingMessage
 
 FLEET = FleetId("harbour")
 KEY = SigningKey.fresh(KeyName("harbour/coordinator"))
@@ -68,7 +68,7 @@ def _blocks() -> Parser:
     def read(data: bytes) -> None:
         topic, _, payload = data.partition(b"\n")
         text = topic.decode("utf-8", "replace")
-        coordinator.read(Received(text, payload, qos=0, retained=False))
+        coordinator.read(IncomingMessage(text, payload, qos=0, retained=False))
 
     return Parser(read, tuple(item.topic.encode() + b"\n" + item.payload for item in sent))
 

@@ -18,7 +18,7 @@ from schemas.receipts import Accepted, Later, Receipt
 from schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.shell_harness import FLEET, TOPICS
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 
 WINDOW = 16
@@ -67,7 +67,7 @@ class OutboxDevice:
     def turn(self, now: int) -> None:
         """Take the receipts that have come, and send what is due."""
         while (event := self._control.next_event(0)) is not None:
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 self._take(decode(event.payload).read(Receipt))
                 self._control.acknowledge(event)
         for key in list(self.outbox)[:WINDOW]:
@@ -95,4 +95,4 @@ class OutboxDevice:
 
     def _publish(self, leaf: str, data: bytes) -> None:
         topic = TOPICS.up(self.name, leaf)  # type: ignore[arg-type]
-        self._control.publish(Outgoing(topic, data, retain=leaf == "state"))
+        self._control.publish(OutgoingMessage(topic, data, retain=leaf == "state"))

@@ -20,7 +20,7 @@ from schemas.receipts import Accepted, Later, Receipt
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
 from transport.errors import TransportError
-from transport.interface import Connected, Outgoing, Received
+from transport.interface import Connected, IncomingMessage, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -58,7 +58,7 @@ class OutboxSender:
             event = self.connection.next_event(0.05)
             if isinstance(event, Connected):
                 self.due.clear()
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 self.take(decode(event.payload).read(Receipt))
                 self.connection.acknowledge(event)
             self.send_due()
@@ -90,7 +90,7 @@ class OutboxSender:
             query = "SELECT message FROM letter WHERE part = ?"
             (message,) = self.outbox.execute(query, [part]).fetchone()
             try:
-                self.connection.publish(Outgoing(TOPICS.up(self.device, "msg"), message))
+                self.connection.publish(OutgoingMessage(TOPICS.up(self.device, "msg"), message))
             except TransportError:
                 return  # without a connection; it is sent when there is one
             self.due[part] = now + self.random.uniform(*_AGAIN_SECONDS)

@@ -24,7 +24,7 @@ from tests.device_agent.scripted import (
 )
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.download import DEVICE, Trouble, download
-from transport.block_receiver import BlockReceiver, Fetched
+from transport.block_receiver import BlockReceiver, FetchedFile
 from transport.block_source import BlockSource
 from transport.brokers import Broker, EmbeddedBroker, find_mosquitto
 from transport.faults import Faults
@@ -118,7 +118,7 @@ def test_a_download_goes_on_from_every_state_of_its_part_file(tmp_path: Path) ->
         again = BlockReceiver(source.offer, receiver_left / "model", now=0.0, deadline=600.0)
         steps(again, source, 10 * BLOCKS)
 
-        assert again.outcome == Fetched(receiver_left / "model"), cut
+        assert again.outcome == FetchedFile(receiver_left / "model"), cut
         assert Digest.of((receiver_left / "model").read_bytes()) == source.offer.digest
         assert again.counts.resumed == right, cut
         assert again.counts.asked == BLOCKS - right + 1, "what is missing, and the list of hashes"

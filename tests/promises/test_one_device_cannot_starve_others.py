@@ -25,7 +25,7 @@ from schemas.reports import Transition
 from schemas.values import BootId, ClassName, DeviceId
 from tests.coordinator.shell_harness import FLEET, TOPICS, MemoryCoordinator, write_home
 from transport.clock import Clock
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 
 QUIET = tuple(DeviceId(f"quiet-{number}") for number in range(9))
@@ -94,13 +94,13 @@ class Talker:
             classes = {ClassName(f"class-{self.sent}"): 1}
             body = Transition(stage=1, number=self.sent, why="class name", classes=classes)
             data = self.hostile or encode(self._sender.seal(body, sent_ms=0))
-            self.connection.publish(Outgoing(TOPICS.up(self.name, "msg"), data))
+            self.connection.publish(OutgoingMessage(TOPICS.up(self.name, "msg"), data))
             self.sent += 1
 
     def listen(self, now: float) -> None:
         """Take the receipts that have come."""
         while (event := self.connection.next_event(0)) is not None:
-            if not isinstance(event, Received):
+            if not isinstance(event, IncomingMessage):
                 continue
             self.connection.acknowledge(event)
             receipt = decode(event.payload).read(Receipt)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schemas import asyncapi, generate
-from schemas.catalogue import CATALOGUE, Entry
+from schemas.catalogue import CATALOGUE, CatalogueEntry
 from schemas.topics import DOWN_LEAVES, UP_LEAVES
 
 DOCUMENT: dict[str, Any] = json.loads(asyncapi.document())
@@ -30,7 +30,7 @@ def resolved(ref: str) -> Any:
     return found
 
 
-def operations_of(entry: Entry, branch: str) -> list[dict[str, Any]]:
+def operations_of(entry: CatalogueEntry, branch: str) -> list[dict[str, Any]]:
     address = branch.replace("<device>", "{device}")
     return [
         operation
@@ -42,7 +42,9 @@ def operations_of(entry: Entry, branch: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("entry", "branch"), EVERY, ids=str)
-def test_every_message_has_one_operation_on_each_of_its_topics(entry: Entry, branch: str) -> None:
+def test_every_message_has_one_operation_on_each_of_its_topics(
+    entry: CatalogueEntry, branch: str
+) -> None:
     (operation,) = operations_of(entry, branch)
     upwards = branch.split("/", maxsplit=1)[0] == "up" or branch.startswith("proxy/up")
     assert operation["action"] == ("send" if upwards else "receive")

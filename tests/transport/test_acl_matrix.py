@@ -30,11 +30,11 @@ from transport.brokers import MosquittoBroker
 from transport.interface import (
     Connected,
     Connection,
+    ConnectionProblem,
     Disconnected,
     Event,
-    Outgoing,
-    Problem,
-    Received,
+    IncomingMessage,
+    OutgoingMessage,
 )
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
@@ -93,14 +93,14 @@ def collect(reader: Connection, enough: Callable[[list[Event]], bool]) -> list[E
         event = reader.next_event(PATIENCE)
         assert event is not None, "it fell silent"
         assert not isinstance(event, Disconnected)
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             reader.acknowledge(event)
         events.append(event)
     return events
 
 
 def payloads_of(events: list[Event], *wanted: bytes) -> int:
-    return sum(isinstance(event, Received) and event.payload in wanted for event in events)
+    return sum(isinstance(event, IncomingMessage) and event.payload in wanted for event in events)
 
 
 def everything_sent(users: dict[str, Connection]) -> dict[str, list[Event]]:
@@ -116,7 +116,7 @@ def everything_sent(users: dict[str, Connection]) -> dict[str, list[Event]]:
     coordinator = users[COORDINATOR]
     heard = collect(
         coordinator,
-        lambda events: last <= {e.payload for e in events if isinstance(e, Received)},
+        lambda events: last <= {e.payload for e in events if isinstance(e, IncomingMessage)},
     )
     send(coordinator, ORDINARY.coordinator_state, END)
     got = {
@@ -139,14 +139,14 @@ def attempts(received: list[Event]) -> set[tuple[str, str]]:
     return {
         (event.topic, event.payload.decode())
         for event in received
-        if isinstance(event, Received) and event.payload.decode() in USERS
+        if isinstance(event, IncomingMessage) and event.payload.decode() in USERS
     }
 
 
 def die_with_will(broker: RunningBroker, user: str, topic: str, version: int) -> None:
     """Connect with a will on `topic`, if the broker allows that, and vanish without a goodbye."""
     settings = settings_of(broker, user, version)
-    will = Outgoing(topic, f"will of {user}".encode())
+    will = OutgoingMessage(topic, f"will of {user}".encode())
     client = make_client(replace(settings, will_delay_seconds=0), version, will)
     answered: list[bool] = []
     client.on_connect = lambda *arguments: answered.append(True)
@@ -180,7 +180,8 @@ def test_nobody_publishes_or_receives_beyond_the_rules(broker: RunningBroker, ve
     assert found - expected == set(), "leaked"
     assert expected - found == set(), "kept from those who may have it"
     refused = {
-        user: sum(isinstance(event, Problem) for event in events) for user, events in got.items()
+        user: sum(isinstance(event, ConnectionProblem) for event in events)
+        for user, events in got.items()
     }
     for user in USERS:  # 3.1.1 has no words for it: forbidden messages vanish
         forbidden = sum(not may_publish(user, topic) for topic in TOPICS)
@@ -216,6 +217,6 @@ def test_nobody_leaves_a_will_beyond_the_rules(broker: RunningBroker, version: i
         (user, event.topic, event.payload.decode().removeprefix("will of "))
         for user, events in got.items()
         for event in events
-        if isinstance(event, Received) and event.payload.startswith(b"will of ")
+        if isinstance(event, IncomingMessage) and event.payload.startswith(b"will of ")
     }
     assert found == {way for way in deliveries() if way[2] in DEVICES}

@@ -22,7 +22,13 @@ from tests.transport.worlds import (
 )
 from transport.brokers import EmbeddedBroker
 from transport.errors import NotAuthorisedError, NotConnectedError, PayloadTooLargeError
-from transport.interface import Connected, Disconnected, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +70,7 @@ def test_a_published_message_reaches_the_subscriber_whole(world: World) -> None:
 
     send(device, topic, payload)
 
-    message = next_of(coordinator, Received)
+    message = next_of(coordinator, IncomingMessage)
     assert (message.topic, message.payload, message.qos) == (topic, payload, 1)
     assert not message.retained
 
@@ -102,7 +108,7 @@ def test_a_retained_message_waits_for_later_subscribers(world: World) -> None:
 
     device = started(world.connection(A), topic)
 
-    message = next_of(device, Received)
+    message = next_of(device, IncomingMessage)
     assert (message.payload, message.retained) == (b"new", True)
     assert messages(rest(device)) == []
 
@@ -123,20 +129,20 @@ def test_the_will_is_published_when_the_connection_is_lost(world: World) -> None
     topic = world.topics.up(A, "state")
     coordinator = started(world.connection("coordinator"), topic)
     world.settle(coordinator, topic)
-    device = started(world.connection(A, will=Outgoing(topic, b"death", retain=True)))
+    device = started(world.connection(A, will=OutgoingMessage(topic, b"death", retain=True)))
 
     world.cut(device)
 
     assert payloads(coordinator, 1) == [b"death"]
     late = started(world.connection("coordinator", role="late"), topic)
-    assert next_of(late, Received).payload == b"death"
+    assert next_of(late, IncomingMessage).payload == b"death"
 
 
 def test_stop_sends_what_is_queued_and_no_will(world: World) -> None:
     topic = world.topics.up(A, "state")
     coordinator = started(world.connection("coordinator"), topic)
     world.settle(coordinator, topic)
-    device = started(world.connection(A, will=Outgoing(topic, b"death")))
+    device = started(world.connection(A, will=OutgoingMessage(topic, b"death")))
 
     send(device, topic, b"goodbye")
     device.stop()
@@ -204,7 +210,7 @@ def test_an_acknowledgement_for_an_earlier_connection_is_ignored(world: World) -
     world.settle(coordinator, topic)
     device = started(world.connection(A))
     send(device, topic, b"once")
-    message = next_of(coordinator, Received)
+    message = next_of(coordinator, IncomingMessage)
 
     world.cut(coordinator)
     next_of(coordinator, Connected)
@@ -275,7 +281,7 @@ def test_a_wrong_password_is_refused_with_a_clear_error(world: World) -> None:
 
     with pytest.raises(NotAuthorisedError, match=r"dev-a.*refuses this user name and password"):
         device.wait_connected(PATIENCE)
-    assert isinstance(next_of(device, Problem).error, NotAuthorisedError)
+    assert isinstance(next_of(device, ConnectionProblem).error, NotAuthorisedError)
     assert not device.connected
 
 
@@ -291,7 +297,7 @@ def test_a_device_cannot_publish_for_another(world: World) -> None:
     send(thief, world.topics.up(B, "msg"), b"own")
 
     assert payloads(coordinator, 1) == [b"own"]
-    problems = [event.error for event in rest(thief) if isinstance(event, Problem)]
+    problems = [event.error for event in rest(thief) if isinstance(event, ConnectionProblem)]
     if world.reports_forbidden:
         assert len(problems) == 2
         assert all(isinstance(error, NotAuthorisedError) for error in problems)
@@ -304,7 +310,7 @@ def test_a_device_cannot_leave_a_will_for_another(world: World) -> None:
     topic = world.topics.up(A, "state")
     coordinator = started(world.connection("coordinator"), *world.topics.from_every_device("state"))
     world.settle(coordinator, topic)
-    thief = world.connection(B, will=Outgoing(topic, b"dev-a is dead"), role="thief")
+    thief = world.connection(B, will=OutgoingMessage(topic, b"dev-a is dead"), role="thief")
 
     thief.start()
     if any(isinstance(event, Connected) for event in rest(thief)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.errors import SchemaError
 from schemas.offers import MIN_BLOCK_SIZE, BlockData, BlockRequest, Offer
 from schemas.values import Digest
-from transport.block_receiver import BlockReceiver, Failed, Fetched
+from transport.block_receiver import BlockReceiver, FailedFetch, FetchedFile
 from transport.block_source import BlockSource
 from transport.errors import BlockError
 
@@ -82,7 +82,7 @@ def test_data_of_any_size_arrives_intact(tmp_path: Path, size: int) -> None:
 
     run(receiver, source)
 
-    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert receiver.outcome == FetchedFile(tmp_path / "data")
     assert (tmp_path / "data").read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
@@ -106,7 +106,7 @@ def test_loss_repetition_disorder_and_corruption_do_no_harm(tmp_path: Path, seed
 
     run(receiver, source, bad_network(seed))
 
-    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert receiver.outcome == FetchedFile(tmp_path / "data")
     assert (tmp_path / "data").read_bytes() == data
     assert receiver.counts.corrupt > 0
     assert receiver.counts.unwanted > 0
@@ -138,7 +138,7 @@ def test_restarts_and_flipped_bytes_in_the_part_file_do_no_harm(
     last = begin(source.offer, directory)
     run(last, source, network)
 
-    assert last.outcome == Fetched(directory / "data")
+    assert last.outcome == FetchedFile(directory / "data")
     assert (directory / "data").read_bytes() == data
 
 
@@ -152,7 +152,7 @@ def test_a_restart_fetches_only_what_is_missing(tmp_path: Path) -> None:
     receiver = begin(source.offer, tmp_path)
     run(receiver, source)
 
-    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert receiver.outcome == FetchedFile(tmp_path / "data")
     assert (receiver.counts.resumed, receiver.counts.accepted) == (59, 41 + 1)
 
 
@@ -162,7 +162,7 @@ def test_data_that_is_already_there_is_not_fetched_again(tmp_path: Path) -> None
 
     receiver = begin(source.offer, tmp_path)
 
-    assert receiver.outcome == Fetched(tmp_path / "data")
+    assert receiver.outcome == FetchedFile(tmp_path / "data")
     assert receiver.requests(0.0) == []
 
 
@@ -178,7 +178,7 @@ def test_an_endless_outage_ends_at_the_deadline_with_a_reason(tmp_path: Path) ->
 
     ended = run(receiver, source, dying)
 
-    assert isinstance(receiver.outcome, Failed)
+    assert isinstance(receiver.outcome, FailedFetch)
     assert "deadline" in receiver.outcome.reason
     assert "20 data blocks missing after 30.0 s" in receiver.outcome.reason
     assert 30 <= ended <= 31
@@ -193,7 +193,7 @@ def test_an_offer_with_another_list_digest_is_given_up_with_a_reason(tmp_path: P
 
     run(receiver, source)
 
-    assert isinstance(receiver.outcome, Failed)
+    assert isinstance(receiver.outcome, FailedFetch)
     assert receiver.outcome.reason.startswith("list_digest:")
     assert list(tmp_path.iterdir()) == []
 
@@ -212,7 +212,7 @@ def test_an_offer_that_contradicts_itself_is_given_up_and_leaves_no_file(tmp_pat
         label = BlockData(digest=wrong, section="data", index=index)
         receiver.receive(label, data_of(3 * BLOCK)[index * BLOCK : (index + 1) * BLOCK], 0.3)
 
-    assert isinstance(receiver.outcome, Failed)
+    assert isinstance(receiver.outcome, FailedFetch)
     assert "contradicts itself" in receiver.outcome.reason
     assert list(tmp_path.iterdir()) == []
 
@@ -224,7 +224,7 @@ def test_a_full_or_forbidden_disk_is_a_failure_with_a_reason(tmp_path: Path) -> 
 
     run(receiver, source)
 
-    assert isinstance(receiver.outcome, Failed)
+    assert isinstance(receiver.outcome, FailedFetch)
     assert "cannot write beside" in receiver.outcome.reason
 
 

@@ -20,7 +20,7 @@ from transport.brokers import (
 )
 from transport.brokers.mosquitto import password_hash
 from transport.errors import BrokerStartError, NotAuthorisedError
-from transport.interface import Received
+from transport.interface import IncomingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -166,7 +166,7 @@ def test_a_persistent_mosquitto_remembers_over_a_crash(
         broker.kill()
         broker.start()
         device = started(connection_to(broker, A), topic)
-        assert next_of(device, Received).payload == b"kept"
+        assert next_of(device, IncomingMessage).payload == b"kept"
         device.stop()
 
 

@@ -31,7 +31,7 @@ from transport.errors import (
     PayloadTooLargeError,
     QueueFullError,
 )
-from transport.interface import Connected, Disconnected, Problem, Received
+from transport.interface import Connected, ConnectionProblem, Disconnected, IncomingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -114,7 +114,7 @@ def test_a_repeated_refusal_is_reported_once(connect: Connect) -> None:
     thief = connect(A, password="wrong")
     thief.start()
 
-    problems = [e.error for e in rest(thief, 2 * QUIET) if isinstance(e, Problem)]
+    problems = [e.error for e in rest(thief, 2 * QUIET) if isinstance(e, ConnectionProblem)]
 
     assert [type(error) for error in problems] == [NotAuthorisedError]
 
@@ -132,7 +132,7 @@ def test_the_limit_that_the_broker_announces_is_kept(connect: Connect) -> None:
         send(device, topic, bytes(device.max_payload + 1))
     send(device, topic, bytes(device.max_payload), retain=True)
 
-    assert len(next_of(coordinator, Received).payload) == device.max_payload
+    assert len(next_of(coordinator, IncomingMessage).payload) == device.max_payload
     assert not [event for event in rest(device) if isinstance(event, Disconnected)]
     send(device, topic, b"", retain=True)
 
@@ -179,7 +179,7 @@ def test_a_failing_callback_is_an_event_and_the_connection_lives_on(
     coordinator = started(connect("coordinator"))
     original = MqttConnection.received
 
-    def failing(self: MqttConnection, message: Received) -> None:
+    def failing(self: MqttConnection, message: IncomingMessage) -> None:
         if message.payload == b"poison":
             raise ZeroDivisionError("in the network thread")
         original(self, message)
@@ -189,7 +189,7 @@ def test_a_failing_callback_is_an_event_and_the_connection_lives_on(
     send(coordinator, topic, b"poison")
     send(coordinator, topic, b"food")
 
-    error = next_of(device, Problem).error
+    error = next_of(device, ConnectionProblem).error
     assert isinstance(error, CallbackError)
     assert "in the network thread" in str(error)
     assert payloads(device, 1) == [b"food"]
@@ -223,7 +223,7 @@ def test_inbox_overflow_is_a_problem_event_when_there_is_room_again(connect: Con
 
     events = rest(reader, 0.05)
     assert [len(payload) for payload in messages(events)] == [600]
-    assert [type(e.error) for e in events if isinstance(e, Problem)] == [InboxFullError]
+    assert [type(e.error) for e in events if isinstance(e, ConnectionProblem)] == [InboxFullError]
 
 
 def test_a_stolen_client_id_gives_no_access_to_queued_messages(connect: Connect) -> None:

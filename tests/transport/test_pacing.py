@@ -2,7 +2,7 @@
 
 import pytest
 
-from transport.pacing import Asked, Pacer
+from transport.pacing import Pacer, RequestedBlock
 from transport.wanted import Wanted
 
 BLOCK = 64 * 1024
@@ -14,7 +14,7 @@ def measure(pacer: Pacer, *, rate: float, round_trip: float, blocks: int = 60) -
     for _ in range(blocks):
         in_flight = pacer.window * pacer.block_size
         elapsed = max(round_trip, in_flight / rate)
-        asked = Asked(now, pacer.delivered - in_flight + pacer.block_size, first=True)
+        asked = RequestedBlock(now, pacer.delivered - in_flight + pacer.block_size, first=True)
         now += elapsed
         pacer.arrived(pacer.block_size, asked, now)
 
@@ -55,9 +55,9 @@ def test_the_retry_waits_three_round_trips_and_at_least_one_and_a_half_seconds()
 
 def test_blocks_asked_for_twice_do_not_enter_the_round_trip() -> None:
     pacer = Pacer(BLOCK)
-    pacer.arrived(BLOCK, Asked(0.0, 0, first=True), 0.1)
+    pacer.arrived(BLOCK, RequestedBlock(0.0, 0, first=True), 0.1)
 
-    pacer.arrived(BLOCK, Asked(0.0, 0, first=False), 50.0)
+    pacer.arrived(BLOCK, RequestedBlock(0.0, 0, first=False), 50.0)
 
     assert pacer.round_trip == pytest.approx(0.1)
 

@@ -22,18 +22,24 @@ from transport.errors import (
 )
 from transport.filters import covers, matches
 from transport.inbox import Inbox
-from transport.interface import Connected, Disconnected, Outgoing, Problem, Received
+from transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from transport.memory import InMemoryBroker
 from transport.meter import Counts, Meter, topic_class
 from transport.pending import PendingBytes
 
 
-def outgoing(payload: bytes) -> Outgoing:
-    return Outgoing("t", payload)
+def outgoing(payload: bytes) -> OutgoingMessage:
+    return OutgoingMessage("t", payload)
 
 
-def message(payload: bytes = b"x") -> Received:
-    return Received("t", payload, 0, retained=False)
+def message(payload: bytes = b"x") -> IncomingMessage:
+    return IncomingMessage("t", payload, 0, retained=False)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +166,13 @@ def test_the_inbox_is_bounded_but_always_has_room_for_the_state_of_the_connectio
     inbox = Inbox(max_messages=3, max_bytes=10)
 
     assert [inbox.put(message(b"1234")) for _ in range(3)] == [True, True, False]
-    assert inbox.put(Problem(TransportError("x")))
-    assert not inbox.put(Problem(TransportError("one too many")))
+    assert inbox.put(ConnectionProblem(TransportError("x")))
+    assert not inbox.put(ConnectionProblem(TransportError("one too many")))
     assert inbox.put(Disconnected("x"))
     assert inbox.put(Connected(False))
 
     kinds = [type(inbox.next(0)) for _ in range(5)]
-    assert kinds == [Received, Received, Problem, Disconnected, Connected]
+    assert kinds == [IncomingMessage, IncomingMessage, ConnectionProblem, Disconnected, Connected]
     assert inbox.next(0) is None
     assert inbox.put(message(bytes(1000))), "an empty inbox takes any message"
 
@@ -209,7 +215,7 @@ def test_a_memory_session_has_a_bounded_queue() -> None:
 
     assert broker.dropped == 2
     events = [reader.next_event(0) for _ in range(5)]
-    assert [e.payload for e in events if isinstance(e, Received)] == [b"0", b"1", b"2"]
+    assert [e.payload for e in events if isinstance(e, IncomingMessage)] == [b"0", b"1", b"2"]
 
 
 def test_memory_connections_may_be_used_from_many_threads() -> None:
@@ -231,7 +237,7 @@ def test_memory_connections_may_be_used_from_many_threads() -> None:
     end = time.monotonic() + 300
     while received < 800 and time.monotonic() < end:
         event = reader.next_event(0.1)
-        if isinstance(event, Received):
+        if isinstance(event, IncomingMessage):
             reader.acknowledge(event)
             received += 1
     assert received == 800

@@ -8,7 +8,7 @@ from schemas.offers import BlockRequest
 from schemas.topics import Branch, FleetTopics
 from schemas.values import BootId, DeviceId, Digest, FleetId
 from transport.block_wire import BlockWire
-from transport.interface import Received
+from transport.interface import IncomingMessage
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 REQUEST = BlockRequest(
@@ -24,7 +24,7 @@ def wire(name: DeviceId, branch: Branch, device: DeviceId | None = None) -> Bloc
 @pytest.mark.parametrize("speaker", [COORDINATOR, PROXY])
 def test_a_device_listens_to_the_one_whose_branch_it_is(branch: Branch, speaker: DeviceId) -> None:
     sent = wire(speaker, branch).request(DEVICE, REQUEST)
-    message = Received(sent.topic, sent.payload, qos=0, retained=False)
+    message = IncomingMessage(sent.topic, sent.payload, qos=0, retained=False)
     reader = wire(DEVICE, branch, DEVICE)
     if (speaker == PROXY) == (branch == "proxy"):
         assert reader.read(message) == (DEVICE, REQUEST, b"")

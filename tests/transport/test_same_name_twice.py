@@ -9,7 +9,7 @@ from tests.transport.worlds import PATIENCE, next_of, started
 from transport.backoff import Returns
 from transport.brokers import MosquittoBroker
 from transport.errors import PushedOutError, TakenOverError
-from transport.interface import Connected, Disconnected, Problem
+from transport.interface import Connected, ConnectionProblem, Disconnected
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -87,7 +87,7 @@ def test_on_a_real_broker_they_slow_down(mosquitto: MosquittoBroker) -> None:
         while told is None:
             event = one.next_event(PATIENCE)
             assert event is not None, "they stopped pushing each other out"
-            told = event if isinstance(event, Problem) else None
+            told = event if isinstance(event, ConnectionProblem) else None
         assert isinstance(told.error, PushedOutError | TakenOverError)
         assert "under this name" in str(told.error)
     finally:
@@ -114,7 +114,7 @@ def test_a_broker_that_says_that_a_session_was_taken_over_is_believed() -> None:
                 next_of(connection, Connected, PATIENCE)
                 link.sendall(bytes([0xE0, 1, 0x8E]))
                 assert "taken over" in next_of(connection, Disconnected, PATIENCE).reason
-            error = next_of(connection, Problem, PATIENCE).error
+            error = next_of(connection, ConnectionProblem, PATIENCE).error
             assert isinstance(error, TakenOverError)
             assert "another program connected under this name" in str(error)
             assert float(str(error).split()[-2]) >= 600, "the session is left to the other one"

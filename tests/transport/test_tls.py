@@ -30,7 +30,7 @@ from transport.brokers import MosquittoBroker
 from transport.brokers.folder import BrokerFolder, write_broker_folder
 from transport.brokers.mosquitto_configuration import ServerCertificates
 from transport.errors import ConnectionRefusedByBrokerError, NotAuthorisedError, TlsError
-from transport.interface import Connected, Problem
+from transport.interface import Connected, ConnectionProblem
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
 from transport.tls import TlsFiles
@@ -90,7 +90,7 @@ def connect() -> Iterator[Callable[..., MqttConnection]]:
 def refusal_of(connection: MqttConnection) -> Exception:
     """Return what is told of a connection that must not come about."""
     connection.start()
-    refused = next_of(connection, Problem).error
+    refused = next_of(connection, ConnectionProblem).error
     assert not connection.connected
     assert isinstance(refused, Exception)
     return refused
@@ -200,7 +200,7 @@ def test_with_certificates_of_users_each_is_who_its_certificate_says(
     send(liar, topics.up(B, "msg"), b"forged")
     send(liar, topics.up(A, "msg"), b"also from a")
 
-    assert isinstance(next_of(liar, Problem).error, NotAuthorisedError)
+    assert isinstance(next_of(liar, ConnectionProblem).error, NotAuthorisedError)
     assert set(payloads(coordinator, 2)) == {b"from a", b"also from a"}
     assert messages(rest(coordinator)) == []
 

@@ -17,7 +17,7 @@ from transport.block_source import BlockSource
 from transport.brokers import MosquittoBroker
 from transport.errors import BlockError
 from transport.faults import Faults
-from transport.interface import Connection, Outgoing
+from transport.interface import Connection, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -210,7 +210,7 @@ def test_nonsense_is_counted_and_does_no_harm(
     coordinator, device = fleet.exchange(), fleet.exchange(A)
     for leaf in ("req", "blk"):
         topic = f"{fleet.topics.up(A, 'req')[:-3]}{leaf}"
-        broker.route(Outgoing(topic, payload, qos=0), A)
+        broker.route(OutgoingMessage(topic, payload, qos=0), A)
 
     offer = device.serve(data_of(BLOCK))
     coordinator.fetch(offer, tmp_path / "blob", A, seconds=20).result(PATIENCE)
@@ -229,7 +229,7 @@ def test_a_block_from_another_sender_is_refused(
     label = BlockData(digest=offer.digest, section="list", index=0)
 
     forged = encode(thief.seal(label, sent_ms=0, attachment=data))
-    broker.route(Outgoing(fleet.topics.up(A, "blk"), forged, qos=0), B)
+    broker.route(OutgoingMessage(fleet.topics.up(A, "blk"), forged, qos=0), B)
 
     assert "list blocks missing" in reason(future)
     assert coordinator.refused_messages == 1

@@ -15,7 +15,7 @@ from schemas.values import BootId, DeviceId, FleetId
 from transport.block_source import BlockSource
 from transport.clock import Clock
 from transport.errors import BlockError, NotWantedError
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.transfer import BlockExchange
 
@@ -121,11 +121,11 @@ def test_a_request_with_a_long_header_is_refused_unread(caplog: pytest.LogCaptur
     assert len(asked) < 2048
     long = asked.replace(b'"boot"', b'"boat":"' + b"x" * 4096 + b'","boot"')
     sender_of = hands.taking.connection
-    sender_of.publish(Outgoing(str(TOPICS.up(DEVICE, "req")), long, qos=0))
+    sender_of.publish(OutgoingMessage(str(TOPICS.up(DEVICE, "req")), long, qos=0))
     hands.turns(2)
     assert hands.giving.refused_messages == 1
     assert "4096" in caplog.text
-    sender_of.publish(Outgoing(str(TOPICS.up(DEVICE, "req")), asked, qos=0))
+    sender_of.publish(OutgoingMessage(str(TOPICS.up(DEVICE, "req")), asked, qos=0))
     hands.turns(2)
     assert hands.giving.refused_messages == 1
 

@@ -25,7 +25,7 @@ from tests.transport.worlds import (
 )
 from transport.brokers import MosquittoBroker
 from transport.brokers.folder import BrokerFolder, write_broker_folder
-from transport.interface import Connected, Disconnected, Received
+from transport.interface import Connected, Disconnected, IncomingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -108,7 +108,7 @@ def test_a_network_thread_that_hangs_is_left_behind_and_nothing_is_lost(
         MqttConnection.received,
     )
 
-    def hanging(self: MqttConnection, message: Received) -> None:
+    def hanging(self: MqttConnection, message: IncomingMessage) -> None:
         if not free.is_set() and message.payload == b"first":
             free.wait(PATIENCE)
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from schemas.topics import FleetTopics
 from schemas.values import DeviceId, FleetId
 from tests.transport.relay import Relay
 from transport.brokers import Broker
-from transport.interface import Connection, Event, Outgoing, Received
+from transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -150,7 +150,7 @@ def until_heard(reader: Connection, speaker: Connection, topic: str) -> None:
         assert time.monotonic() < end, f"{topic}: no subscription within {PATIENCE} s"
         send(speaker, topic, b"probe", qos=0)
     send(speaker, topic, b"settled", qos=0)
-    while next_of(reader, Received).payload != b"settled":
+    while next_of(reader, IncomingMessage).payload != b"settled":
         pass  # probes that were late
 
 
@@ -168,7 +168,7 @@ def payloads(connection: Connection, count: int, *, acknowledge: bool = True) ->
     """Return the payloads of the next `count` messages."""
     found = []
     for _ in range(count):
-        message = next_of(connection, Received)
+        message = next_of(connection, IncomingMessage)
         if acknowledge:
             connection.acknowledge(message)
         found.append(message.payload)
@@ -181,11 +181,11 @@ def rest(connection: Connection, seconds: float = QUIET) -> list[Event]:
 
 
 def messages(events: list[Event]) -> list[bytes]:
-    return [event.payload for event in events if isinstance(event, Received)]
+    return [event.payload for event in events if isinstance(event, IncomingMessage)]
 
 
 def send(connection: Connection, topic: str, payload: bytes, **options: Any) -> None:
-    connection.publish(Outgoing(topic, payload, **options))
+    connection.publish(OutgoingMessage(topic, payload, **options))
 
 
 def until_saved(database: Path, payload: bytes) -> None:

@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
-class Part(Hashable, Protocol[T_co]):
+class StepPart(Hashable, Protocol[T_co]):
     """A value that says how to make something of a step; equal ones make the same."""
 
     def __call__(self, step: PixelStep) -> T_co:
@@ -49,7 +49,7 @@ class PixelStep:
         made: DenseOutputs = self._made[name]
         return made
 
-    def once(self, part: Part[T]) -> T:
+    def once(self, part: StepPart[T]) -> T:
         """Return what `part` makes of this step, computed once for all terms that name it."""
         if part not in self._made:
             self._made[part] = part(self)

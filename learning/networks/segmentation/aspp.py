@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
 from learning.networks.segmentation.blocks import (
+    ConvolutionWindow,
     NormedConvolution,
-    Window,
     in_sequence,
 )
 from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
@@ -53,7 +53,7 @@ class Aspp:
     def _branches(self) -> Iterator[NormedConvolution]:
         yield in_sequence("classifier.0.convs.0", self.inputs, self.width)
         for number, rate in enumerate(self.rates, start=1):
-            name, window = f"classifier.0.convs.{number}", Window(3, dilation=rate)
+            name, window = f"classifier.0.convs.{number}", ConvolutionWindow(3, dilation=rate)
             yield in_sequence(name, self.inputs, self.width, window)
 
     @property
@@ -70,4 +70,4 @@ class Aspp:
     @property
     def _last(self) -> NormedConvolution:
         names = ("classifier.1", "classifier.2")
-        return NormedConvolution(*names, self.width, self.width, Window(3))
+        return NormedConvolution(*names, self.width, self.width, ConvolutionWindow(3))

@@ -19,7 +19,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvolutionWindow:
     """How a kernel lies on the pixels; groups of channels see each other only."""
 
     side: int = 1
@@ -37,7 +37,7 @@ class NormedConvolution:
     norm_name: str
     inputs: int
     outputs: int
-    window: Window = field(default_factory=Window)
+    window: ConvolutionWindow = field(default_factory=ConvolutionWindow)
     curve: Curve = "relu"
     norm: Norm = field(default_factory=Norm)
 
@@ -61,7 +61,7 @@ def in_sequence(
     name: str,
     inputs: int,
     outputs: int,
-    window: Window | None = None,
+    window: ConvolutionWindow | None = None,
     curve: Curve = "relu",
     norm: Norm | None = None,
 ) -> NormedConvolution:
@@ -71,7 +71,7 @@ def in_sequence(
         f"{name}.1",
         inputs,
         outputs,
-        window or Window(),
+        window or ConvolutionWindow(),
         curve,
         norm or Norm(),
     )

@@ -16,23 +16,23 @@ from typing import Literal
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
 from learning.networks.segmentation.blocks import (
+    ConvolutionWindow,
     Norm,
     NormedConvolution,
-    Window,
     biased_convolution_plan,
 )
 from learning.networks.segmentation.layers import Curve, DenseLayers
 
 
 @dataclass(frozen=True)
-class Inverted:
+class InvertedResidual:
     """One block, from `inputs` over `wide` to `outputs` channels."""
 
     name: str
     inputs: int
     wide: int
     outputs: int
-    window: Window
+    window: ConvolutionWindow
     """Of the depthwise convolution; its groups are its channels, whatever is given here."""
     curve: Curve = "relu6"
     norm: Norm = field(default_factory=Norm)
@@ -70,7 +70,11 @@ class Inverted:
         if self.wide == self.inputs:
             return []
         names = (f"{self._part(0)}.0", f"{self._part(0)}.1")
-        return [NormedConvolution(*names, self.inputs, self.wide, Window(), self.curve, self.norm)]
+        return [
+            NormedConvolution(
+                *names, self.inputs, self.wide, ConvolutionWindow(), self.curve, self.norm
+            )
+        ]
 
     @property
     def _place(self) -> int:
@@ -79,7 +83,9 @@ class Inverted:
 
     @property
     def _depthwise(self) -> NormedConvolution:
-        window = Window(self.window.side, self.window.stride, self.window.dilation, self.wide)
+        window = ConvolutionWindow(
+            self.window.side, self.window.stride, self.window.dilation, self.wide
+        )
         part = self._part(self._place)
         return NormedConvolution(
             f"{part}.0", f"{part}.1", self.wide, self.wide, window, self.curve, self.norm
@@ -96,7 +102,9 @@ class Inverted:
             names = (f"{part}.0", f"{part}.1")
         else:  # MobileNetV2 leaves the last convolution and its norm in the block's own sequence
             names = (self._part(self._place + 1), self._part(self._place + 2))
-        return NormedConvolution(*names, self.wide, self.outputs, Window(), "none", self.norm)
+        return NormedConvolution(
+            *names, self.wide, self.outputs, ConvolutionWindow(), "none", self.norm
+        )
 
     def _part(self, number: int) -> str:
         return f"{self.name}.{'block' if self.generation == 3 else 'conv'}.{number}"

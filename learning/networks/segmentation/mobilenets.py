@@ -16,11 +16,16 @@ from dataclasses import dataclass
 
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import Norm, NormedConvolution, Window, in_sequence
-from learning.networks.segmentation.inverted import Inverted
+from learning.networks.segmentation.blocks import (
+    ConvolutionWindow,
+    Norm,
+    NormedConvolution,
+    in_sequence,
+)
+from learning.networks.segmentation.inverted import InvertedResidual
 from learning.networks.segmentation.layers import Curve, DenseLayers, TrunkMaps
 
-_Part = Inverted | NormedConvolution
+_Part = InvertedResidual | NormedConvolution
 
 _V2_GROUPS = (  # expansion, channels, repeats, stride of the first, dilation
     (1, 16, 1, 1, 1),
@@ -91,30 +96,34 @@ class MobileTrunk:
 
 def mobilenet_v2() -> MobileTrunk:
     """Return MobileNetV2's trunk: 320 channels, 32 early ones."""
-    stem = in_sequence("backbone.0", 3, 32, Window(3, stride=2), "relu6")
+    stem = in_sequence("backbone.0", 3, 32, ConvolutionWindow(3, stride=2), "relu6")
     parts: list[_Part] = [stem]
     for expansion, outputs, repeats, stride, dilation in _V2_GROUPS:
         for repeat in range(repeats):
             # The first dilated block still sees pixels as far apart as those before it left them.
             spread = dilation if repeat or len(parts) > _V2_FIRST_DILATED else 1
-            window = Window(3, 1 if repeat else stride, spread)
+            window = ConvolutionWindow(3, 1 if repeat else stride, spread)
             name, inputs = f"backbone.{len(parts)}", parts[-1].outputs
-            parts.append(Inverted(name, inputs, expansion * inputs, outputs, window))
+            parts.append(InvertedResidual(name, inputs, expansion * inputs, outputs, window))
     return MobileTrunk(tuple(parts), ends=(1, 3, 6, 13, 17), low=6)
 
 
 def mobilenet_v3_large() -> MobileTrunk:
     """Return MobileNetV3-Large's trunk: 960 channels, 40 early ones."""
-    stem = in_sequence("backbone.0", 3, 16, Window(3, stride=2), "hard_swish", _V3_NORM)
+    stem = in_sequence("backbone.0", 3, 16, ConvolutionWindow(3, stride=2), "hard_swish", _V3_NORM)
     parts: list[_Part] = [stem]
     for side, wide, outputs, squeeze, curve, stride, dilation in _V3_BLOCKS:
         name, inputs = f"backbone.{len(parts)}", parts[-1].outputs
-        window = Window(side, stride, dilation)
+        window = ConvolutionWindow(side, stride, dilation)
         parts.append(
-            Inverted(name, inputs, wide, outputs, window, curve, _V3_NORM, squeeze, generation=3)
+            InvertedResidual(
+                name, inputs, wide, outputs, window, curve, _V3_NORM, squeeze, generation=3
+            )
         )
     last = parts[-1].outputs
     parts.append(
-        in_sequence(f"backbone.{len(parts)}", last, 6 * last, Window(), "hard_swish", _V3_NORM)
+        in_sequence(
+            f"backbone.{len(parts)}", last, 6 * last, ConvolutionWindow(), "hard_swish", _V3_NORM
+        )
     )
     return MobileTrunk(tuple(parts), ends=(1, 3, 6, 12, 16), low=4)

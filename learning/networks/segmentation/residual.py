@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import NormedConvolution, Window
+from learning.networks.segmentation.blocks import ConvolutionWindow, NormedConvolution
 from learning.networks.segmentation.layers import DenseLayers, TrunkMaps
 
 _WIDENING = 4
@@ -25,7 +25,7 @@ class Bottleneck:
     name: str
     inputs: int
     narrow: int
-    window: Window
+    window: ConvolutionWindow
     """Of the middle convolution."""
     first: bool
     """Whether it begins a group: its shortcut is a convolution."""
@@ -57,7 +57,7 @@ class Bottleneck:
     @property
     def _shortcut(self) -> NormedConvolution:
         names = (f"{self.name}.downsample.0", f"{self.name}.downsample.1")
-        window = Window(stride=self.window.stride)
+        window = ConvolutionWindow(stride=self.window.stride)
         return NormedConvolution(*names, self.inputs, self.outputs, window, "none")
 
 
@@ -107,7 +107,7 @@ class ResidualTrunk:
 
     @property
     def _stem(self) -> NormedConvolution:
-        window = Window(7, stride=2)
+        window = ConvolutionWindow(7, stride=2)
         return NormedConvolution("backbone.conv1", "backbone.bn1", self.channels, self.stem, window)
 
     def _groups(self) -> Iterator[list[Bottleneck]]:
@@ -121,7 +121,11 @@ class ResidualTrunk:
             blocks = []
             for place in range(count):
                 # The first block still sees pixels as far apart as those before it left them.
-                window = Window(3, dilation=dilation) if place else Window(3, stride, before)
+                window = (
+                    ConvolutionWindow(3, dilation=dilation)
+                    if place
+                    else ConvolutionWindow(3, stride, before)
+                )
                 name = f"backbone.layer{group + 1}.{place}"
                 blocks.append(Bottleneck(name, inputs, self.stem << group, window, not place))
                 inputs = blocks[-1].outputs

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from learning.networks.body import V
 from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import BesideEarlyMaps, NormedConvolution, Window
+from learning.networks.segmentation.blocks import (
+    BesideEarlyMaps,
+    ConvolutionWindow,
+    NormedConvolution,
+)
 from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 
@@ -89,9 +93,9 @@ class Merge(BesideEarlyMaps):
     @property
     def _part(self) -> NormedConvolution:
         names = ("classifier.conv", "classifier.norm")
-        return NormedConvolution(*names, self.middle + self.high, self.inner, Window(3))
+        return NormedConvolution(*names, self.middle + self.high, self.inner, ConvolutionWindow(3))
 
 
 def _part(number: int, inputs: int, outputs: int, stride: int = 1) -> NormedConvolution:
     names = (f"backbone.conv{number}", f"backbone.norm{number}")
-    return NormedConvolution(*names, inputs, outputs, Window(3, stride))
+    return NormedConvolution(*names, inputs, outputs, ConvolutionWindow(3, stride))

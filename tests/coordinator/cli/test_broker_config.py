@@ -19,7 +19,7 @@ from tests.transport.standalone import RunningBroker, free_port, running
 from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard, until_saved
 from transport.brokers import MosquittoBroker
 from transport.errors import BrokerFilesError, NotAuthorisedError
-from transport.interface import Connection, Received
+from transport.interface import Connection, IncomingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -85,9 +85,9 @@ def test_a_mosquitto_on_that_folder_carries_the_fleets_topics(
         send(device, proxies.up(A, "msg"), b"gradients")
         send(coordinator, TOPICS.down(A, "rcpt"), b"a receipt")
 
-        assert next_of(coordinator, Received).payload == b"a contribution"
-        assert next_of(proxy, Received).payload == b"gradients"
-        assert next_of(device, Received).payload == b"a receipt"
+        assert next_of(coordinator, IncomingMessage).payload == b"a contribution"
+        assert next_of(proxy, IncomingMessage).payload == b"gradients"
+        assert next_of(device, IncomingMessage).payload == b"a receipt"
         for one in (coordinator, proxy, device):
             one.stop()
 
@@ -107,7 +107,7 @@ def test_that_mosquitto_keeps_what_was_retained_over_a_crash(
         broker.start_again()
 
         device = started(connection(broker, A), topic)
-        assert next_of(device, Received).payload == b"version 7"
+        assert next_of(device, IncomingMessage).payload == b"version 7"
         device.stop()
 
 

@@ -26,7 +26,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from tests.methods.lga.making import ANT, BEE, assignment
 from transport.block_source import BlockSource
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
 from transport.memory_connection import InMemoryConnection
 from transport.transfer import BlockExchange
@@ -114,11 +114,11 @@ class Speaker:
         self, topic: str, body: Message, attachment: bytes = b"", *, retain: bool = False
     ) -> None:
         sealed = self.sender.seal(body, sent_ms=0, attachment=attachment)
-        self.connection.publish(Outgoing(topic, encode(sealed), retain=retain))
+        self.connection.publish(OutgoingMessage(topic, encode(sealed), retain=retain))
 
     def listen(self) -> None:
         while (event := self.connection.next_event(0)) is not None:
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 self.heard.append(decode(event.payload))
                 self.connection.acknowledge(event)
 

@@ -12,7 +12,7 @@ import pytest
 from schemas.envelope import COORDINATOR, PROXY
 from transport.access import mosquitto_access_file
 from transport.brokers import MosquittoBroker, find_mosquitto
-from transport.interface import Outgoing, Received
+from transport.interface import IncomingMessage, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 
@@ -65,7 +65,7 @@ def _arrived(connections: dict[str, MqttConnection]) -> dict[str, set[tuple[str,
     while time.monotonic() - quiet_since < 1.5:
         for user, connection in connections.items():
             event = connection.next_event(0.01)
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 topic = event.topic.removeprefix(f"{ROOT}/")
                 found[user].add((event.payload.decode(), topic))
                 connection.acknowledge(event)
@@ -78,7 +78,7 @@ def test_everybody_reaches_what_is_theirs_and_nothing_else(broker: MosquittoBrok
     _arrived(connections)  # subscriptions are answered
     for user, connection in connections.items():
         for topic in MATRIX:
-            connection.publish(Outgoing(f"{ROOT}/{topic}", user.encode()))
+            connection.publish(OutgoingMessage(f"{ROOT}/{topic}", user.encode()))
     found = _arrived(connections)
     for connection in connections.values():
         connection.stop()

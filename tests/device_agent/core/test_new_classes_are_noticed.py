@@ -5,14 +5,14 @@ from __future__ import annotations
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.core.requests import ComputePart, Evaluate, Measure
-from learning.numerics.detection import DetectionRules, Head
+from learning.numerics.detection import DetectionRules, ScoringHead
 from schemas.reports import Transition
 from schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
 ACTIVE = ActiveModel(1, making.digest("manifest"))
-HEAD = Head(("cat", "dog"), 10.0)
+HEAD = ScoringHead(("cat", "dog"), 10.0)
 RULES = DetectionRules(min_images=2, min_history=2)
 
 

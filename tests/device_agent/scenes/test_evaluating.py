@@ -13,7 +13,7 @@ from device_agent.inference import Model, PixelScores
 from device_agent.slots import Slots
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
-from learning.numerics.detection import DetectionRules, Detector, Head, observe
+from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
 from learning.numerics.preprocessing import preprocess, sized_mask
 from schemas.models import BACKGROUND
@@ -170,7 +170,7 @@ def test_a_folder_without_names_says_what_is_missing(darkroom: Darkroom) -> None
 def test_an_evaluation_gives_the_detector_its_first_values(darkroom: Darkroom) -> None:
     model = darkroom.install(dense.exported())
     event = darkroom.evaluate(RULES)
-    assert event.head == Head((BACKGROUND, "red", "green"), 1.0)
+    assert event.head == ScoringHead((BACKGROUND, "red", "green"), 1.0)
     assert len(event.uncertainties) == 3
     paths = [darkroom.test / "images" / f"{name}.png" for name in ("large", "right", "wrong")]
     small = [model.pixel_scores(preprocess(path.read_bytes(), COLOUR)).small for path in paths]
@@ -211,14 +211,16 @@ def test_a_model_that_has_grown_measures_with_the_rows_of_before(darkroom: Darkr
 @pytest.mark.parametrize(
     "known",
     [
-        Head((BACKGROUND, "red", "owl"), 1.0),
-        Head((BACKGROUND, "red"), 2.0),
-        Head((BACKGROUND,), 1.0),
+        ScoringHead((BACKGROUND, "red", "owl"), 1.0),
+        ScoringHead((BACKGROUND, "red"), 2.0),
+        ScoringHead((BACKGROUND,), 1.0),
     ],
 )
-def test_what_cannot_go_on_begins_anew_with_all_rows(darkroom: Darkroom, known: Head) -> None:
+def test_what_cannot_go_on_begins_anew_with_all_rows(
+    darkroom: Darkroom, known: ScoringHead
+) -> None:
     darkroom.install(dense.exported())
-    assert darkroom.measure(known).head == Head((BACKGROUND, "red", "green"), 1.0)
+    assert darkroom.measure(known).head == ScoringHead((BACKGROUND, "red", "green"), 1.0)
 
 
 def test_scores_that_are_no_numbers_are_told_and_counted_nowhere(
@@ -236,5 +238,5 @@ def test_a_model_of_samples_measures_the_pictures_of_scenes(darkroom: Darkroom) 
     exported = models.exported()
     darkroom.install(exported)
     event = darkroom.measure()
-    assert event.head == Head(("dark", "light"), exported.manifest.logit_scale)
+    assert event.head == ScoringHead(("dark", "light"), exported.manifest.logit_scale)
     assert len(event.values) == 3

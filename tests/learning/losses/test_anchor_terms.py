@@ -27,7 +27,7 @@ from learning.networks.network import Network  # noqa: E402
 from learning.networks.torch_layers import Mode, forward  # noqa: E402
 from learning.training.chance import Chance, Moment, signed  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.stack import train_stacked  # noqa: E402
 from learning.training.work import Batch, Data, Sgd  # noqa: E402
 from tests.learning.training.agents import (  # noqa: E402
@@ -153,7 +153,7 @@ def test_agents_train_in_a_stack_as_alone(learner):
                 frozen=FROZEN | {FIXED: fixed},
             )
         )
-    settings = EngineSettings()
+    settings = TrainingEngineSettings()
     for work, made in zip(works, train_stacked(works, settings), strict=True):
         alone = train_alone(work, settings)
         assert largest_difference(made.parameters, alone.parameters) < 1e-9
@@ -175,8 +175,8 @@ def test_held_rows_stay_and_the_others_train_as_if_they_were_all_there():
     )
     trained, fixed = split_rows(PARAMETERS, 2)
     held = replace(whole, parameters=trained, frozen=FROZEN | {FIXED: fixed})
-    one = train_alone(whole, EngineSettings()).parameters
-    other = joined_rows(fixed, train_alone(held, EngineSettings()).parameters)
+    one = train_alone(whole, TrainingEngineSettings()).parameters
+    other = joined_rows(fixed, train_alone(held, TrainingEngineSettings()).parameters)
     assert torch.equal(other["head.weight"][:2], PARAMETERS["head.weight"][:2])
     assert not torch.equal(one["head.weight"][:2], PARAMETERS["head.weight"][:2])
     for rows in (one, other):

@@ -17,7 +17,7 @@ from learning.networks.resnet import ResNet  # noqa: E402
 from learning.networks.torch_layers import Mode, forward  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
 from tests.learning.networks.reference import torchvision_module  # noqa: E402
 
@@ -149,7 +149,7 @@ def test_forty_steps_of_the_loop_are_those_of_torchs_optimiser(family):
         Batching(4),
         Chance(1, "a"),
     )
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     assert trained.steps == 40
     optimiser = torch.optim.SGD(module.parameters(), 0.05, momentum=0.9, weight_decay=1e-3)
     for epoch in range(8):

@@ -19,7 +19,7 @@ from learning.networks.vision_transformer import VisionTransformer  # noqa: E402
 from learning.networks.weights_file import read_tensors  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
 from tests.learning.networks.reference import torchvision_module  # noqa: E402
 from tests.learning.training.agents import slow_mask  # noqa: E402
@@ -124,7 +124,7 @@ def test_forty_steps_train_adapters_and_head_alone_as_torchs_optimiser():
         Chance(1, "a"),
         frozen={FIXED: BASE},
     )
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     assert trained.steps == 40
     assert trained.parameters.keys() == FIRST.keys()
     leaves = {name: value.clone().requires_grad_() for name, value in FIRST.items()}

@@ -10,16 +10,16 @@ import pytest
 from learning.numerics.detection import (
     DetectionRules,
     Detector,
-    Head,
     Measurement,
+    ScoringHead,
     observe,
     seeded,
     uncertainty,
 )
 
 RULES = DetectionRules(min_images=50, min_history=3)
-HEAD = Head(("cat", "dog", "owl"), 10.0)
-GROWN = Head(("cat", "dog", "owl", "eel"), 10.0)
+HEAD = ScoringHead(("cat", "dog", "owl"), 10.0)
+GROWN = ScoringHead(("cat", "dog", "owl", "eel"), 10.0)
 
 
 def slow_entropy(scores: list[float], scale: float) -> float:
@@ -146,9 +146,9 @@ def test_growing_the_head_alone_is_no_transition(growth: str) -> None:
 
 def test_another_temperature_begins_the_history_anew_and_order_of_rows_does_not() -> None:
     detector, _ = watched(0.3, 0.3, 0.3)
-    other_order = Head(("owl", "cat", "dog"), 10.0)
+    other_order = ScoringHead(("owl", "cat", "dog"), 10.0)
     assert len(observe(detector, values(0.3, 9), other_order, RULES)[0].history) == 4
-    other_scale = Head(HEAD.rows, 20.0)
+    other_scale = ScoringHead(HEAD.rows, 20.0)
     assert len(observe(detector, values(0.9, 9), other_scale, RULES)[0].history) == 1
 
 

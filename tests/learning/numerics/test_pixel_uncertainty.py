@@ -7,7 +7,7 @@ import pytest
 
 from learning.networks.head import BIAS, WEIGHT
 from learning.networks.segmentation.head import grow_from_background
-from learning.numerics.detection import DetectionRules, Detector, Head, observe
+from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain, registered_logits
 
 RULES = DetectionRules(min_images=20)
@@ -117,7 +117,7 @@ def looks(detector, rows, pictures):
     """Let a device look at pictures, given as logits, by the rows of its first look."""
     known = rows if detector.head is None else detector.head.rows
     found = most_uncertain(pictures, rows, known)
-    return observe(detector, found.tolist(), Head(known, 1.0), RULES)
+    return observe(detector, found.tolist(), ScoringHead(known, 1.0), RULES)
 
 
 def seen_pictures(seed, strange=False):

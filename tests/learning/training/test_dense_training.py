@@ -20,11 +20,11 @@ from learning.training.chance import Chance  # noqa: E402
 from learning.training.engine import train  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
 from learning.training.scenes import SceneCrops  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Extras, Sgd, Work, shortened  # noqa: E402
 
 SIDE = 32
-SETTINGS = EngineSettings()
+SETTINGS = TrainingEngineSettings()
 PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 NETWORK = build_segmentation("small_dense", (3, SIDE, SIDE))
 PASS = DensePass(NETWORK)
@@ -149,7 +149,9 @@ def test_bfloat16_stays_finite_with_a_loss_in_float32():
         return value, changed
 
     work = make_work(epochs=6, loss=loss)
-    full, half = (train_alone(work, EngineSettings(autocast=flag)) for flag in (False, True))
+    full, half = (
+        train_alone(work, TrainingEngineSettings(autocast=flag)) for flag in (False, True)
+    )
     assert {*kinds} == {torch.float32}
     assert {value.dtype for value in state(half).values()} == {torch.float32}
     assert all(bool(value.isfinite().all()) for value in state(half).values())
@@ -165,8 +167,8 @@ def test_stacks_refuse_scenes_and_auto_trains_them_one_by_one():
     loss.stackable = True
     works = [make_work(epochs=1, loss=loss), make_work(epochs=1, loss=loss)]
     with pytest.raises(TrainingError, match=r"scenes are cut for one agent.*choose loop or auto"):
-        train(works, EngineSettings(engine="stack"))
-    chosen, alone = (train(works, EngineSettings(engine=name)) for name in ("auto", "loop"))
+        train(works, TrainingEngineSettings(engine="stack"))
+    chosen, alone = (train(works, TrainingEngineSettings(engine=name)) for name in ("auto", "loop"))
     assert all(same(one, other) for one, other in zip(chosen, alone, strict=True))
 
 
@@ -187,7 +189,7 @@ def test_a_full_pass_goes_over_whole_scenes_no_more_than_a_batch_at_a_time():
     train_alone(make_work(7, epochs=1, prepare=prepare), SETTINGS)
     assert sizes == [(4, 3, SIDE, SIDE), (3, 3, SIDE, SIDE)]
     sizes.clear()
-    train_alone(make_work(7, epochs=1, prepare=prepare), EngineSettings(inference_batch=3))
+    train_alone(make_work(7, epochs=1, prepare=prepare), TrainingEngineSettings(inference_batch=3))
     assert [size[0] for size in sizes] == [3, 3, 1]
 
 

@@ -10,7 +10,7 @@ from learning.errors import TrainingError  # noqa: E402
 from learning.training import engine  # noqa: E402
 from learning.training.engine import train  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Sgd  # noqa: E402
 from tests.learning.training.agents import largest_difference, make_works  # noqa: E402
 
@@ -43,10 +43,10 @@ def alone_only(work):
 @pytest.mark.parametrize("name", ["loop", "stack", "auto"])
 def test_every_engine_returns_what_each_work_gets_alone_in_order(name):
     works = mixed_works()
-    results = train(works, EngineSettings(name))
+    results = train(works, TrainingEngineSettings(name))
     assert [result.samples for result in results] == list(SIZES)
     for work, result in zip(works, results, strict=True):
-        alone = train_alone(work, EngineSettings())
+        alone = train_alone(work, TrainingEngineSettings())
         assert largest_difference(state(result), state(alone)) < 1e-12
         assert result.steps == alone.steps
 
@@ -59,10 +59,13 @@ def test_agents_beyond_the_memory_train_in_further_stacks(monkeypatch):
     )
     monkeypatch.setattr(engine, "agents_per_stack", lambda works, settings: 2)
     works = make_works((5, 20, 9, 16, 7), epochs=1)
-    results = train(works, EngineSettings("stack"))
+    results = train(works, TrainingEngineSettings("stack"))
     assert stacks == [2, 2, 1]
     for work, result in zip(works, results, strict=True):
-        assert largest_difference(state(result), state(train_alone(work, EngineSettings()))) < 1e-12
+        assert (
+            largest_difference(state(result), state(train_alone(work, TrainingEngineSettings())))
+            < 1e-12
+        )
 
 
 @pytest.mark.parametrize(("loop", "stack"), [(1.0, 100.0), (100.0, 1.0)])
@@ -72,32 +75,35 @@ def test_auto_takes_the_way_that_was_faster(monkeypatch, loop, stack):
 
     monkeypatch.setattr(engine, "_seconds", seconds)
     works = make_works((5, 9), epochs=1)
-    chosen = engine._faster(works, EngineSettings("auto"))
+    chosen = engine._faster(works, TrainingEngineSettings("auto"))
     assert chosen is (engine.train_in_loop if loop < stack else engine.train_in_stacks)
-    for work, result in zip(works, train(works, EngineSettings("auto")), strict=True):
-        assert largest_difference(state(result), state(train_alone(work, EngineSettings()))) < 1e-12
+    for work, result in zip(works, train(works, TrainingEngineSettings("auto")), strict=True):
+        assert (
+            largest_difference(state(result), state(train_alone(work, TrainingEngineSettings())))
+            < 1e-12
+        )
 
 
 def test_auto_times_real_runs():
     works = make_works((20, 20, 20), epochs=1)
-    assert engine._seconds(engine.train_in_loop, works, EngineSettings()) > 0
+    assert engine._seconds(engine.train_in_loop, works, TrainingEngineSettings()) > 0
 
 
 def test_a_network_without_stacked_layers_is_trained_alone_or_refused():
     works = [alone_only(work) for work in make_works((5, 9), epochs=1)]
-    auto, loop = (train(works, EngineSettings(name)) for name in ("auto", "loop"))
+    auto, loop = (train(works, TrainingEngineSettings(name)) for name in ("auto", "loop"))
     for one, two in zip(auto, loop, strict=True):
         assert largest_difference(state(one), state(two)) == 0
     with pytest.raises(TrainingError, match="choose loop or auto"):
-        train(works, EngineSettings("stack"))
+        train(works, TrainingEngineSettings("stack"))
 
 
 def test_bad_work_is_refused_before_any_is_trained():
     works = [*make_works((5, 9)), *make_works((17,), batching=Batching(8, 1))]
     works[0] = replace(works[0], loss=None)
     with pytest.raises(TrainingError, match="cannot measure"):
-        train(works, EngineSettings())
+        train(works, TrainingEngineSettings())
 
 
 def test_no_work_gives_no_results():
-    assert train([], EngineSettings("auto")) == []
+    assert train([], TrainingEngineSettings("auto")) == []

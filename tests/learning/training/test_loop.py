@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from learning.errors import TrainingError  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Extras, Sgd  # noqa: E402
 from tests.learning.training.agents import (  # noqa: E402
     largest_difference,
@@ -16,7 +16,7 @@ from tests.learning.training.agents import (  # noqa: E402
     train_by_reference,
 )
 
-SETTINGS = EngineSettings()
+SETTINGS = TrainingEngineSettings()
 
 
 def state(trained):
@@ -115,7 +115,9 @@ def test_a_full_pass_before_each_epoch_reaches_the_loss_and_each_sample_its_own_
 
 def test_bfloat16_keeps_float32_weights_and_learns_nearly_the_same():
     (work,) = make_works((64,), torch.float32, epochs=4)
-    full, half = (train_alone(work, EngineSettings(autocast=flag)) for flag in (False, True))
+    full, half = (
+        train_alone(work, TrainingEngineSettings(autocast=flag)) for flag in (False, True)
+    )
     assert {value.dtype for value in state(half).values()} == {torch.float32}
     assert 0 < largest_difference(state(half), state(full)) < 0.2
     assert half.losses[-1] == pytest.approx(full.losses[-1], rel=0.1)

@@ -11,7 +11,7 @@ from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
 from learning.losses.terms import CrossEntropy  # noqa: E402
 from learning.numerics.entropy import entropy, softmax  # noqa: E402
 from learning.training.measures import class_means, fisher_diagonal, sample_entropy  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from tests.learning.training.agents import (  # noqa: E402
     NETWORK,
     ReferenceMlp,
@@ -34,21 +34,23 @@ def test_importance_is_the_mean_squared_gradient_of_batches():
         torch.nn.functional.cross_entropy(scores, work.data.targets[rows]).backward()
         for name, value in module.named_parameters():
             wanted[name] += value.grad**2 / 3
-    found = fisher_diagonal(work, EngineSettings(), cap=1e9)
+    found = fisher_diagonal(work, TrainingEngineSettings(), cap=1e9)
     for name, value in wanted.items():
         assert torch.allclose(found[name], value, atol=1e-15), name
 
 
 def test_importance_is_capped():
     (work,) = make_works((21,), loss=IN_USE)
-    found = fisher_diagonal(work, EngineSettings())
+    found = fisher_diagonal(work, TrainingEngineSettings())
     assert max(float(value.max()) for value in found.values()) == 1e-4
 
 
 def test_without_a_batch_nothing_matters():
     (work,) = make_works((21,), loss=IN_USE)
     empty = replace(work, data=make_works((0,))[0].data)
-    assert not any(value.any() for value in fisher_diagonal(empty, EngineSettings()).values())
+    assert not any(
+        value.any() for value in fisher_diagonal(empty, TrainingEngineSettings()).values()
+    )
 
 
 def test_class_means_are_means_of_the_classes_samples():

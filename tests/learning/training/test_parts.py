@@ -14,7 +14,7 @@ from learning.losses.composing import ComposedLoss  # noqa: E402
 from learning.training.engine import train  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
 from learning.training.measures import fisher_diagonal  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batch, Batching, Work  # noqa: E402
 from tests.learning.training.agents import (  # noqa: E402
     CLASSES,
@@ -24,7 +24,7 @@ from tests.learning.training.agents import (  # noqa: E402
     make_works,
 )
 
-SETTINGS = EngineSettings()
+SETTINGS = TrainingEngineSettings()
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ def test_frozen_norms_take_a_batch_of_one(samples, batching):
 
 def test_frozen_norms_train_alike_alone_and_in_a_stack():
     works = make_works((17, 9, 16), epochs=2, batching=Batching(8, 1), norms_frozen=True)
-    alone, stacked = (train(works, EngineSettings(engine=name)) for name in ("loop", "stack"))
+    alone, stacked = (
+        train(works, TrainingEngineSettings(engine=name)) for name in ("loop", "stack")
+    )
     for one, other in zip(alone, stacked, strict=True):
         assert largest_difference(state(other), state(one)) < 1e-12
 
@@ -149,8 +151,8 @@ def test_frozen_norms_train_alike_alone_and_in_a_stack():
 def test_stacks_refuse_parts_and_auto_trains_them_one_by_one():
     works = make_works((16, 16), epochs=1, batching=Batching(8, parts=2))
     with pytest.raises(TrainingError, match=r"in parts are for one agent.*choose loop or auto"):
-        train(works, EngineSettings(engine="stack"))
-    chosen, alone = (train(works, EngineSettings(engine=name)) for name in ("auto", "loop"))
+        train(works, TrainingEngineSettings(engine="stack"))
+    chosen, alone = (train(works, TrainingEngineSettings(engine=name)) for name in ("auto", "loop"))
     for one, other in zip(chosen, alone, strict=True):
         assert all(torch.equal(value, state(other)[name]) for name, value in state(one).items())
 

@@ -18,7 +18,7 @@ from learning.numerics.weights import SumLimits, WeightGrid, WeightSum  # noqa: 
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.engine import train  # noqa: E402
 from learning.training.schedules import constant_rates  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
 
 DEVICES, ROUNDS = 8, 4
@@ -56,7 +56,7 @@ class Fleet:
                 )
                 for device in range(DEVICES)
             ]
-            results = train(works, EngineSettings(self.engine))
+            results = train(works, TrainingEngineSettings(self.engine))
             grid = WeightGrid.around(model)
             total = WeightSum(grid, SumLimits(DEVICES, 1500))
             for device in order:

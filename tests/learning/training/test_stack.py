@@ -13,7 +13,7 @@ from learning.networks.network import Network  # noqa: E402
 from learning.networks.pictures import Pictures  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
 from learning.training.memory import agents_per_stack, kept_bytes  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.stack import train_stacked  # noqa: E402
 from learning.training.stacking import signature  # noqa: E402
 from learning.training.work import Batching, Data, Extras, Sgd  # noqa: E402
@@ -26,7 +26,7 @@ from tests.learning.training.agents import (  # noqa: E402
     train_by_reference,
 )
 
-SETTINGS = EngineSettings()
+SETTINGS = TrainingEngineSettings()
 SIZES = (37, 8, 64, 3, 16, 33, 2)
 
 
@@ -198,16 +198,16 @@ def test_memory_is_measured_and_divides_agents_into_stacks():
     works = make_works((64, 8))
     values = 8 * (6 + 3 * 16 + 3 * 8 + CLASSES)
     assert 8 * values < kept_bytes(works[0], SETTINGS) < 8 * 8 * values
-    many = agents_per_stack(works, EngineSettings(stack_bytes=10**7))
-    few = agents_per_stack(works, EngineSettings(stack_bytes=10**6))
+    many = agents_per_stack(works, TrainingEngineSettings(stack_bytes=10**7))
+    few = agents_per_stack(works, TrainingEngineSettings(stack_bytes=10**6))
     assert 5 < few < many
-    assert agents_per_stack(works, EngineSettings(stack_bytes=1)) == 1
+    assert agents_per_stack(works, TrainingEngineSettings(stack_bytes=1)) == 1
 
 
 def test_memory_is_not_asked_for_what_all_agents_share():
     works = make_works((64, 8))
     shared, own = torch.zeros(10**5), [torch.zeros(10**5) for _ in works]
-    settings = EngineSettings(stack_bytes=10**7)
+    settings = TrainingEngineSettings(stack_bytes=10**7)
     alike = [replace(work, frozen={"teacher": {"a": shared}}) for work in works]
     apart = [
         replace(work, frozen={"teacher": {"a": mine}})

@@ -23,7 +23,7 @@ from learning.networks.feature_adjustment import FeatureAdjustment  # noqa: E402
 from learning.networks.network import Network  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.engine import train  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.stacking import signature  # noqa: E402
 from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
 from tests.learning.networks.adapter_modules import AdapterAndHead  # noqa: E402
@@ -52,7 +52,7 @@ BODY_LOSS = ComposedLoss(
 HEAD_STEPS = Sgd((0.02,) * 4, momentum=0.9, weight_decay=5e-4)
 BODY_STEPS = Sgd((0.005, 0.005, 0.002, 0.002), momentum=0.9, weight_decay=5e-4)
 SIZES = (37, 8, 64, 3, 16, 33, 5)
-LOOP, STACK = EngineSettings("loop"), EngineSettings("stack")
+LOOP, STACK = TrainingEngineSettings("loop"), TrainingEngineSettings("stack")
 
 
 def tensors(seed, dtype, classes=CLASSES):

@@ -137,7 +137,7 @@ class Fleet:
     def answer(self, question: Asked, new: Sequence[ClassName], site: str) -> Any:
         from learning.networks.pictures import Pictures
         from learning.training.loop import train_alone
-        from learning.training.settings import EngineSettings
+        from learning.training.settings import TrainingEngineSettings
         from methods.dcid import device
 
         asks = order(question, self.stage, new, site, self.number)
@@ -146,5 +146,5 @@ class Fleet:
         begun = device.begin(self.of, asks, data, self.memories.get(site), pictures)
         if begun is None:
             return None
-        trained = train_alone(begun.work, EngineSettings()) if begun.trains else None
+        trained = train_alone(begun.work, TrainingEngineSettings()) if begun.trains else None
         return device.finish(self.of, begun, trained)

@@ -13,7 +13,7 @@ from learning.networks.pictures import Pictures  # noqa: E402
 from learning.networks.plan import is_buffer  # noqa: E402
 from learning.training.chance import Chance, words  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batch  # noqa: E402
 from methods.dcid.assignment import DcidAssignment, read_assignment  # noqa: E402
 from methods.dcid.distilling import (  # noqa: E402
@@ -106,7 +106,7 @@ def test_a_step_of_dcd_goes_against_the_gradient_of_equation_3(learner, softmax_
     arrays = used(assignment.network, CLASSES, 1)
     student = Student(*split(arrays), IMAGES, InDoubles((0.5,), (0.25,)))
     work = distilling_work(assignment, student, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     classes = list(range(OLD if softmax_range == "new" else 0, CLASSES))
 
     def loss(tensors):
@@ -136,7 +136,7 @@ def test_dad_is_the_same_at_the_coordinator():
         *split({n: a.astype(float) for n, a in arrays.items()}), IMAGES, InDoubles((), ())
     )
     work = distilling_work(assignment, student, ENSEMBLE, OLD, 3.0, Chance(1, "a"))
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     for name, wanted in to_arrays(trained.parameters, trained.buffers).items():
         np.testing.assert_allclose(made[name], wanted, rtol=1e-4, atol=1e-5)
     assert "14 images" in remarks[0]

@@ -16,7 +16,7 @@ from learning.networks.held_rows import joined_rows
 from learning.networks.pictures import Pictures
 from learning.training.engine import train
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batch
 from methods.dcid import device
 from methods.dcid.images import shared_images
@@ -145,7 +145,7 @@ def test_samples_are_new_images_and_the_anchors_of_before():
 def test_anchors_are_those_of_the_equation_under_the_model_after_did(learner):
     fleet = taught(learner=learner, shared_set="synthetic", synthetic_images=8)
     found = begun(fleet)
-    trained = train_alone(found.work, EngineSettings())
+    trained = train_alone(found.work, TrainingEngineSettings())
     answer = device.finish(fleet.of, found, trained)
     memory = read_memory(answer.memory, fleet.of.network)
     data = fleet.sites[SITE]
@@ -163,7 +163,7 @@ def test_anchors_are_those_of_the_equation_under_the_model_after_did(learner):
 def test_the_answer_is_what_the_remembered_model_says_of_the_shared_set():
     fleet = taught()
     found = begun(fleet)
-    answer = device.finish(fleet.of, found, train_alone(found.work, EngineSettings()))
+    answer = device.finish(fleet.of, found, train_alone(found.work, TrainingEngineSettings()))
     images = shared_images(fleet.of, fleet.extras)
     after = read_memory(answer.memory, fleet.of.network).after_did
     said = decode_logits(LogitFrame(len(images), 4, "float16"), answer.payload) * 2.0**FINEST
@@ -186,7 +186,7 @@ def test_lucir_holds_rows_of_old_classes_and_imprints_those_of_new_ones():
         length = np.linalg.norm(sent["head.weight"][:2], axis=1).mean()
         expected = mean / np.linalg.norm(mean) * length
         assert np.abs(work.parameters["head.weight"][row].numpy() - expected).max() < 1e-5
-    trained = train_alone(work, EngineSettings())
+    trained = train_alone(work, TrainingEngineSettings())
     assert "head.weight" in trained.parameters
     whole = joined_rows(work.frozen[FIXED], trained.parameters)
     assert whole["head.weight"].shape == (4, 64)
@@ -270,7 +270,7 @@ def test_weights_that_left_the_numbers_are_not_answered():
     asks = order(asked(of), 1, (ANT, BEE), SITE, 1)
     found = device.begin(of, asks, samples(20, ANT, BEE), None, PICTURES)
     with pytest.raises(MethodError):
-        device.finish(of, found, train_alone(found.work, EngineSettings()))
+        device.finish(of, found, train_alone(found.work, TrainingEngineSettings()))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -280,8 +280,8 @@ def test_sites_of_a_round_can_share_a_stack(learner):
     asks = order(fleet.question, 2, (CAT, DOG), "dev-1", 9)
     other = joined(samples(24, ANT, BEE, seed=7), samples(16, CAT, DOG, seed=8))
     two = device.begin(fleet.of, asks, other, None, PICTURES).work
-    alone = train([one, two], EngineSettings(engine="loop"))
-    stacked = train([one, two], EngineSettings(engine="stack"))
+    alone = train([one, two], TrainingEngineSettings(engine="loop"))
+    stacked = train([one, two], TrainingEngineSettings(engine="stack"))
     for found, same in zip(alone, stacked, strict=True):
         for name, value in found.parameters.items():
             assert torch.allclose(value, same.parameters[name], atol=1e-4), name
@@ -290,7 +290,7 @@ def test_sites_of_a_round_can_share_a_stack(learner):
 def test_a_model_that_could_not_be_sent_has_no_part_in_the_ensemble():
     fleet = taught(shared_set="synthetic", synthetic_images=4)
     found = begun(fleet)
-    trained = train_alone(found.work, EngineSettings())
+    trained = train_alone(found.work, TrainingEngineSettings())
     far = {name: value * 1e6 + 1e6 for name, value in trained.buffers.items()}
     with pytest.raises(MethodError, match="running_"):
         device.finish(fleet.of, found, replace(trained, buffers=far))

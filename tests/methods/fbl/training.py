@@ -8,7 +8,7 @@ from typing import Any
 
 from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.fbl import coordinator, device
 from methods.fbl.assignment import FblAssignment
@@ -40,7 +40,7 @@ def begun(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None 
 def learn(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
     """One local round."""
     work = begun(of, asks, data, memory)
-    return device.finish(of, work, train_alone(work.work, EngineSettings()))
+    return device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
 
 
 def seen(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:

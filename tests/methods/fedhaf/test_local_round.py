@@ -18,7 +18,7 @@ from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.inference import Inference
 from learning.training.chance import Chance
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.stacking import signature
 from learning.training.work import Data, Work
 from methods.errors import MethodError
@@ -48,7 +48,7 @@ def works(first: Begun) -> list[tuple[Begun, Any]]:
     done = []
     following: Begun | None = first
     while following is not None:
-        trained = train_alone(following.work, EngineSettings())
+        trained = train_alone(following.work, TrainingEngineSettings())
         done.append((following, trained))
         following = following.following(trained) if following.following else None
     return done

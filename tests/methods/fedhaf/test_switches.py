@@ -14,7 +14,7 @@ from math import inf, log
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TEACHER
 from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
@@ -35,7 +35,7 @@ def works(**settings: Any) -> list[Work]:
     begun = Taught(assignment(**settings)).begun()
     if begun.following is None:
         return [begun.work]
-    trained = train_alone(begun.work, EngineSettings())
+    trained = train_alone(begun.work, TrainingEngineSettings())
     return [begun.work, begun.following(trained).work]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from learning.training.engine import train
-from learning.training.settings import EngineName, EngineSettings
+from learning.training.settings import EngineName, TrainingEngineSettings
 from methods.fedhaf import coordinator, device
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.training_half import Answer, Begun, Combined, LocalData, Order
@@ -26,7 +26,7 @@ def carried_out(
     adapt: Callable[[Any], Any] = lambda work: work,
 ) -> list[tuple[Begun, Any]]:
     """Train works and what follows each, all that train at once together, as engines do."""
-    settings = EngineSettings(engine=engine)
+    settings = TrainingEngineSettings(engine=engine)
     ended: dict[int, tuple[Begun, Any]] = {}
     waiting = dict(enumerate(works))
     while waiting:

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
 from methods.lga import device
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
@@ -381,6 +381,6 @@ def test_a_fleets_model_that_left_the_numbers_is_told():
 def test_a_trained_convolutional_network_sends_gradients_too():
     fleet = Taught(assignment(network="convnet", epochs=1))
     begins = fleet.begun()
-    trained = train_alone(begins.work, EngineSettings())
+    trained = train_alone(begins.work, TrainingEngineSettings())
     answer = device.finish(fleet.of, begins, trained)
     assert labels_of(fleet.of, answer.gradients) == [2, 3]

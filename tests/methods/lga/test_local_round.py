@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from learning.training.engine import train
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from methods.lga import coordinator, device
 from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
@@ -118,8 +118,8 @@ def test_devices_of_a_round_can_share_a_stack():
     pair = [fleet.begun(), begun(fleet.of, other, samples(16, "cat", "dog", seed=3))]
     works = [one.work for one in pair]
     assert works[0].loss == works[1].loss
-    alone = train(works, EngineSettings(engine="loop"))
-    stacked = train(works, EngineSettings(engine="stack"))
+    alone = train(works, TrainingEngineSettings(engine="loop"))
+    stacked = train(works, TrainingEngineSettings(engine="stack"))
     for one, same in zip(alone, stacked, strict=True):
         for name, value in one.parameters.items():
             assert torch.allclose(value, same.parameters[name], atol=1e-5), name

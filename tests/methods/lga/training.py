@@ -6,7 +6,7 @@ from typing import Any
 
 from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.lga import coordinator, device
 from methods.lga.assignment import NEW_MODEL, LgaAssignment
@@ -27,7 +27,7 @@ def begun(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None 
 def learn(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
     """One local round."""
     work = begun(of, asks, data, memory)
-    return device.finish(of, work, train_alone(work.work, EngineSettings()))
+    return device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
 
 
 def seen(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:

@@ -13,7 +13,7 @@ from learning.networks.pictures import Pictures
 from learning.networks.plan import initial_arrays
 from learning.networks.vision_transformer import VisionTransformer
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_base, decode_weights
 from methods.rounds import coordinator, device
@@ -72,7 +72,7 @@ def learn(of: RoundsAssignment, asks: Order, memory: bytes | None = None) -> Ans
     names = asks.round.class_names
     begun = device.begin(of, asks, images(*names), memory, PICTURES)
     assert begun is not None
-    return device.finish(of, begun, train_alone(begun.work, EngineSettings()))
+    return device.finish(of, begun, train_alone(begun.work, TrainingEngineSettings()))
 
 
 def test_an_answer_holds_adapters_and_head_and_follows_from_the_base() -> None:
@@ -91,7 +91,7 @@ def test_the_base_stays_as_the_file_gives_it() -> None:
     of = assignment()
     begun = device.begin(of, order(of), images(CAT, DOG), None, PICTURES)
     assert begun is not None
-    train_alone(begun.work, EngineSettings())
+    train_alone(begun.work, TrainingEngineSettings())
     given_base = decode_base(base(), of.network)
     assert set(begun.work.frozen[FIXED]) == set(given_base)
     for name, tensor in begun.work.frozen[FIXED].items():

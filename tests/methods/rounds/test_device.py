@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
-from learning.training.settings import EngineSettings
+from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
 from methods.network_weights import decode_weights
 from methods.rounds import coordinator, device
@@ -77,7 +77,7 @@ def learn(
     of: RoundsAssignment, asks: Order, data: LocalData, memory: bytes | None = None
 ) -> Answer:
     work = begun(of, asks, data, memory)
-    return device.finish(of, work, train_alone(work.work, EngineSettings()))
+    return device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
 
 
 def test_the_same_order_gives_the_same_answer() -> None:
@@ -100,7 +100,7 @@ def test_it_learns() -> None:
     of = assignment(epochs=20)
     data = images(40, CAT, DOG)
     work = begun(of, order(of), data)
-    trained = train_alone(work.work, EngineSettings())
+    trained = train_alone(work.work, TrainingEngineSettings())
     assert trained.losses[-1] < 0.2 * trained.losses[0]
 
 
@@ -143,7 +143,7 @@ def test_the_scope_of_a_task_leaves_other_rows_as_they_were() -> None:
     of = assignment(scope="task")
     asks = order(of, CAT, DOG, OWL, stage=2, task=(OWL,))
     work = begun(of, asks, images(20, OWL))
-    trained = train_alone(work.work, EngineSettings())
+    trained = train_alone(work.work, TrainingEngineSettings())
     before, after = work.work.parameters["head.weight"], trained.parameters["head.weight"]
     assert (before[:2] == after[:2]).all()
 
@@ -154,7 +154,7 @@ def test_fedprox_stays_nearer_to_what_was_sent() -> None:
     def far(**settings: Any) -> float:
         of = assignment(epochs=10, **settings)
         work = begun(of, order(of), data)
-        trained = train_alone(work.work, EngineSettings())
+        trained = train_alone(work.work, TrainingEngineSettings())
         return float(
             sum(
                 (trained.parameters[name] - tensor).square().sum()
@@ -196,7 +196,7 @@ def kept_accuracy(of: RoundsAssignment) -> float:
         extras=dict(made.extras),
     )
     work = begun(of, asks, images(60, OWL, seed=2), first.memory)
-    trained = train_alone(work.work, EngineSettings())
+    trained = train_alone(work.work, TrainingEngineSettings())
     inputs = PICTURES.normalise(torch.from_numpy(old.inputs))
     outputs = forward(of.network, trained.parameters, trained.buffers, inputs, Mode())
     answers = outputs.logits[:, :2].argmax(dim=1).numpy()
@@ -223,13 +223,13 @@ def test_the_fisher_phase_measures_and_trains_nothing() -> None:
     )
     work = begun(of, second, images(24, OWL))
     assert len(work.work.loss.terms) == 2
-    assert np.isfinite(train_alone(work.work, EngineSettings()).losses).all()
+    assert np.isfinite(train_alone(work.work, TrainingEngineSettings()).losses).all()
 
 
 def test_a_training_that_leaves_the_numbers_is_no_answer() -> None:
     of = assignment(rate=1e9)
     work = begun(of, order(of), images(20, CAT, DOG))
-    trained = train_alone(work.work, EngineSettings())
+    trained = train_alone(work.work, TrainingEngineSettings())
     with pytest.raises(MethodError, match="training"):
         device.finish(of, work, trained)
 
@@ -245,7 +245,7 @@ def test_files_that_are_none_are_refused() -> None:
 def test_the_weights_of_an_answer_are_those_that_were_trained() -> None:
     of = assignment()
     work = begun(of, order(of), images(20, CAT, DOG))
-    trained = train_alone(work.work, EngineSettings())
+    trained = train_alone(work.work, TrainingEngineSettings())
     answer = device.finish(of, work, trained)
     made = coordinator.combine(of, asked(of), [given(answer.payload, 20)])
     arrays, _ = decode_weights(made.weights, of.network)

@@ -81,7 +81,7 @@ def test_importance_travels_whole() -> None:
 def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
     pytest.importorskip("torch")
     from learning.training.loop import train_alone
-    from learning.training.settings import EngineSettings
+    from learning.training.settings import TrainingEngineSettings
     from methods.rounds import device
     from tests.methods.rounds.test_device import begun, images, order
 
@@ -95,7 +95,7 @@ def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
                 work = begun(
                     of, order(of, weights=weights, **known), images(24, CAT, DOG, seed=seed)
                 )
-                made = device.finish(of, work, train_alone(work.work, EngineSettings()))
+                made = device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
                 answers.append(given(made.payload, 24))
                 size += len(made.payload)
             question = asked(of, weights=weights, rows=rows)

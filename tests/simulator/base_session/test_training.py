@@ -12,7 +12,7 @@ from learning.networks.conversion import to_tensors  # noqa: E402 - needs torch
 from learning.networks.registry import build_network  # noqa: E402
 from learning.networks.torch_layers import Mode, forward  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from simulator.base_session.training import Lesson, train_centrally  # noqa: E402
 from tests.learning.training.threads import one_thread  # noqa: E402, F401 - a fixture
 
@@ -51,7 +51,7 @@ def test_it_does_the_steps_of_torchs_own_optimiser_and_schedule():
             torch.nn.functional.cross_entropy(seen.logits, rows[batch]).backward()
             optimiser.step()
         schedule.step()
-    trained = train_centrally(lesson, PROTOCOL, EngineSettings(), told.append)
+    trained = train_centrally(lesson, PROTOCOL, TrainingEngineSettings(), told.append)
     assert told == [1, 2, 3, 4]
     for name, value in leaves.items():
         np.testing.assert_allclose(trained[name], value.detach().numpy(), rtol=1e-5, atol=1e-6)
@@ -60,7 +60,7 @@ def test_it_does_the_steps_of_torchs_own_optimiser_and_schedule():
 def test_what_it_begins_with_stays_as_it_is():
     lesson = made_lesson()
     before = {name: array.copy() for name, array in lesson.begin.items()}
-    train_centrally(lesson, PROTOCOL, EngineSettings(), lambda _: None)
+    train_centrally(lesson, PROTOCOL, TrainingEngineSettings(), lambda _: None)
     for name, array in before.items():
         np.testing.assert_array_equal(lesson.begin[name], array)
 
@@ -68,4 +68,4 @@ def test_what_it_begins_with_stays_as_it_is():
 def test_training_that_leaves_the_numbers_is_told_with_the_rate():
     wild = PROTOCOL.model_copy(update={"rate": 1e30, "weight_decay": 1.0})
     with pytest.raises(EngineError, match=r"method.base.rate: with 1e\+30"):
-        train_centrally(made_lesson(), wild, EngineSettings(), lambda _: None)
+        train_centrally(made_lesson(), wild, TrainingEngineSettings(), lambda _: None)

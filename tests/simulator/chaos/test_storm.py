@@ -9,7 +9,7 @@ from simulator.chaos.storm import StormyNetwork
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.loop import Loop
 from simulator.virtual.network import VirtualConnection
-from transport.interface import Connected, Disconnected, Outgoing, Received
+from transport.interface import Connected, Disconnected, IncomingMessage, OutgoingMessage
 
 CLEAR = Weather(0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -25,14 +25,14 @@ class Sky:
         self.receiver = self.client("receiver")
         self.receiver.subscribe("t/#")
 
-    def client(self, name: str, will: Outgoing | None = None) -> VirtualConnection:
+    def client(self, name: str, will: OutgoingMessage | None = None) -> VirtualConnection:
         connection = self.network.connection(name, will=will)
         connection.on_event = lambda: None
         connection.start()
         return connection
 
     def send(self, number: int, *, retain: bool = False) -> None:
-        self.sender.publish(Outgoing("t/x", b"%d" % number, retain=retain))
+        self.sender.publish(OutgoingMessage("t/x", b"%d" % number, retain=retain))
 
     def pass_time(self, until: float) -> None:
         self.loop.at(until, lambda: None)
@@ -43,7 +43,7 @@ class Sky:
         """Take what has arrived; messages are acknowledged."""
         found = []
         while (event := self.receiver.next_event(0)) is not None:
-            if isinstance(event, Received):
+            if isinstance(event, IncomingMessage):
                 found.append(int(event.payload))
                 self.receiver.acknowledge(event)
         return found
@@ -106,12 +106,12 @@ def test_a_lost_retained_message_is_not_retained() -> None:
 
 
 def is_message(event: object) -> bool:
-    return isinstance(event, Received)
+    return isinstance(event, IncomingMessage)
 
 
 def test_a_cut_connection_speaks_its_will_and_returns() -> None:
     sky = Sky(CLEAR)
-    client = sky.client("mortal", will=Outgoing("t/will", b"7"))
+    client = sky.client("mortal", will=OutgoingMessage("t/will", b"7"))
     sky.network.cut("mortal", 5.0)
     sky.pass_time(1.0)
     assert not client.connected
@@ -125,7 +125,7 @@ def test_a_cut_connection_speaks_its_will_and_returns() -> None:
 
 def test_the_connection_of_an_ended_program_does_not_return() -> None:
     sky = Sky(CLEAR)
-    client = sky.client("mortal", will=Outgoing("t/will", b"7"))
+    client = sky.client("mortal", will=OutgoingMessage("t/will", b"7"))
     sky.network.cut("mortal", 5.0)
     sky.network.end(client)
     sky.pass_time(6.0)

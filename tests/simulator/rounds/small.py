@@ -224,7 +224,7 @@ class ByHand:
 
     def _answer(self, opened: RoundOpened, device: DeviceId, stage_names: tuple[str, ...]) -> Given:
         from learning.training.loop import train_alone
-        from learning.training.settings import EngineSettings
+        from learning.training.settings import TrainingEngineSettings
 
         fields = {
             name: getattr(opened, name)
@@ -241,7 +241,7 @@ class ByHand:
         )
         assert begun is not None
         answer = self._device.finish(
-            self._assignment, begun, train_alone(begun.work, EngineSettings())
+            self._assignment, begun, train_alone(begun.work, TrainingEngineSettings())
         )
         return Given(sum(answer.samples.values()), lambda: answer.payload)
 

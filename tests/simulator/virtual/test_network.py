@@ -8,7 +8,7 @@ import pytest
 
 from simulator.virtual.network import VirtualConnection
 from simulator.virtual.world import World
-from transport.interface import Connected, Outgoing, Received
+from transport.interface import Connected, IncomingMessage, OutgoingMessage
 
 LATENCY = 0.1
 
@@ -25,7 +25,7 @@ def arrivals(world: World, connection: VirtualConnection) -> list[tuple[float, b
     found: list[tuple[float, bytes]] = []
 
     def take() -> None:
-        while isinstance(event := connection.next_event(0), Received):
+        while isinstance(event := connection.next_event(0), IncomingMessage):
             found.append((world.now, event.payload))
 
     connection.on_event = take
@@ -40,7 +40,7 @@ def world() -> World:
 
 def test_nothing_arrives_before_its_latency(world: World) -> None:
     reader = started(world, "reader", "t/x")
-    started(world, "writer").publish(Outgoing("t/x", b"hello"))
+    started(world, "writer").publish(OutgoingMessage("t/x", b"hello"))
     assert reader.next_event(0) is None
     assert not reader.waits
     ((when, payload),) = arrivals(world, reader)
@@ -52,14 +52,14 @@ def test_messages_of_one_sender_keep_their_order(world: World) -> None:
     reader, writer = started(world, "reader", "t/#"), started(world, "writer")
     sent = [str(number).encode() for number in range(50)]
     for payload in sent:
-        writer.publish(Outgoing("t/x", payload))
+        writer.publish(OutgoingMessage("t/x", payload))
     assert [payload for _, payload in arrivals(world, reader)] == sent
 
 
 def test_the_mean_of_many_latencies_is_the_mean(world: World) -> None:
     reader, writer = started(world, "reader", "t/#"), started(world, "writer")
     for number in range(400):
-        writer.publish(Outgoing(f"t/{number}/x", b""))
+        writer.publish(OutgoingMessage(f"t/{number}/x", b""))
     times = [when for when, _ in arrivals(world, reader)]
     assert abs(sum(times) / len(times) - LATENCY) < 0.1 * LATENCY
 
@@ -69,7 +69,7 @@ def test_the_seed_decides_the_latencies(change: Callable[[World], World | None])
     def times(world: World) -> list[float]:
         reader, writer = started(world, "reader", "t/#"), started(world, "writer")
         for number in range(5):
-            writer.publish(Outgoing(f"t/{number}/x", b""))
+            writer.publish(OutgoingMessage(f"t/{number}/x", b""))
         return [when for when, _ in arrivals(world, reader)]
 
     first, other = World.made(1, LATENCY), change(World.made(1, LATENCY))
@@ -77,7 +77,7 @@ def test_the_seed_decides_the_latencies(change: Callable[[World], World | None])
 
 
 def test_retained_messages_wait_for_who_comes_later(world: World) -> None:
-    started(world, "writer").publish(Outgoing("t/x", b"kept", retain=True))
+    started(world, "writer").publish(OutgoingMessage("t/x", b"kept", retain=True))
     world.run(lambda: False, lambda: 10.0)
     reader = started(world, "reader", "t/x")
     assert [payload for _, payload in arrivals(world, reader)] == [b"kept"]

@@ -21,7 +21,7 @@ from learning.losses.segmentation.thresholds import (  # noqa: E402
 from learning.networks.torch_layers import Mode  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batch, Batching, Data, Extras, Sgd, Work  # noqa: E402
 from tests.learning.losses.segmentation import slow  # noqa: E402
 from tests.learning.losses.segmentation.scene import CHANNELS, OLD, TASKS  # noqa: E402
@@ -217,7 +217,7 @@ def test_training_with_thresholds_of_each_epoch_brings_the_loss_down():
         frozen=FROZEN,
         prepare=prepare,
     )
-    trained = train_alone(work, EngineSettings(engine="loop"))
+    trained = train_alone(work, TrainingEngineSettings(engine="loop"))
     assert trained.losses[-1] < 0.9 * trained.losses[0]
     assert trained.buffers["passes"] == trained.steps == 18
     assert len(asked) == 6

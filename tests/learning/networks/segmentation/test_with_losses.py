@@ -13,7 +13,7 @@ from learning.networks.segmentation.registry import build_segmentation  # noqa: 
 from learning.networks.segmentation.torch_layers import DensePass  # noqa: E402
 from learning.training.chance import Chance  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import EngineSettings  # noqa: E402
+from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Extras, Sgd, Work  # noqa: E402
 from tests.learning.networks.segmentation.reference import SMALL_DEEPLAB, used  # noqa: E402
 
@@ -53,7 +53,7 @@ def test_a_later_task_brings_the_loss_down(network, terms):
         frozen=frozen,
         prepare=lambda *_: thresholds(),
     )
-    trained = train_alone(work, EngineSettings(engine="loop"))
+    trained = train_alone(work, TrainingEngineSettings(engine="loop"))
     assert loss == DenseLoss(DensePass(network), terms)
     assert trained.losses[-1] < trained.losses[0]
     assert len(trained.parameters["head.bias"]) == OLD_ROWS + NEW_CLASSES

@@ -11,7 +11,7 @@ from schemas.models import Manifest
 from schemas.values import Digest
 from simulator.engines.inprocess.engine import InProcessEngine
 from tests.simulator.engines.inprocess.small import Quiet, fleet_of, learn_all
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 from transport.meter import Counts
 
 
@@ -24,7 +24,7 @@ def test_bytes_are_those_of_the_messages(
     sent: dict[str, int] = {}
     route = network.route
 
-    def count(message: Outgoing, user: str | None) -> bool:
+    def count(message: OutgoingMessage, user: str | None) -> bool:
         sent[message.topic] = sent.get(message.topic, 0) + len(message.payload)
         return route(message, user)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from schemas.values import DeviceId
 from transport.errors import NotConnectedError, QueueFullError, TransportError
-from transport.interface import Outgoing
+from transport.interface import OutgoingMessage
 
 log = logging.getLogger("transport.blocks")
 
@@ -17,13 +17,13 @@ _REQUESTS_OF_PEER = 16
 _MESSAGES_PER_TURN = 16
 
 
-class Answers:
+class BlockReplies:
     """A bounded number of running answers; each is read a message at a time."""
 
     def __init__(self) -> None:
-        self._running: deque[tuple[DeviceId, Iterator[Outgoing]]] = deque()
+        self._running: deque[tuple[DeviceId, Iterator[OutgoingMessage]]] = deque()
         self._of_peer: Counter[DeviceId] = Counter()
-        self._held: Outgoing | None = None
+        self._held: OutgoingMessage | None = None
 
     def __bool__(self) -> bool:
         return self._held is not None or bool(self._running)
@@ -33,7 +33,7 @@ class Answers:
         """Whether the connection's queue was full the last time."""
         return self._held is not None
 
-    def add(self, peer: DeviceId, messages: Iterator[Outgoing]) -> bool:
+    def add(self, peer: DeviceId, messages: Iterator[OutgoingMessage]) -> bool:
         """Queue an answer; return False when too many wait already: it will be asked for again.
 
         A peer has a share of its own, so that who asks too much leaves room for the others.
@@ -44,7 +44,7 @@ class Answers:
         self._of_peer[peer] += 1
         return True
 
-    def send_some(self, publish: Callable[[Outgoing], None]) -> None:
+    def send_some(self, publish: Callable[[OutgoingMessage], None]) -> None:
         """Send a few messages, until the connection takes no more."""
         for _ in range(_MESSAGES_PER_TURN):
             self._held = self._held or self._next()
@@ -61,7 +61,7 @@ class Answers:
                 log.warning("block not sent: %s", error)
             self._held = None
 
-    def _next(self) -> Outgoing | None:
+    def _next(self) -> OutgoingMessage | None:
         while self._running:
             peer, answer = self._running.popleft()
             message = _read(answer)
@@ -74,7 +74,7 @@ class Answers:
         return None
 
 
-def _read(answer: Iterator[Outgoing]) -> Outgoing | None:
+def _read(answer: Iterator[OutgoingMessage]) -> OutgoingMessage | None:
     try:
         return next(answer, None)
     except TransportError as error:
