@@ -29,9 +29,10 @@ class DeviceRecord(Strict):
     feature extraction."""
     arrived_samples: int = Field(default=0, ge=0)
     counted_samples: int = Field(default=0, ge=0)
-    """Samples in the device's accepted contributions of this stage."""
+    """Samples that the sum gained by the device between the ends of the stage before and of this
+    one; of a network in training those of its last answer."""
     stored_samples: int = Field(default=0, ge=0)
-    """Exemplars that the device keeps at the end of the stage for its learning."""
+    """Exemplars that the device keeps at the end of the stage for its learning, as it last said."""
     sent: dict[str, int] = Field(default_factory=dict)
     """Bytes of accepted payloads by kind, such as weights or images."""
     received: dict[str, int] = Field(default_factory=dict)
@@ -39,7 +40,8 @@ class DeviceRecord(Strict):
     shared_images: int = Field(default=0, ge=0)
     """Images of its own that the device gave to the whole fleet."""
     answered_seconds: float | None = None
-    """Fleet time from the opening of the stage to the device's last accepted word; None: none."""
+    """Fleet time from the opening of the stage to the device's last accepted word of it before its
+    end; None: none."""
 
 
 class TransitionRecord(Strict):
@@ -50,7 +52,7 @@ class TransitionRecord(Strict):
     seconds: float
     """Fleet time since the stage's data arrived."""
     is_new: bool
-    """Whether the device had really got images of a class that the model did not know."""
+    """Whether the device had really got images of a class that came with the stage."""
     images: int = Field(ge=0)
     """Images that the device had been given since that moment."""
 
@@ -109,14 +111,14 @@ class NoveltyCheckRecord(Strict):
 class ProxyRecord(Strict):
     """What went to the fleet's proxy in a stage."""
 
-    gradient_bytes: int = Field(ge=0)
-    """That it received from devices, on its own branch."""
+    gradient_bytes: int | None = Field(default=None, ge=0)
+    """That it received from devices, on its own branch; None where nobody counted."""
     weight_bytes: int = Field(ge=0)
     """Payloads of trained weights that devices sent to the coordinator."""
     scored: int = Field(ge=0)
     """Scores in the ledger by the stage's end; the one of its last round may come later."""
-    model_bytes: int = Field(ge=0)
-    """That it received from the coordinator: orders, and the models to score."""
+    model_bytes: int | None = Field(default=None, ge=0)
+    """That it received from the coordinator: orders, and the models to score; None as above."""
 
 
 class StageRecord(Renamed):
@@ -148,9 +150,9 @@ class StageRecord(Renamed):
     transitions: tuple[TransitionRecord, ...] = ()
     rounds: tuple[RoundRecord, ...] = ()
     novelty_checks: tuple[NoveltyCheckRecord, ...] = ()
-    """In the order of the ledger, of methods whose devices look for new tasks by themselves."""
+    """By round and device, of methods whose devices look for new tasks by themselves."""
     proxy: ProxyRecord | None = None
-    """None without a proxy, and of a stage that was learned before the run was resumed."""
+    """None without a proxy."""
     contributions: int = Field(default=0, ge=0)
     """Contributions in the model's sum."""
     inference: InferenceRecord | None = None

@@ -16,7 +16,7 @@ from simulator.records import NoveltyCheckRecord
 
 @dataclass
 class LookLog:
-    """Follows a ledger, or a part of it that begins with a stage."""
+    """Follows a ledger from its beginning."""
 
     _counted: Counter[int] = field(init=False, default_factory=Counter)
     _places: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
@@ -38,8 +38,13 @@ class LookLog:
         )
 
     def of(self, stages: Collection[int]) -> tuple[NoveltyCheckRecord, ...]:
-        """Return the looks of some stages of the ledger, in order."""
-        return tuple(look for stage, look in self._found if stage in stages)
+        """Return the looks of some stages of the ledger, by round and device.
+
+        In which order answers of a round come is a matter of the clock.
+        """
+        found = [(stage, look) for stage, look in self._found if stage in stages]
+        found.sort(key=lambda item: (item[0], item[1].round, item[1].device))
+        return tuple(look for _, look in found)
 
 
 def _observation(body: EntryBody) -> tuple[int | None, Observation | None]:

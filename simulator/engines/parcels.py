@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 
 from coordinator.core.entry import EntryBody
 from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.lineages.entries import LINEAGE_KINDS
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
 from methods.card import Card
@@ -47,9 +47,8 @@ class Parcels:
 
 @dataclass
 class ParcelCount:
-    """Follows a ledger, or a part of it that begins with a stage."""
+    """Follows a ledger from its beginning."""
 
-    network: InitVar[Lineage | None] = None
     _card: Card | None = field(init=False, default=None)
     _found: dict[tuple[DeviceId, int], Parcels] = field(
         init=False, default_factory=lambda: defaultdict(Parcels)
@@ -58,10 +57,6 @@ class ParcelCount:
     _kinds: dict[Digest, PayloadKind] = field(init=False, default_factory=dict)
     """Of files that orders may name."""
     _phases: dict[int, str] = field(init=False, default_factory=dict)
-
-    def __post_init__(self, network: Lineage | None) -> None:
-        if network is not None:
-            self._card = card(network.method)
 
     def take(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry."""

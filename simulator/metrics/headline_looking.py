@@ -20,8 +20,13 @@ def _false_alarms(seed: Measured) -> float | None:
 
 def _gradients(seed: Measured) -> float | None:
     found = [stage.proxy for stage in seed.stages if stage.proxy is not None]
-    weights = sum(item.weight_bytes for item in found)
-    return sum(item.gradient_bytes for item in found) / weights if weights else None
+    counted = [
+        (item.gradient_bytes, item.weight_bytes)
+        for item in found
+        if item.gradient_bytes is not None
+    ]
+    weights = sum(sent for _, sent in counted)
+    return sum(received for received, _ in counted) / weights if weights else None
 
 
 LOOKING = (

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from coordinator.core.state import State
+from coordinator.core.state import State, read_entry
 from coordinator.ledger.blobs import Blobs
 from coordinator.serving.engine import Engine as CoordinatorEngine
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.presence import asked
-from simulator.engines.inprocess.recording import Measured, Recorder
 from simulator.engines.inprocess.round_log import RoundLog
 from simulator.engines.inprocess.stages import ledger_stages
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_meter import NetworkMeter
+from simulator.engines.recording import Measured, ProxyBytes, Recorded, Recorder, Usage
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from simulator.scenario.trainer import learns_in_rounds, trainer_of
@@ -27,6 +28,8 @@ from simulator.virtual.clock import VirtualClock
 from simulator.virtual.proxy import ProxyTraffic
 from simulator.virtual.stopwatch import Stopwatch
 from transport.meter import Counts
+
+_KIB_OF_MIB = 1024
 
 
 class Leader(Protocol):
@@ -85,6 +88,7 @@ class StageEngine(ABC):
         self._led = led
         self._arrived_ns = 0
         self._meter = NetworkMeter(prepared)
+        self._recorder = Recorder(prepared.plan, self._entries)
         self._rounds = RoundLog(
             led.coordinator.engine.ledger,
             folder / "rounds.jsonl",
@@ -97,26 +101,23 @@ class StageEngine(ABC):
         self._watch.stage(stage.number, len(self._plan.stages))
         began, self._arrived_ns = time.perf_counter(), led.clock.time_ns()
         led.stopwatch.take()
-        traffic, computing = led.traffic(), led.computing()
-        to_proxy, past = led.proxy_traffic(), self._is_past(stage)
+        used, to_proxy, past = self._used(), led.proxy_traffic(), self._is_past(stage)
         notes: tuple[str, ...] = ()
         if past:
             notes = ("This stage was learned before the run was resumed: no bytes, no seconds.",)
         else:
             self._lead(stage)
-        recorder = Recorder(led.coordinator.engine.ledger, self._state, self._plan, stage)
-        return recorder.record(
-            Measured(
-                traffic={n: c - traffic.get(n, Counts()) for n, c in led.traffic().items()},
-                compute_seconds={n: s - computing.get(n, 0.0) for n, s in led.computing().items()},
-                seconds=self._seconds(time.perf_counter() - began),
-                arrived_ns=self._arrived_ns,
-                online=frozenset(self._online(stage)),
-                notes=notes,
-                rounds=self._rounds.records(self._numbers(stage)),
-                proxy=None if past else _since(led.proxy_traffic(), to_proxy),
-            )
+        measured = Measured(
+            there=frozenset(self._online(stage)),
+            usage={name: now - used.get(name, Usage()) for name, now in self._used().items()},
+            arrived_ns={} if past else dict.fromkeys(stage.devices, self._arrived_ns),
+            seconds=self._seconds(time.perf_counter() - began),
+            peak_memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_OF_MIB,
+            notes=notes,
+            rounds=self._rounds.records(self._numbers(stage)),
+            proxy=None if past else _since(led.proxy_traffic(), to_proxy),
         )
+        return self._recorder.record(self._state, stage, measured)
 
     def model_folder(self, record: StageRecord) -> Path:
         """Return the folder `model` with the files of a stage's model, and of no other one."""
@@ -138,6 +139,17 @@ class StageEngine(ABC):
     @abstractmethod
     def _lead(self, stage: StagePlan) -> None:
         """Let the fleet learn a stage that no later one has followed."""
+
+    def _entries(self, start: int, end: int) -> Iterator[Recorded]:
+        for entry in self._led.coordinator.engine.ledger.entries(start, end):
+            yield read_entry(entry.kind, entry.body), entry.device, entry.time_ns
+
+    def _used(self) -> dict[DeviceId, Usage]:
+        computing = self._led.computing()
+        return {
+            name: Usage(counts.bytes_up, counts.bytes_down, computing.get(name, 0.0))
+            for name, counts in self._led.traffic().items()
+        }
 
     @property
     def _state(self) -> State:
@@ -183,6 +195,9 @@ class StageEngine(ABC):
         return {**spent, "fleet": max(0.0, total - within), "total": total}
 
 
-def _since(now: ProxyTraffic | None, before: ProxyTraffic | None) -> ProxyTraffic | None:
-    """Return what a proxy carried since then; all of it where there was none."""
-    return now - before if now is not None and before is not None else now
+def _since(now: ProxyTraffic | None, before: ProxyTraffic | None) -> ProxyBytes | None:
+    """Return what a proxy received since then; all of it where there was none."""
+    if now is None:
+        return None
+    passed = now if before is None else now - before
+    return ProxyBytes(gradients=passed.devices.bytes_down, models=passed.coordinator.bytes_down)

@@ -40,13 +40,14 @@ from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.homes import admit
 from simulator.engines.mqtt.meter import Meter
 from simulator.engines.mqtt.model_folder import write_model
+from simulator.engines.mqtt.phases import phases
 from simulator.engines.mqtt.programs import Programs
-from simulator.engines.mqtt.record import Measured, Recorder
 from simulator.engines.mqtt.round_watch import RoundWatch
 from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
 from simulator.engines.mqtt.stage_questions import Goal, StageQuestions
 from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
 from simulator.engines.mqtt.waiting import Question
+from simulator.engines.recording import Measured, Recorder
 from simulator.engines.rounds import rounds_seconds
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
@@ -74,7 +75,7 @@ class MqttEngine:
         self._follower = self._programs.follower
         self._meter = Meter(self._programs)
         self._deliveries = Deliveries(prepared, self._folder)
-        self._recorder = Recorder(prepared.plan, prepared.split.train)
+        self._recorder = Recorder(prepared.plan, self._programs.ledger)
         self._rounds = RoundWatch(prepared, self._folder, watch)
 
     def learn(self, stage: StagePlan) -> StageRecord:
@@ -93,17 +94,18 @@ class MqttEngine:
         self._wait(self._rounds.looking(stage, questions.learning_awaited), "devices compute")
         self._close_for_the_absent(there)
         self._wait(questions.stage_awaited, "the model is made and goes round")
+        state = self._follower.view.state
+        numbers = ledger_stages(state, self._prepared.plan, stage)
         measured = Measured(
+            there=there,
             usage={device: self._meter.since_last(device) for device in there},
             arrived_ns=arrived_ns,
-            seconds=time.monotonic() - began,
+            seconds=phases(state, numbers, time.monotonic() - began),
             peak_memory_mib=sum(child.peak_mib() for child in self._programs.children.running),
             notes=tuple(self._notes(stage, gone_on_with=gone_on_with)),
-            rounds=self._rounds.records(
-                ledger_stages(self._follower.view.state, self._prepared.plan, stage)
-            ),
+            rounds=self._rounds.records(numbers),
         )
-        return self._recorder.record(self._follower.view, stage, measured)
+        return self._recorder.record(state, stage, measured)
 
     def model_folder(self, record: StageRecord) -> Path:
         """Return a folder with the model of `record`, until another one is asked for."""

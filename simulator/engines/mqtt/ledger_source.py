@@ -8,7 +8,7 @@ from pathlib import Path
 from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
-from simulator.engines.mqtt.waiting import Recorded
+from simulator.engines.recording import Recorded
 
 
 class LedgerSource:
@@ -17,9 +17,9 @@ class LedgerSource:
     def __init__(self, home: Path) -> None:
         self._reader = LedgerReader.open_read_only(ledger_path(home))
 
-    def __call__(self, index: int) -> Iterator[Recorded]:
-        """Yield the entries from `index` on, each checked against its leaf hash."""
-        for entry in self._reader.entries(index):
+    def __call__(self, index: int, end: int | None = None) -> Iterator[Recorded]:
+        """Yield the entries from `index` on, before `end`, each checked against its leaf hash."""
+        for entry in self._reader.entries(index, end):
             yield read_entry(entry.kind, entry.body), entry.device, entry.time_ns
 
     def close(self) -> None:

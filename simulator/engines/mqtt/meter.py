@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import psutil
 
 from schemas.values import DeviceId
 from simulator.engines.mqtt.programs import Programs
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What one agent has used."""
-
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-    """Of a processor."""
-
-    def __sub__(self, earlier: Usage) -> Usage:
-        return Usage(
-            self.bytes_up - earlier.bytes_up,
-            self.bytes_down - earlier.bytes_down,
-            self.seconds - earlier.seconds,
-        )
+from simulator.engines.recording import Usage
 
 
 class Meter:

@@ -57,9 +57,9 @@ class Programs:
             self._set_up_coordinator(
                 coordinator_settings(prepared.scenario, prepared.plan.seed, self._broker)
             )
-            source = LedgerSource(folder.coordinator)
-            stack.callback(source.close)
-            self.follower = Follower(source, self.children, show=lambda _text: None)
+            self.ledger = LedgerSource(folder.coordinator)
+            stack.callback(self.ledger.close)
+            self.follower = Follower(self.ledger, self.children, show=lambda _text: None)
             self.follower.catch_up()
             if self.follower.view.state.lineages.current is None:
                 self._begin_lineage()

@@ -6,19 +6,13 @@ from dataclasses import dataclass, field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.state import State
-from coordinator.topics.contributions.entries import (
-    ContributionAccepted,
-    ContributionWithdrawn,
-    NothingReported,
-)
+from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.entries import DeviceEvaluated
 from coordinator.topics.models.state import Model
 from coordinator.topics.stages.entries import TransitionReported
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId
-from simulator.engines.looks import LookLog
-from simulator.engines.parcels import ParcelCount
 
 
 @dataclass(frozen=True)
@@ -39,24 +33,12 @@ class FleetView:
     """The newest evaluation of each device and model version."""
     payload_bytes: dict[int, int] = field(default_factory=dict)
     """Size of each accepted payload, by ledger index."""
-    answered_ns: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
-    """When each device last said something about a stage that was accepted."""
-    trained_samples: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
-    """Of each device's last answer to a round of each stage."""
-    stored_samples: dict[DeviceId, int] = field(default_factory=dict)
-    """Exemplars that each device said it keeps, in its last answer to a round."""
-    parcels: ParcelCount = field(default_factory=ParcelCount)
-    """What devices sent and received of each kind."""
-    looks: LookLog = field(default_factory=LookLog)
-    """What devices saw that look for new tasks by themselves."""
     reports: list[Report] = field(default_factory=list)
     """What devices reported as new."""
     problems: list[tuple[DeviceId | None, DeviceProblem]] = field(default_factory=list)
 
     def take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in the next entry."""
-        self.parcels.take(body, device)
-        self.looks.take(body, device)
         if device is not None:
             self._take_word(body, device, time_ns)
         if isinstance(body, DeviceProblem):
@@ -69,26 +51,8 @@ class FleetView:
                 self.evaluations[device, body.version] = body
             case ContributionAccepted():
                 self.payload_bytes[self.state.size] = body.payload_bytes
-                self.answered_ns[device, body.key.stage] = time_ns
-                self._take_answer(body, device)
-            case ContributionWithdrawn():
-                self.answered_ns[device, body.key.stage] = time_ns
-            case NothingReported():
-                self.answered_ns[device, body.stage] = time_ns
             case TransitionReported():
                 self.reports.append(Report(device, body, time_ns))
-
-    def _take_answer(self, body: ContributionAccepted, device: DeviceId) -> None:
-        if body.answer is not None:
-            self.trained_samples[device, body.key.stage] = body.answer.samples
-            self.stored_samples[device] = body.answer.stored_samples
-
-    def contributions(self, model: Model) -> int:
-        """Count what is in a model; of a network, the answers of its last round, if it had any."""
-        if model.lineage.in_rounds:
-            (index,) = model.solved.inputs
-            return self.state.rounds.answers_in(index)
-        return len(model.solved.inputs)
 
     @property
     def desired(self) -> int | None:

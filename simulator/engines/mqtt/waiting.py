@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from schemas.values import DeviceId
 from simulator.engines.mqtt.processes import Children
 from simulator.engines.mqtt.view import FleetView
+from simulator.engines.recording import Recorded
 from simulator.errors import WaitedTooLongError
 
 POLL_SECONDS = 0.05
 
-Recorded = tuple[EntryBody, DeviceId | None, int]
-"""An entry's body, the device that made it, and the nanosecond it was committed."""
 EntrySource = Callable[[int], Iterable[Recorded]]
 """Returns the entries from an index on."""
 Question = Callable[[FleetView], str | None]

@@ -49,9 +49,9 @@ def _row(name: str, items: list[Noticing]) -> tuple[str, ...]:
 
 
 def has_proxy(results: RunResults) -> bool:
-    """Tell whether the fleet had a proxy in every stage that all seeds have."""
+    """Tell whether the fleet had a proxy, whose bytes were counted, in every stage of all seeds."""
     return all(
-        stage.proxy is not None
+        stage.proxy is not None and stage.proxy.gradient_bytes is not None
         for seed in results.seeds.values()
         for stage in seed.stages[: results.stages]
     )
@@ -85,7 +85,7 @@ def proxy_table(results: RunResults) -> Table:
     return Table("Bytes of the proxy", head, (*rows, _proxy_row("all", scale, sums)), note)
 
 
-def _of_proxy(take: Callable[[ProxyRecord], int]) -> Callable[[StageMetrics], float | None]:
+def _of_proxy(take: Callable[[ProxyRecord], int | None]) -> Callable[[StageMetrics], float | None]:
     return lambda stage: None if stage.proxy is None else take(stage.proxy)
 
 

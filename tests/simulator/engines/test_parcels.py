@@ -101,8 +101,8 @@ def a_stage_with_phases() -> list[tuple[Any, DeviceId | None]]:
 
 def counted(entry_list: list[tuple[Any, DeviceId | None]]) -> ParcelCount:
     network = NetworkImported.model_construct(method="phased")
-    count = ParcelCount(network)
-    for body, device in entry_list:
+    count = ParcelCount()
+    for body, device in [(network, None), *entry_list]:
         count.take(body, device)
     return count
 

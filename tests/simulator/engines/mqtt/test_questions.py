@@ -1,21 +1,18 @@
-"""What the engine waits for and writes down, with hand-made entries and words of agents."""
+"""What the engine waits for, with hand-made entries and words of agents."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.stages.entries import StageOpened, TransitionReported
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.stages.entries import StageOpened
 from device_agent.status import Status
 from schemas.contributions import PartKey
 from schemas.values import ClassName, DeviceId, Digest, FleetId
-from simulator.datasets.images import LabelledImages
-from simulator.engines.mqtt.meter import Usage
-from simulator.engines.mqtt.record import Measured, Recorder
 from simulator.engines.mqtt.stage_questions import Goal, StageQuestions
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
@@ -24,7 +21,6 @@ from tests.simulator.engines.mqtt.small import Quiet
 
 FIRST, SECOND = DeviceId("device-1"), DeviceId("device-2")
 NAMES = tuple(ClassName(name) for name in ("ant", "bee", "cat"))
-TRAIN = LabelledImages(np.zeros((9, 2, 2), np.uint8), np.repeat(np.arange(3), 3), NAMES)
 
 
 def stage_of(number: int, classes: tuple[int, ...], **indices: list[int]) -> StagePlan:
@@ -193,78 +189,3 @@ def test_a_stage_of_which_nobody_has_images_is_an_error(ledger, agents):
     ledger.close(1)
     with pytest.raises(EngineError, match="stage 1: no device that is there has images"):
         questions(PLAN.stages[0], agents, FIRST).stage_awaited(ledger.view)
-
-
-def learn_by_reports(ledger: HandMadeLedger) -> None:
-    """Let the second stage of the plan be two stages of the ledger."""
-    open_stage(ledger, 1, NAMES[0])
-    contribute(ledger, 1, FIRST, {NAMES[0]: 2})
-    contribute(ledger, 1, SECOND, {NAMES[0]: 1})
-    ledger.close(1)
-    ledger.solve(1)
-    ledger.desire(1)
-    told = TransitionReported(
-        stage=1, number=0, why="class name", classes={NAMES[1]: 2, NAMES[2]: 1}
-    )
-    ledger.add(told, FIRST)
-    ledger.add(replace_number(told, 1), SECOND)
-    open_stage(ledger, 2, NAMES[1])
-    contribute(ledger, 2, FIRST, {NAMES[1]: 2})
-    ledger.close(2)
-    open_stage(ledger, 3, NAMES[2])
-    contribute(ledger, 3, FIRST, {NAMES[2]: 1})
-    ledger.add(NothingReported(stage=3), SECOND)
-    ledger.close(3)
-    ledger.solve(2)
-    ledger.desire(2)
-
-
-def replace_number(body: TransitionReported, number: int) -> TransitionReported:
-    return body.model_copy(update={"number": number})
-
-
-def test_a_record_joins_the_stages_that_reports_made_of_one(ledger):
-    learn_by_reports(ledger)
-    told = next(i for i, item in enumerate(ledger.recorded) if "reported" in item[0].kind)
-    arrived_ns = dict.fromkeys((FIRST, SECOND), (told - 1) * 10**9)
-    measured = Measured(
-        usage={FIRST: Usage(100, 200, 0.5), SECOND: Usage(10, 20, 0.1)},
-        arrived_ns=arrived_ns,
-        seconds=9.0,
-        peak_memory_mib=123.0,
-        notes=("measured",),
-    )
-    stage = replace(PLAN.stages[1], notes=("planned",))
-    record = Recorder(PLAN, TRAIN).record(ledger.view, stage, measured)
-    assert (record.stage, record.version, record.class_names) == (2, 2, NAMES[1:])
-    assert record.notes == ("planned", "measured")
-    assert record.contributions == 4
-    first, second = record.devices[FIRST], record.devices[SECOND]
-    assert (first.arrived_samples, first.counted_samples) == (3, 3)
-    assert (second.arrived_samples, second.counted_samples) == (0, 0)
-    assert (first.bytes_up, first.bytes_down, first.compute_seconds) == (100, 200, 0.5)
-    opened = ledger.view.state.stages.by_number[2].opened_ns
-    last = ledger.view.answered_ns[SECOND, 3]
-    assert second.answered_seconds == pytest.approx((last - opened) / 1e9)
-    solved = ledger.view.state.models.by_version[2].solved_ns
-    assert record.fleet_seconds == pytest.approx((solved - arrived_ns[FIRST]) / 1e9)
-    assert [(t.device, t.seconds, t.is_new, t.images) for t in record.transitions] == [
-        (FIRST, 1.0, True, 3),
-        (SECOND, 2.0, False, 0),
-    ]
-    assert record.seconds == {
-        "solve": 0.25,
-        "export": 1.0,
-        "fleet": pytest.approx(7.75),
-        "total": 9.0,
-    }
-
-
-def test_a_device_that_was_away_has_done_nothing(ledger):
-    learn_by_reports(ledger)
-    away = replace(PLAN.stages[1].devices[SECOND], online=False)
-    stage = replace(PLAN.stages[1], devices={**PLAN.stages[1].devices, SECOND: away})
-    measured = Measured({FIRST: Usage(1, 2, 3.0)}, {FIRST: 0}, 1.0, 1.0, ())
-    record = Recorder(PLAN, TRAIN).record(ledger.view, stage, measured).devices[SECOND]
-    assert not record.online
-    assert (record.counted_samples, record.bytes_up, record.answered_seconds) == (0, 0, None)

@@ -1,0 +1,21 @@
+"""What the engine can tell of the time that a stage took."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.engines.mqtt.phases import phases
+from tests.simulator.demo.hand_made import HandMadeLedger
+
+
+def test_solving_and_exporting_are_told_apart_from_the_rest():
+    ledger = HandMadeLedger()
+    ledger.begin()
+    ledger.learn(1)
+    ledger.learn(2)
+    assert phases(ledger.view.state, (2,), 9.0) == {
+        "solve": 0.25,
+        "export": 1.0,
+        "fleet": pytest.approx(7.75),
+        "total": 9.0,
+    }

@@ -1,0 +1,144 @@
+"""Both engines tell the same of a scenario, field by field, but for what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.interface import Engine, Prepared
+from simulator.engines.mqtt.engine import MqttEngine
+from simulator.records import StageRecord
+from simulator.run.preparing import Seed
+from simulator.scenario.loading import load_scenario
+from simulator.scenario.shipped import shipped_names
+from tests.simulator.rounds.small import Watching
+
+pytestmark = pytest.mark.broker
+
+OWN_TO_AN_ENGINE = {
+    "version": "a stage that takes long has models on the way, and one for parts after its end",
+    "manifest": "names the ledger's entries by index, and they come in the order of the clock",
+    "fleet_seconds": "the fleet's clock is virtual in one engine and that of the wall in the other",
+    "seconds": "wall time, by the phases that an engine can tell apart",
+    "peak_memory_mib": "of one process, or of all programs",
+    "devices.*.bytes_up": "control messages come as often as the clock lets them",
+    "devices.*.bytes_down": "as bytes_up",
+    "devices.*.compute_seconds": "wall time of the work, or processor time of a process",
+    "devices.*.answered_seconds": "by the fleet's clock",
+    "transitions.*.seconds": "by the fleet's clock",
+    "rounds.*.seconds": "wall time",
+    "rounds.*.training_seconds": "as the devices measured them",
+    "proxy.gradient_bytes": "of a transport that only one engine can read",
+    "proxy.model_bytes": "as gradient_bytes",
+    "proxy.scored": "the score of a stage's last round comes before its end or after it",
+    "notes": "also tell how an engine measured",
+}
+"""Fields that may differ, and why; `*` is any device or place in a list."""
+QUICK = ("digits-tiny",)
+TRAINING = (
+    "digits-dcid",
+    "digits-fbl",
+    "digits-fed-ewc",
+    "digits-fed-lwf",
+    "digits-fedavg",
+    "digits-fedavg-task",
+    "digits-fedhaf",
+    "digits-icarl",
+    "digits-lga",
+    "digits-stsa-adapted",
+    "text-tiny",
+)
+"""Need torch, also where it only learns the encoder."""
+SUMS = ("digits", "digits-pooled")
+NOT_HERE = {
+    "digits-1000": "a thousand programs",
+    "digits-joint": "no fleet",
+}
+"""Shipped scenarios that need no file, and cannot be compared."""
+FEW_ROUNDS = ("rounds.per_stage=2", "method.first_stage.rounds=2")
+STAGES = 3
+"""What is learned of a scenario that trains; further rounds and stages are like these."""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def prepared(name: str) -> Prepared:
+    whole = load_scenario(name)
+    changes = FEW_ROUNDS[: 1 + (whole.method.first_stage is not None)] if name in TRAINING else ()
+    scenario = load_scenario(name, changes)
+    what = Seed.load(scenario, scenario.seeds[0]).prepare(Watching())
+    few = replace(what.plan, stages=what.plan.stages[:STAGES])
+    return replace(what, plan=few) if name in TRAINING else what
+
+
+def both(what: Prepared, folder: Path) -> tuple[list[StageRecord], list[StageRecord]]:
+    return learn(InProcessEngine, what, folder / "one"), learn(MqttEngine, what, folder / "many")
+
+
+def learn(make: Callable[..., Engine], what: Prepared, folder: Path) -> list[StageRecord]:
+    with closing(make(what, folder, Watching())) as engine:
+        return [engine.learn(stage) for stage in what.plan.stages]
+
+
+def flat(record: StageRecord) -> dict[str, Any]:
+    """A record's fields by path, without those that are an engine's own."""
+    fields = dict(_paths("", record.model_dump(mode="json")))
+    return {
+        path: value
+        for path, value in fields.items()
+        if not any(fnmatch(path, p) or fnmatch(path, f"{p}.*") for p in OWN_TO_AN_ENGINE)
+    }
+
+
+def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list) and value:
+        named = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, item in named:
+            yield from _paths(f"{path}.{name}".removeprefix("."), item)
+    else:
+        yield path, value
+
+
+def assert_equal(what: Prepared, folder: Path) -> None:
+    in_process, programs = both(what, folder)
+    for one, many in zip(in_process, programs, strict=True):
+        assert flat(one) == flat(many), f"stage {one.stage}"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_small_scenario_is_recorded_alike(name: str, tmp_path: Path):
+    assert_equal(prepared(name), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_are_recorded_alike(name: str, tmp_path: Path):
+    assert_equal(prepared(name), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINING)
+def test_training_is_recorded_alike(name: str, tmp_path: Path):
+    pytest.importorskip("torch")
+    assert_equal(prepared(name), tmp_path)
+
+
+def test_every_shipped_scenario_that_needs_no_file_is_compared():
+    compared = {*QUICK, *SUMS, *TRAINING, *NOT_HERE}
+    free = {"digits", "digit-scenes", "grammar"}
+    assert compared == {n for n in shipped_names() if load_scenario(n).data.set in free}
+
+
+def test_every_field_that_an_engine_has_of_its_own_is_one():
+    known = set(StageRecord.model_fields)
+    assert all(pattern.partition(".")[0] in known for pattern in OWN_TO_AN_ENGINE)
