@@ -1,6 +1,7 @@
 # The chores of fleetledger. Needed on the machine: Python 3.10 or later, pip and make.
 #
 #   make demo      install into .venv (no torch) and let a fleet of five devices learn digits
+#   make quick     in a minute: layout, types, both cores, the schemas, and tests near to what changed
 #   make test      install what the tests need, then lint, type check and test
 #   make test-torch  the tests that need torch, in a .venv-torch of their own
 #   make lint      only the checks that run no test
@@ -11,6 +12,7 @@
 #
 # Another Python: make test PYTHON=python3.12 VENV=.venv312
 # torch from another place, or without torchvision:  make test-torch TORCH="torch==2.13.0"
+# What changed since another revision than where the branch left main:  make quick SINCE=HEAD~5
 # One test file:  make test PYTEST_ARGS=tests/test_door.py
 # Tests run on all cores; in one process, as for a debugger:  make test WORKERS=0
 # Demo options:   make demo DEMO_ARGS="--form compact --out runs/compact"
@@ -20,28 +22,47 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 WORKERS ?= auto
 DEMO_ARGS ?=
+SINCE ?=
 TORCH ?= ".[train]"
 TORCH_TESTS = $(shell grep -rlE 'importorskip."torch|needs_torch' tests --include='test_*.py')
 BIN := $(VENV)/bin
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-torch lint format schemas bench clean
+# Arrays and tensors of tests are small, and more threads than one only wait for each other.
+export OMP_NUM_THREADS = 1
+# Else every worker, and every program that a test starts, would compile all of the source again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo quick test test-torch lint layout mypy types format schemas bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/fleetledger demo $(DEMO_ARGS)
 
-test: lint
-	$(BIN)/python $(PYTEST) $(PYTEST_ARGS)
+# Types are checked beside the tests, and told after them.
+BESIDE = log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	$(MAKE) --no-print-directory $(1) >"$$log" 2>&1 & beside=$$!; \
+	$(2); tests=$$?; wait $$beside; types=$$?; cat "$$log"; [ $$types -eq 0 ] && exit $$tests
 
-# torch is large, and a device needs it only to train: these tests skip in `make test`. Their tensors
-# are small, and more threads than one only wait for each other.
+quick: layout
+	@$(call BESIDE,mypy,$(BIN)/python -m tests.quick --workers $(WORKERS) --since "$(SINCE)")
+
+test: layout
+	@$(call BESIDE,types,$(BIN)/python $(PYTEST) $(PYTEST_ARGS))
+
+# torch is large, and a device needs it only to train: these tests skip in `make test`.
 test-torch: $(VENV)-torch/.installed
-	OMP_NUM_THREADS=1 $(VENV)-torch/bin/python $(PYTEST) $(TORCH_TESTS) $(PYTEST_ARGS)
+	$(VENV)-torch/bin/python $(PYTEST) $(TORCH_TESTS) $(PYTEST_ARGS)
 
-lint: $(VENV)/.test-installed
+lint: layout types
+
+layout: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+mypy: $(VENV)/.test-installed
 	$(BIN)/mypy
+
+types: mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m schemas.generate --check
 

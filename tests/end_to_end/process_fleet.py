@@ -39,6 +39,16 @@ import sys
 sys.modules["torch"] = None
 runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
 """
+SOON_BACK = """\
+import functools
+import runpy
+from device_agent import running
+running.MqttSettings = functools.partial(
+    running.MqttSettings, taken_over_seconds=1.0, reconnect_longest_seconds=2.0
+)
+runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
+"""
+"""An agent that leaves its session to another of its name for seconds, and not for minutes."""
 Body = TypeVar("Body", bound=EntryBody)
 
 
@@ -111,6 +121,11 @@ class ProcessFleet:
         """Start an agent that finds no torch, as where nobody has installed it."""
         home = str(self.folder / device)
         self.children.start(device, [sys.executable, "-c", WITHOUT_TORCH, home])
+
+    def start_agent_that_soon_returns(self, device: str) -> None:
+        """Start an agent that shares its name with another, and takes turns with it quickly."""
+        home = str(self.folder / device)
+        self.children.start(device, [sys.executable, "-c", SOON_BACK, home])
 
     def start(self, name: str, *arguments: str) -> None:
         self.children.start(name, fleetledger_command(*arguments))

@@ -14,12 +14,11 @@ from coordinator.topics.devices.entries import DeviceDoubled
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
-from tests.end_to_end import process_fleet
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import ProcessFleet
 from transport.brokers import MosquittoBroker
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.broker
 
 CLASSES = ("vertical", "horizontal")
 CAMERA, COPY = "camera", "copy"
@@ -31,6 +30,8 @@ deviation = [1.0]
 input_name = "image"
 """
 SETTINGS = """\
+[intake]
+replacement_seconds = 20
 [method]
 name = "stsa"
 [method.settings]
@@ -39,9 +40,7 @@ map_width = 40
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessFleet]:
-    # Two programs of one name leave each other alone for up to two minutes.
-    monkeypatch.setattr(process_fleet, "PATIENCE", 400.0)
+def fleet(tmp_path: Path) -> Iterator[ProcessFleet]:
     logs = tmp_path / "logs"
     logs.mkdir()
     with (
@@ -82,8 +81,8 @@ def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:
     fleet.until(lambda: samples(fleet) == 192 and fleet.status(CAMERA).outbox == 0)
     fleet.stop(CAMERA)
     shutil.copytree(fleet.folder / CAMERA, fleet.folder / COPY)
-    fleet.start_agent(CAMERA)
-    fleet.start_agent(COPY)
+    fleet.start_agent_that_soon_returns(CAMERA)
+    fleet.start_agent_that_soon_returns(COPY)
     fleet.until(lambda: fleet.entries(DeviceDoubled))
     fleet.until(lambda: "this one is" in told(fleet, CAMERA) and "this one is" in told(fleet, COPY))
     assert "two installations run under this name" in fleet.operator("coordinator", "status")

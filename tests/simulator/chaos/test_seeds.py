@@ -1,4 +1,4 @@
-"""Two hundred fleets whose network and programs fail at random instants keep every promise.
+"""A hundred fleets whose network and programs fail at random instants keep every promise.
 
 Those that train a network have tests of their own.
 
@@ -11,7 +11,7 @@ import pytest
 
 from simulator.chaos.trials import Trials
 
-SEEDS, AT_ONCE = 200, 10
+SEEDS, AT_ONCE = 100, 10
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")

@@ -1,4 +1,4 @@
-"""The seeds among the first two hundred whose fleets train: rounds, adapters, a proxy."""
+"""The seeds among the first hundred whose fleets train: rounds, adapters, a proxy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from simulator.chaos.trials import Trials
 from tests.simulator.chaos.test_seeds import SEEDS
 
-AT_ONCE = 40
+AT_ONCE = 25
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")

@@ -1,0 +1,1 @@
+"""The tests of `make quick`: both cores, the schemas, and what is near to what changed."""
