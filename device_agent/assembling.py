@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from device_agent.bench import Bench, Workbench
+from device_agent.bench import AgentWorkbench, Bench
 from device_agent.capabilities import find_capabilities
-from device_agent.core.records import Enrolling
-from device_agent.core.state import Identity, Rules, State, Trust
+from device_agent.core.records import EnrollingState
+from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
-from device_agent.mail import Mail, Signing, make_will
+from device_agent.mail import AgentMail, Signing, make_will
 from device_agent.pinning import check_taken, pinned_of
 from device_agent.proxy_blocks import ProxyBlocks
-from device_agent.settings import AgentSettings, DetectionSettings
-from device_agent.shell import Agent, Parts
-from device_agent.slots import Slots
+from device_agent.settings import AgentDetectionSettings, AgentSettings
+from device_agent.shell import Agent, AgentParts
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, make_folder
-from device_agent.store.store import Store
-from device_agent.worker import Answer, Worker, WorkerThread
+from device_agent.store.store import AgentStore
+from device_agent.worker import AgentWorker, Answer, WorkerThread
 from learning.numerics.detection import DetectionRules
 from schemas.envelope import Sender
 from schemas.presence import Capabilities
@@ -42,13 +42,13 @@ Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 Traffic = Callable[[], Counts]
 
 
-def slots_in(state_folder: Path) -> Slots:
+def slots_in(state_folder: Path) -> ModelSlots:
     """Return the slots of a device that may lose its power at any time."""
-    return Slots(state_folder / "slots")
+    return ModelSlots(state_folder / "slots")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class AgentSurroundings:
     """What an agent runs on; a real one where nothing else is said."""
 
     connect: Connect
@@ -56,9 +56,9 @@ class Surroundings:
         connect(party.role, None), party.topics, party.sender, device=party.device
     )
     """Makes an exchange of blocks, not yet at work."""
-    bench: Callable[[AgentHome, BlobFolder, Slots, Traffic], Workbench] = Bench
-    worker: Callable[[Answer, Callable[[], None]], Worker] = WorkerThread
-    slots: Callable[[Path], Slots] = slots_in
+    bench: Callable[[AgentHome, BlobFolder, ModelSlots, Traffic], AgentWorkbench] = Bench
+    worker: Callable[[Answer, Callable[[], None]], AgentWorker] = WorkerThread
+    slots: Callable[[Path], ModelSlots] = slots_in
     """Makes the slots in a state folder."""
     clock: Clock = SYSTEM_CLOCK
     durable: bool = True
@@ -66,39 +66,41 @@ class Surroundings:
     boot: BootId = field(default_factory=BootId.fresh)
     name_installation: Callable[[], BootId] = BootId.fresh
     capabilities: Capabilities = field(default_factory=find_capabilities)
-    rules: Rules | None = None
+    rules: AgentRules | None = None
     """By which it decides; those of its settings if left out."""
     tells_status: bool = True
     """Whether it writes its status file, for people who look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AgentRun:
     """One run of the program, but for what a simulated agent that rests leaves to the disk."""
 
-    identity: Identity
-    rules: Rules
+    identity: DeviceIdentity
+    rules: AgentRules
     keys: KeyRing
     control: Connection
     exchange: Exchange
     proxy: ProxyBlocks
-    mail: Mail
-    bench: Workbench
-    worker: Worker
+    mail: AgentMail
+    bench: AgentWorkbench
+    worker: AgentWorker
     traffic: Traffic
     """Of all its connections."""
 
 
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class AssembledAgent:
     """An agent that has not begun yet, and what it is made of."""
 
     agent: Agent
-    parts: Parts
-    run: Run
+    parts: AgentParts
+    run: AgentRun
 
 
-def assemble(home: AgentHome, around: Surroundings, run: Run | None = None) -> Assembled:
+def assemble(
+    home: AgentHome, around: AgentSurroundings, run: AgentRun | None = None
+) -> AssembledAgent:
     """Put an agent together; one that has rested goes on with its `run`.
 
     Raises `StoreError`, and `HomeError` or `SettingsError` for keys and roots that cannot be used.
@@ -106,7 +108,7 @@ def assemble(home: AgentHome, around: Surroundings, run: Run | None = None) -> A
     make_folder(home.state_folder, durable=around.durable)
     # Features and exemplars tell of images.
     home.state_folder.chmod(0o700)
-    store = Store(
+    store = AgentStore(
         home.state_folder / "agent.db",
         durable=around.durable,
         name=around.name_installation,
@@ -118,11 +120,11 @@ def assemble(home: AgentHome, around: Surroundings, run: Run | None = None) -> A
         stack.callback(store.close)
         if run is None:
             run = _begun(home, around, store, blobs, slots)
-        state = State(run.rules, run.identity, store.load())
+        state = AgentState(run.rules, run.identity, store.load())
         check_taken(state.rules.pinned, state.records)
-        state.enrolling = Enrolling(run.keys.asks, first=run.keys.current is None)
+        state.enrolling = EnrollingState(run.keys.asks, first=run.keys.current is None)
         stack.pop_all()
-    parts = Parts(
+    parts = AgentParts(
         home=home,
         state=state,
         store=store,
@@ -138,12 +140,16 @@ def assemble(home: AgentHome, around: Surroundings, run: Run | None = None) -> A
         proxy=run.proxy,
         keys=run.keys,
     )
-    return Assembled(Agent(parts), parts, run)
+    return AssembledAgent(Agent(parts), parts, run)
 
 
 def _begun(
-    home: AgentHome, around: Surroundings, store: Store, blobs: BlobFolder, slots: Slots
-) -> Run:
+    home: AgentHome,
+    around: AgentSurroundings,
+    store: AgentStore,
+    blobs: BlobFolder,
+    slots: ModelSlots,
+) -> AgentRun:
     """Return a new run, with its connections, which are not opened yet."""
     settings, boot = home.settings, around.boot
     fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
@@ -171,14 +177,14 @@ def _begun(
     bench = around.bench(home, blobs, slots, traffic)
     worker = around.worker(bench.answer, control.wake)
     blocks.on_failure = worker.fail
-    return Run(
-        identity=Identity(store.installation, boot, around.capabilities, formers),
+    return AgentRun(
+        identity=DeviceIdentity(store.installation, boot, around.capabilities, formers),
         rules=around.rules or rules_of(home),
         keys=keys,
         control=control,
         exchange=blocks,
         proxy=proxy,
-        mail=Mail(
+        mail=AgentMail(
             control,
             topics,
             device,
@@ -192,9 +198,9 @@ def _begun(
     )
 
 
-def rules_of(home: AgentHome) -> Rules:
+def rules_of(home: AgentHome) -> AgentRules:
     """Return the settings by which the rules decide."""
-    return Rules(
+    return AgentRules(
         scan_seconds=home.settings.data.scan_seconds,
         deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
@@ -209,14 +215,14 @@ def rules_of(home: AgentHome) -> Rules:
     )
 
 
-def trust_of(settings: AgentSettings) -> Trust | None:
+def trust_of(settings: AgentSettings) -> LedgerTrust | None:
     """Return whom this device believes about the ledger; None where it asks for no proof."""
     if settings.coordinator_key is None:
         return None
-    return Trust(settings.fleet, settings.device, settings.coordinator_key)
+    return LedgerTrust(settings.fleet, settings.device, settings.coordinator_key)
 
 
-def detection_of(settings: DetectionSettings) -> DetectionRules | None:
+def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
     """Return when a batch of new images is a transition; None where nobody looks."""
     if settings.mode == "off":
         return None

@@ -30,21 +30,21 @@ from device_agent.core.requests import (
 from device_agent.core.telling import problem
 from device_agent.errors import AgentError, DamagedError
 from device_agent.features.cache import FeatureCache
-from device_agent.features.computing import Extractor
+from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
-from device_agent.inference import Model, SessionSettings
+from device_agent.inference import InstalledModel, SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.measuring import measure, measuring_head, read_images
 from device_agent.memory import give_back
-from device_agent.observing import look, observed
+from device_agent.observing import check_novelty, observed
 from device_agent.probation import Probation
 from device_agent.samples import LocalSamples
 from device_agent.scene_data import read_asked, read_scene_pictures
 from device_agent.scene_evaluation import evaluate_scenes
 from device_agent.settings import ModelSettings
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.sources.scene_folder import SceneFolder
@@ -68,7 +68,7 @@ WORK = (Scan, ComputePart, Train, ReadManifest, InstallModel, CheckActiveModel, 
 """Requests that the workbench answers."""
 
 
-class Workbench(Protocol):
+class AgentWorkbench(Protocol):
     """Whatever answers the requests in `WORK`."""
 
     @property
@@ -83,7 +83,7 @@ class Bench:
     """Answers requests; everything it opens, it opens on the thread that calls `answer`."""
 
     def __init__(
-        self, home: AgentHome, blobs: BlobFolder, slots: Slots, traffic: Callable[[], Counts]
+        self, home: AgentHome, blobs: BlobFolder, slots: ModelSlots, traffic: Callable[[], Counts]
     ) -> None:
         model = home.settings.model
         sessions = SessionSettings(
@@ -221,13 +221,13 @@ class Bench:
             data, unusable, trouble, about = read.data, read.unusable, read.trouble, "scene"
         told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
         if order.round.observes:
-            seen = look(request, order, data, memory)
+            seen = check_novelty(request, order, data, memory)
             return (*told, observed(request, seen, unusable, self._blobs))
         done = train(request, order, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))
 
     def _read_features(self, backbone: Digest, request: Train) -> ReadFeatures:
-        extractor = Extractor(
+        extractor = FrozenExtractor(
             self._home.data_folder,
             request.assignment.preprocessing,
             self._host.frozen(backbone),
@@ -247,16 +247,20 @@ class Bench:
         try:
             model = self._active_model(request.active)
             if model is None:
-                return inputs.Measured(None, reason="detection: the model was replaced meanwhile")
+                return inputs.UncertaintyMeasured(
+                    None, reason="detection: the model was replaced meanwhile"
+                )
             batch = self._home.settings.model.batch
             read = read_scene_pictures if self._has_scenes else read_images
             values = measure(request, model, self._home.data_folder, batch, read)
         except (FleetledgerError, LearningError) as error:
-            return inputs.Measured(None, reason=str(error))
+            return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.Measured(measuring_head(model, request.known, request.rules), images, values)
+        return inputs.UncertaintyMeasured(
+            measuring_head(model, request.known, request.rules), images, values
+        )
 
-    def _active_model(self, active: ActiveModel) -> Model | None:
+    def _active_model(self, active: ActiveModel) -> InstalledModel | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
         model = self._installer.active()
         return model if model is not None and model.manifest.digest == active.manifest else None
@@ -296,7 +300,7 @@ class Bench:
 
 
 def guards_of(
-    model: ModelSettings, blobs: BlobFolder, slots: Slots, sessions: SessionSettings
+    model: ModelSettings, blobs: BlobFolder, slots: ModelSlots, sessions: SessionSettings
 ) -> Guards:
     """Return what the owner has a new model go through."""
     memory = model.trial_memory_mib
@@ -309,7 +313,7 @@ def guards_of(
     )
 
 
-class Made(Protocol):
+class MadePayload(Protocol):
     """What a method's device half makes of a part."""
 
     @property
@@ -322,7 +326,7 @@ class Made(Protocol):
 
 
 def part_computed(
-    request: ComputePart, extracted: Extracted, made: Made, blobs: BlobFolder
+    request: ComputePart, extracted: Extracted, made: MadePayload, blobs: BlobFolder
 ) -> inputs.PartComputed:
     """Put a large payload on the disk, so that it is there before anything speaks of it."""
     payload = made.payload

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.images import Picture, read_pictures
-from device_agent.inference import Floats, Model
+from device_agent.images import PictureFile, read_pictures
+from device_agent.inference import Floats, InstalledModel
 from device_agent.measuring import head_of
 from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
 from learning.numerics.calibration import add_losses, summed_losses
@@ -23,7 +23,7 @@ from schemas.values import ClassName
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationResult:
     """Right answers per class, the seconds that it took, and what else the scores tell."""
 
     results: dict[ClassName, ClassResult]
@@ -47,8 +47,8 @@ class _Seen:
 
 
 def evaluate(
-    model: Model, folder: Path, batch: int, detection: DetectionRules | None = None
-) -> Measured:
+    model: InstalledModel, folder: Path, batch: int, detection: DetectionRules | None = None
+) -> EvaluationResult:
     """Measure the model on `<folder>/<class name>/<image>`, class by class.
 
     A picture is right if the class of the highest score, over all classes of the model, is its
@@ -62,7 +62,7 @@ def evaluate(
     text = model.manifest.preprocessing.mode == "text"
     suffixes = TEXT_SUFFIXES if text else SUFFIXES
     for row, name in sorted(enumerate(model.manifest.class_names), key=lambda item: item[1]):
-        pictures = [Picture(path) for path in _sample_files(folder / name, suffixes)]
+        pictures = [PictureFile(path) for path in _sample_files(folder / name, suffixes)]
         seen = _Seen()
         for scores in _scores(model, pictures, batch):
             _take(seen, model, row, scores, detection)
@@ -70,7 +70,7 @@ def evaluate(
         if seen.total:
             classes[name] = seen
     losses = [item for seen in classes.values() for item in seen.losses]
-    return Measured(
+    return EvaluationResult(
         {name: ClassResult(correct=s.correct, total=s.total) for name, s in classes.items()},
         time.perf_counter() - began,
         unreadable,
@@ -80,7 +80,7 @@ def evaluate(
 
 
 def _take(
-    seen: _Seen, model: Model, row: int, scores: Floats, detection: DetectionRules | None
+    seen: _Seen, model: InstalledModel, row: int, scores: Floats, detection: DetectionRules | None
 ) -> None:
     seen.correct += int((np.argmax(scores, axis=1) == row).sum())
     seen.total += len(scores)
@@ -89,7 +89,7 @@ def _take(
         seen.uncertainties += uncertainty(scores, head_of(model), None, detection).tolist()
 
 
-def _scores(model: Model, pictures: Sequence[Picture], batch: int) -> Iterator[Floats]:
+def _scores(model: InstalledModel, pictures: Sequence[PictureFile], batch: int) -> Iterator[Floats]:
     """Yield the scores of the pictures that can be read, a batch at a time."""
     outcomes = read_pictures(pictures, model.manifest.preprocessing)
     pixels = (outcome.pixels for outcome in outcomes if outcome.pixels is not None)

@@ -15,13 +15,13 @@ from dataclasses import replace
 from device_agent.core.changes import CheckpointForgotten, MemoryForgotten, TrustForgotten
 from device_agent.core.heard import proven_size
 from device_agent.core.models import files_to_keep
-from device_agent.core.state import Records
+from device_agent.core.state import AgentRecords
 from device_agent.errors import HomeError
 from device_agent.features.cache import cache_bytes, delete_cache
 from device_agent.home import AgentHome, lock_home
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 
@@ -29,11 +29,11 @@ from schemas.values import Digest
 class TrainingMemory:
     """What training keeps in a home in which no agent runs."""
 
-    def __init__(self, home: AgentHome, store: Store) -> None:
+    def __init__(self, home: AgentHome, store: AgentStore) -> None:
         self._home = home
         self._store = store
         self._blobs = BlobFolder(home.state_folder / "blobs")
-        self._slots = Slots(home.state_folder / "slots")
+        self._slots = ModelSlots(home.state_folder / "slots")
 
     def describe(self) -> tuple[str, ...]:
         """Return a line for each thing that `delete` deletes; none where there is nothing."""
@@ -42,8 +42,8 @@ class TrainingMemory:
         size = sum(file.stat().st_size for file in unneeded)
         if records.memory is not None or unneeded:
             lines.append(f"what training remembers: {records.exemplars} exemplars, {size} bytes")
-        letters = (letter.body for letter in records.outbox.values())
-        waiting = [body for body in letters if isinstance(body, PrototypeGradients)]
+        messages = (message.body for message in records.outbox.values())
+        waiting = [body for body in messages if isinstance(body, PrototypeGradients)]
         if waiting:
             size = sum(body.payload_bytes for body in waiting)
             lines.append(f"gradients for the proxy: {len(waiting)} sets, {size} bytes")
@@ -61,7 +61,7 @@ class TrainingMemory:
         except OSError as error:
             raise HomeError(f"{error.filename}: cannot be deleted: {error.strerror}") from error
 
-    def _needed(self, records: Records) -> frozenset[Digest]:
+    def _needed(self, records: AgentRecords) -> frozenset[Digest]:
         """Return the files that stay.
 
         The others are the memory, and what an agent that was killed left of an earlier one.
@@ -110,7 +110,7 @@ def forget_trust(home: AgentHome) -> str:
 
 
 @contextmanager
-def store_of(home: AgentHome) -> Iterator[Store | None]:
+def store_of(home: AgentHome) -> Iterator[AgentStore | None]:
     """Keep agents out and give the store; None where no agent has run yet.
 
     Raises `HomeError` while an agent runs, `StoreError` where its database cannot be read.
@@ -121,7 +121,7 @@ def store_of(home: AgentHome) -> Iterator[Store | None]:
         if not database.exists():
             yield None
             return
-        store = Store(database)
+        store = AgentStore(database)
         try:
             yield store
         finally:

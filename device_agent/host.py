@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from device_agent.errors import LoadError
-from device_agent.inference import Frozen, Model, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
 from device_agent.memory import give_back
 from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.model_rules.pinned_files import check_pinned
@@ -22,7 +22,7 @@ class ModelHost:
     def __init__(self, blobs: BlobFolder, settings: SessionSettings) -> None:
         self._blobs = blobs
         self._settings = settings
-        self._sessions: dict[Digest, Session] = {}
+        self._sessions: dict[Digest, InferenceSession] = {}
         self.provider: str | None = None
         """The execution provider of the last loaded frozen part."""
 
@@ -32,9 +32,9 @@ class ModelHost:
         self.provider = session.provider
         return Frozen(session, self._settings.batch)
 
-    def model(self, manifest: Manifest) -> Model:
+    def model(self, manifest: Manifest) -> InstalledModel:
         """Return a whole model; raise `ModelError` or `MissingError`."""
-        return Model(
+        return InstalledModel(
             manifest, self.frozen(manifest.frozen.digest), self._session(manifest.head.digest)
         )
 
@@ -54,7 +54,7 @@ class ModelHost:
         except SchemaError as error:
             raise LoadError(f"manifest {digest.short}: {error}") from error
 
-    def _session(self, digest: Digest) -> Session:
+    def _session(self, digest: Digest) -> InferenceSession:
         """Return a loaded file, the most recently used last."""
         session = self._sessions.pop(digest, None)
         if session is None:
@@ -62,7 +62,7 @@ class ModelHost:
                 del self._sessions[next(iter(self._sessions))]
             path = self._blobs.check(digest)
             check_onnx(path, self._settings.domains)
-            session = Session(path, self._settings)
+            session = InferenceSession(path, self._settings)
             give_back()
         self._sessions[digest] = session
         return session

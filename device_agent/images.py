@@ -31,7 +31,7 @@ trained on pictures."""
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureFile:
     """A file, and the digest that it must have where that matters."""
 
     path: Path
@@ -39,7 +39,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PictureOutcome:
     """What became of one picture or text: its pixels or token ids, or why there are none."""
 
     index: int
@@ -49,19 +49,19 @@ class Outcome:
 
 
 def read_pictures(
-    pictures: Sequence[Picture], spec: Spec, convert: Convert[Spec] = preprocess
-) -> Iterator[Outcome]:
+    pictures: Sequence[PictureFile], spec: Spec, convert: Convert[Spec] = preprocess
+) -> Iterator[PictureOutcome]:
     """Yield the outcome of each picture, in order; only one is in memory at a time."""
     for index, picture in enumerate(pictures):
         try:
-            yield Outcome(index, pixels=read_picture(picture, spec, convert))
+            yield PictureOutcome(index, pixels=read_picture(picture, spec, convert))
         except SampleError as error:
-            yield Outcome(index, unusable=str(error))
+            yield PictureOutcome(index, unusable=str(error))
         except ChangedError:
-            yield Outcome(index)
+            yield PictureOutcome(index)
 
 
-def read_picture(picture: Picture, spec: Spec, convert: Convert[Spec] = preprocess) -> Pixels:
+def read_picture(picture: PictureFile, spec: Spec, convert: Convert[Spec] = preprocess) -> Pixels:
     """Return the pixels of one file, as `convert` makes them.
 
     Raises `SampleError` if it does not decode, `ChangedError` if it is not the file it was.

@@ -34,7 +34,7 @@ class SessionSettings:
     """Operator domains that the owner allows beside the standard one."""
 
 
-class Session:
+class InferenceSession:
     """One ONNX file, loaded."""
 
     def __init__(self, path: Path, settings: SessionSettings) -> None:
@@ -83,7 +83,7 @@ class Session:
 class Frozen:
     """The part of a model that never changes within a lineage: images or texts in, features out."""
 
-    def __init__(self, session: Session, batch: int) -> None:
+    def __init__(self, session: InferenceSession, batch: int) -> None:
         self._session = session
         self._batch = batch
         self.provider = session.provider
@@ -116,10 +116,10 @@ class PixelScores:
     """(C, h, w), of which the large ones are made."""
 
 
-class Model:
+class InstalledModel:
     """A whole model: frozen part and head, with the manifest that pins them."""
 
-    def __init__(self, manifest: Manifest, frozen: Frozen, head: Session) -> None:
+    def __init__(self, manifest: Manifest, frozen: Frozen, head: InferenceSession) -> None:
         self.manifest = manifest
         self._frozen = frozen
         self._head = head

@@ -21,10 +21,10 @@ from device_agent.errors import (
     TrialError,
 )
 from device_agent.host import ModelHost
-from device_agent.inference import Inputs, Model
+from device_agent.inference import Inputs, InstalledModel
 from device_agent.probation import Probation
 from device_agent.self_test import self_test
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.trying import Trial
 from schemas.errors import SchemaError
@@ -48,7 +48,7 @@ class Installer:
     def __init__(
         self,
         blobs: BlobFolder,
-        slots: Slots,
+        slots: ModelSlots,
         host: ModelHost,
         samples: Samples,
         time_ns: Callable[[], int] = time.time_ns,
@@ -126,7 +126,7 @@ class Installer:
         if self._probation is not None:
             self._probation.lived()
 
-    def active(self) -> Model | None:
+    def active(self) -> InstalledModel | None:
         """Return the active model, loaded; raise `ModelError` if it cannot be."""
         slot = self._slots.active()
         return self._host.model(self._host.manifest(slot.manifest)) if slot is not None else None

@@ -58,7 +58,7 @@ UNSIGNED = Signing()
 """Of a device without a key, and without the coordinator's."""
 
 
-class Mail:
+class AgentMail:
     """Reads and writes envelopes of one device on one connection."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Mail:
 
     @property
     def proxy_filters(self) -> tuple[str, ...]:
-        """Return what it subscribes to as well, once it has letters to the proxy."""
+        """Return what it subscribes to as well, once it has messages to the proxy."""
         return self._proxy.to_device(self._device, "rcpt")
 
     def read(self, message: IncomingMessage) -> inputs.Input:
@@ -143,7 +143,7 @@ class Mail:
         payload: bytes,
         serve: Callable[[BlockSource], object],
     ) -> None:
-        """Publish a letter with its payload attached, or offered if the broker is narrow.
+        """Publish a message with its payload attached, or offered if the broker is narrow.
 
         Gradients go to the proxy, contributions to the coordinator.
         """
@@ -182,7 +182,7 @@ def make_will(
 
 
 def _check_receipt(receipt: Receipt, speaker: DeviceId) -> None:
-    """Refuse a receipt for letters that went to somebody else."""
+    """Refuse a receipt for messages that went to somebody else."""
     if (receipt.about == "gradients") != (speaker == PROXY):
         raise SchemaError(
             f"about: a receipt for {receipt.about} by the {speaker}, to whom none went; ignored"
@@ -204,13 +204,13 @@ _READ: dict[tuple[str, str], Callable[[Envelope], inputs.Input]] = {
     ("assignment", Assignment.kind): lambda envelope: inputs.Assigned(
         envelope.header.boot, envelope.read(Assignment)
     ),
-    ("desired", DesiredModel.kind): lambda envelope: inputs.Desired(
+    ("desired", DesiredModel.kind): lambda envelope: inputs.DesiredArrived(
         envelope.header.boot, envelope.read(DesiredModel)
     ),
     ("rcpt", Receipt.kind): lambda envelope: inputs.ReceiptArrived(envelope.read(Receipt)),
     ("ctl", Welcome.kind): lambda envelope: inputs.Welcomed(
         envelope.header.boot, envelope.read(Welcome)
     ),
-    ("ctl", Enrolled.kind): lambda envelope: inputs.Enrolled(envelope.read(Enrolled).key),
+    ("ctl", Enrolled.kind): lambda envelope: inputs.KeyEnrolled(envelope.read(Enrolled).key),
     ("ctl", Problem.kind): _complaint,
 }

@@ -10,8 +10,8 @@ import numpy as np
 
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
-from device_agent.images import Picture, read_pictures
-from device_agent.inference import Floats, Inputs, Model
+from device_agent.images import PictureFile, read_pictures
+from device_agent.inference import Floats, Inputs, InstalledModel
 from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
@@ -21,13 +21,13 @@ Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Input
 """Yields the preprocessed images that can be read and are still what they were."""
 
 
-def head_of(model: Model) -> ScoringHead:
+def head_of(model: InstalledModel) -> ScoringHead:
     """Return the rows and the inverse temperature of a model's head."""
     return ScoringHead(tuple(model.manifest.class_names), model.manifest.logit_scale)
 
 
 def measuring_head(
-    model: Model, known: ScoringHead | None, rules: DetectionRules | None
+    model: InstalledModel, known: ScoringHead | None, rules: DetectionRules | None
 ) -> ScoringHead:
     """Return the head that measures; `known` is that of the detector's last batch.
 
@@ -46,12 +46,14 @@ def read_images(
     images: Sequence[ImageToCount], folder: Path, spec: AnyPreprocessing
 ) -> Iterator[Inputs]:
     """Yield preprocessed pictures, or texts; see `Read`."""
-    outcomes = read_pictures([Picture(folder / image.path, image.digest) for image in images], spec)
+    outcomes = read_pictures(
+        [PictureFile(folder / image.path, image.digest) for image in images], spec
+    )
     yield from (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
 
 
 def measure(
-    request: Measure, model: Model, folder: Path, batch: int, read: Read = read_images
+    request: Measure, model: InstalledModel, folder: Path, batch: int, read: Read = read_images
 ) -> tuple[float, ...]:
     """Return the value of each image that can be read.
 
@@ -71,7 +73,7 @@ def measure(
 
 
 def pixel_uncertainty(
-    scores: Floats, model: Model, head: ScoringHead, rules: DetectionRules
+    scores: Floats, model: InstalledModel, head: ScoringHead, rules: DetectionRules
 ) -> float:
     """Return the value of a picture from its small scores (C, h, w); see `measuring_head`.
 

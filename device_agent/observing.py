@@ -12,7 +12,9 @@ from methods.training_half import LocalData, Observed, Order
 from schemas.values import Digest
 
 
-def look(request: Train, order: Order, data: LocalData, memory: bytes | None) -> Observed | None:
+def check_novelty(
+    request: Train, order: Order, data: LocalData, memory: bytes | None
+) -> Observed | None:
     """Return what the fleet's model makes of the images, or None where there are none.
 
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
@@ -31,9 +33,9 @@ def observed(
     seen: Observed | None,
     unusable: tuple[tuple[Digest, str], ...],
     blobs: BlobFolder,
-) -> inputs.Observed | inputs.NothingToTrain:
+) -> inputs.NoveltyChecked | inputs.NothingToTrain:
     """Put the memory on the disk, before anything speaks of it."""
     if seen is None:
         return inputs.NothingToTrain(request.job, unusable)
     memory = blobs.put(seen.memory) if seen.memory is not None else None
-    return inputs.Observed(request.job, seen.observation, memory, unusable)
+    return inputs.NoveltyChecked(request.job, seen.observation, memory, unusable)

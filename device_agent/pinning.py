@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.core.state import Pinned, Records
+from device_agent.core.state import AgentRecords, Pinned
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome
 from schemas.errors import SchemaError
@@ -36,7 +36,7 @@ def read_root(file: Path, fleet: FleetId) -> SignedRoot:
     return root
 
 
-def check_taken(pinned: Pinned | None, records: Records) -> None:
+def check_taken(pinned: Pinned | None, records: AgentRecords) -> None:
     """Raise `HomeError` where the owner's root is not of the history that was followed here."""
     if pinned is None or records.root is None:
         return

@@ -1,6 +1,6 @@
 """Blocks that the proxy fetches: an exchange on the proxy's branch, opened with the first of them.
 
-A device that has nothing for a proxy, or only letters that carry their payload, needs no third
+A device that has nothing for a proxy, or only messages that carry their payload, needs no third
 connection.
 """
 

@@ -9,7 +9,7 @@ part is taken out first, so that nothing counts twice. What the operator retract
 from __future__ import annotations
 
 from device_agent.core.changes import PartsGivenAgain
-from device_agent.core.state import Records
+from device_agent.core.state import AgentRecords
 from device_agent.forgetting import store_of
 from device_agent.home import AgentHome
 from schemas.contributions import PartKey
@@ -38,6 +38,6 @@ def resubmit(home: AgentHome) -> str:
     )
 
 
-def _images_of(records: Records, keys: tuple[PartKey, ...]) -> int:
+def _images_of(records: AgentRecords, keys: tuple[PartKey, ...]) -> int:
     wanted = set(keys)
     return sum(item.key in wanted for of in records.counted.values() for item in of.values())

@@ -6,7 +6,7 @@ weights down, its answer up, and what else was said meanwhile.
 
 from __future__ import annotations
 
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from transport.meter import Counts
 
 KEPT = 10
@@ -37,7 +37,7 @@ class RoundTraffic:
         return dict(list(rounds.items())[-KEPT:])
 
 
-def asked_round(state: State) -> int | None:
+def asked_round(state: AgentState) -> int | None:
     """Return the round that the newest assignment asks for."""
     assignment = state.records.assignment
     if assignment is None or assignment.round is None:

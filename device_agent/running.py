@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from device_agent.assembling import Connect, Surroundings, assemble
+from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation
 from transport.interface import Connection, OutgoingMessage
@@ -26,7 +26,7 @@ def run_agent(folder: Path) -> None:
     home = AgentHome.open(folder)
     lock = lock_home(folder)
     try:
-        agent = assemble(home, Surroundings(mqtt_connect(home))).agent
+        agent = assemble(home, AgentSurroundings(mqtt_connect(home))).agent
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
         signal.signal(signal.SIGUSR1, lambda *_: agent.evaluate_again())

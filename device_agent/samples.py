@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from device_agent.core.inputs import Image
-from device_agent.images import Picture, read_pictures
+from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import Inputs
 from schemas.models import AnyPreprocessing
 
@@ -29,6 +29,6 @@ class LocalSamples:
 
     def __call__(self, preprocessing: AnyPreprocessing) -> Sequence[Inputs]:
         """Return the chosen images, preprocessed; those that cannot be read are left out."""
-        pictures = [Picture(self._folder / path) for path in self._paths]
+        pictures = [PictureFile(self._folder / path) for path in self._paths]
         outcomes = read_pictures(pictures, preprocessing)
         return [outcome.pixels for outcome in outcomes if outcome.pixels is not None]

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.evaluation import Measured
-from device_agent.inference import Model
+from device_agent.evaluation import EvaluationResult
+from device_agent.inference import InstalledModel
 from device_agent.measuring import pixel_uncertainty, require_numbers
 from device_agent.scene_data import sized_scenes
 from device_agent.sources.mask_classes import load_mask_classes
@@ -56,8 +56,8 @@ class _Seen:
 
 
 def evaluate_scenes(
-    model: Model, folder: Path, head: ScoringHead, detection: DetectionRules | None = None
-) -> Measured:
+    model: InstalledModel, folder: Path, head: ScoringHead, detection: DetectionRules | None = None
+) -> EvaluationResult:
     """Measure a model of pixels on `<folder>/images` with `<folder>/masks`, class by class.
 
     A class has a result where any pixel is of it, by mask or by model: only so are the sums of
@@ -80,7 +80,7 @@ def evaluate_scenes(
         seen.take(rows[outcome.mask], scores.large.argmax(axis=0))
         if detection is not None:
             seen.uncertainties.append(pixel_uncertainty(scores.small, model, head, detection))
-    return Measured(
+    return EvaluationResult(
         _results(model.manifest.class_names, seen),
         time.perf_counter() - began,
         len(scenes) - seen.scenes,

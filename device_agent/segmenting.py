@@ -22,8 +22,8 @@ from device_agent.errors import SegmentError
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.images import ChangedError
-from device_agent.inference import Model, SessionSettings
-from device_agent.slots import Slots
+from device_agent.inference import InstalledModel, SessionSettings
+from device_agent.slots import ModelSlots
 from device_agent.sources.masks import BACKGROUND, IGNORED, values_in
 from device_agent.sources.scenes import CLASSES, MASKS, read_limited
 from device_agent.store.blobs import BlobFolder
@@ -48,13 +48,13 @@ class Segmented:
     fault: str = ""
 
 
-def active_model(home: AgentHome) -> Model:
+def active_model(home: AgentHome) -> InstalledModel:
     """Return the model of pixels in the active slot.
 
     Raises `SegmentError` if there is none, or it answers for whole samples; `ModelError` or
     `MissingError` if it cannot be loaded.
     """
-    slot = Slots(home.state_folder / "slots").active()
+    slot = ModelSlots(home.state_folder / "slots").active()
     if slot is None:
         raise SegmentError(
             f"{home.folder}: no model is active here; let the agent run until it has one "
@@ -77,7 +77,7 @@ def active_model(home: AgentHome) -> Model:
     return model
 
 
-def segment(model: Model, pictures: Sequence[Path], folder: Path) -> Iterator[Segmented]:
+def segment(model: InstalledModel, pictures: Sequence[Path], folder: Path) -> Iterator[Segmented]:
     """Write masks and overlays of pictures, and the legend; yield what became of each.
 
     Nothing that exists is written over: masks may be somebody's labels. Raises `SegmentError` for
@@ -102,7 +102,7 @@ def segment(model: Model, pictures: Sequence[Path], folder: Path) -> Iterator[Se
         raise SegmentError(f"--out: {folder}: cannot be written: {error.strerror}") from error
 
 
-def legend(model: Model) -> str:
+def legend(model: InstalledModel) -> str:
     """Return the class and the colour of each value, as a `classes.toml`."""
     colours = voc_colours().tolist()
     rows = [
@@ -122,7 +122,7 @@ def _hexadecimal(colour: Sequence[int]) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in colour)
 
 
-def _segment(model: Model, path: Path, folder: Path) -> Segmented:
+def _segment(model: InstalledModel, path: Path, folder: Path) -> Segmented:
     try:
         image = open_picture(read_limited(path))
         check_pixels(image)
@@ -135,7 +135,7 @@ def _segment(model: Model, path: Path, folder: Path) -> Segmented:
     return Segmented(path, _shown(model, mask))
 
 
-def segmented(model: Model, picture: Image.Image) -> Mask:
+def segmented(model: InstalledModel, picture: Image.Image) -> Mask:
     """Return the mask (h, w) of an upright picture, at its own size."""
     spec = of_pictures(model.manifest.preprocessing)
     scores = model.pixel_scores(preprocess(picture, spec)).large
@@ -158,7 +158,7 @@ def _overlay(picture: Image.Image, mask: Mask) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def _shown(model: Model, mask: Mask) -> tuple[str, ...]:
+def _shown(model: InstalledModel, mask: Mask) -> tuple[str, ...]:
     counts = np.bincount(mask.ravel(), minlength=256)
     values = [value for value in values_in(mask) if value != IGNORED]
     ordered = sorted(values, key=lambda value: -counts[value])

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from device_agent.errors import SelfTestError
-from device_agent.inference import Floats, Inputs, Model
+from device_agent.inference import Floats, Inputs, InstalledModel
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05
@@ -26,7 +26,7 @@ FEATURE_TOLERANCE = 0.05
 
 
 def self_test(
-    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs] = ()
+    model: InstalledModel, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs] = ()
 ) -> None:
     """Raise `SelfTestError`, saying in words what is wrong, unless the model does what it should.
 
@@ -61,7 +61,7 @@ def golden_inputs(golden: bytes) -> Inputs:
 
 
 def _test_pixels(
-    model: Model, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
+    model: InstalledModel, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
 ) -> None:
     made = model.manifest.preprocessing
     planes = len(model.manifest.class_names)
@@ -81,7 +81,7 @@ def _test_pixels(
         _check_array(f"scores of {local}", answers, (planes, *made.shape[1:]))
 
 
-def _compare(model: Model, answers: Floats, scores: Floats) -> None:
+def _compare(model: InstalledModel, answers: Floats, scores: Floats) -> None:
     difference = float(np.abs(answers - scores).max())
     if difference > model.manifest.tolerance:
         raise SelfTestError(

@@ -17,7 +17,7 @@ Samples = Literal["pictures", "text", "scenes"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
-class BrokerSettings(Strict):
+class AgentBrokerSettings(Strict):
     """Where the broker is. The user name is the device's name."""
 
     host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
@@ -28,7 +28,7 @@ class BrokerSettings(Strict):
     """Left out, the connection is not encrypted."""
 
 
-class DataSettings(Strict):
+class AgentDataSettings(Strict):
     """Where the images are."""
 
     folder: Path
@@ -74,7 +74,7 @@ class ModelSettings(Strict):
         return providers
 
 
-class DetectionSettings(Renamed):
+class AgentDetectionSettings(Renamed):
     """When images that the model is unsure about are reported; see docs/detection.md."""
 
     former_values: ClassVar = {"mode": {"code": "fixed-rise"}}
@@ -91,7 +91,7 @@ class DetectionSettings(Renamed):
 Exemplars = Literal["images", "features"]
 
 
-class TrainingSettings(Strict):
+class AgentTrainingSettings(Strict):
     """How this device trains, where the fleet's method does."""
 
     exemplars: Exemplars = "images"
@@ -139,10 +139,10 @@ class AgentSettings(Strict):
     root: Path | None = None
     """The fleet's root document, relative to the agent's folder; with it, only models are installed
     that a release key of the fleet has signed."""
-    broker: BrokerSettings = BrokerSettings()
-    data: DataSettings
+    broker: AgentBrokerSettings = AgentBrokerSettings()
+    data: AgentDataSettings
     model: ModelSettings = ModelSettings()
-    detection: DetectionSettings = DetectionSettings()
-    training: TrainingSettings = TrainingSettings()
+    detection: AgentDetectionSettings = AgentDetectionSettings()
+    training: AgentTrainingSettings = AgentTrainingSettings()
     policy: PolicySettings = PolicySettings()
     trust: TrustSettings = TrustSettings()

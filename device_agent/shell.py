@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from device_agent.bench import WORK, Workbench
+from device_agent.bench import WORK, AgentWorkbench
 from device_agent.core import heard, inputs
-from device_agent.core.records import ActiveModel, LetterKey
+from device_agent.core.records import ActiveModel, OutboxKey
 from device_agent.core.requests import (
     AdoptKey,
     CancelFetch,
@@ -28,20 +28,20 @@ from device_agent.core.requests import (
     Say,
     Send,
     SendHeartbeat,
-    SendLetter,
+    SendOutboxMessage,
     WakeAt,
 )
 from device_agent.core.session import turn
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
-from device_agent.mail import Mail
+from device_agent.mail import AgentMail
 from device_agent.memory import resident_bytes
 from device_agent.proxy_blocks import ProxyBlocks, Serving
 from device_agent.round_traffic import RoundTraffic, asked_round
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.status import (
     MIB,
     REMEMBERED,
@@ -61,8 +61,8 @@ from device_agent.status import (
     write_status,
 )
 from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import Store
-from device_agent.worker import Worker
+from device_agent.store.store import AgentStore
+from device_agent.worker import AgentWorker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
 from schemas.presence import Death, Heartbeat
@@ -97,19 +97,19 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Parts:
+class AgentParts:
     """What the shell is put together from."""
 
     home: AgentHome
-    state: State
-    store: Store
+    state: AgentState
+    store: AgentStore
     blobs: BlobFolder
-    slots: Slots
+    slots: ModelSlots
     control: Connection
     exchange: Exchange
-    mail: Mail
-    bench: Workbench
-    worker: Worker
+    mail: AgentMail
+    bench: AgentWorkbench
+    worker: AgentWorker
     status_file: Path | None
     """Where the agent says how it is; None where nobody looks."""
     clock: Clock = SYSTEM_CLOCK
@@ -122,7 +122,7 @@ class Parts:
 class Agent:
     """Runs until `stop` is called."""
 
-    def __init__(self, parts: Parts, wake_at: float = 0.0) -> None:
+    def __init__(self, parts: AgentParts, wake_at: float = 0.0) -> None:
         self.wake_at = wake_at
         """When the rules want to be asked again, by the clock."""
         self._parts = parts
@@ -198,10 +198,10 @@ class Agent:
         match event:
             case Connected():
                 log.info("connected to the broker")
-                self._give(inputs.Connected())
+                self._give(inputs.AgentConnected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
-                self._give(inputs.Disconnected())
+                self._give(inputs.AgentDisconnected())
             case ConnectionProblem(error):
                 self._note_problem(str(error))
             case IncomingMessage():
@@ -213,7 +213,7 @@ class Agent:
         except SchemaError as error:
             self._note_problem(str(error))
         else:
-            if isinstance(happened, inputs.Desired):
+            if isinstance(happened, inputs.DesiredArrived):
                 happened = replace(happened, time_ns=self._parts.clock.time_ns())
             self._give(happened)
         # Also what cannot be read is acknowledged: it would be no more readable the next time.
@@ -249,7 +249,7 @@ class Agent:
                 try:
                     self._send(request)
                 except (NotConnectedError, QueueFullError) as error:
-                    # The rules send it again: letters and births by time, reports when welcomed.
+                    # The rules send it again: messages and births by time, reports when welcomed.
                     log.info("not sent: %s", error)
                 except TransportError as error:
                     self._note_problem(str(error))
@@ -259,17 +259,17 @@ class Agent:
         match request:
             case Send(leaf, body, retain):
                 mail.send(leaf, body, retain=retain)
-            case SendLetter(letter, Contribution() as body):
-                self._send_payload(letter, body, self._parts.exchange)
-            case SendLetter(letter, PrototypeGradients() as body):
+            case SendOutboxMessage(message, Contribution() as body):
+                self._send_payload(message, body, self._parts.exchange)
+            case SendOutboxMessage(message, PrototypeGradients() as body):
                 if self._parts.proxy is None:
                     self._note_problem("gradients: there is no way to a proxy from here")
                     return
                 if not self._hears_proxy:
                     mail.subscribe_to_proxy()
                     self._hears_proxy = True
-                self._send_payload(letter, body, self._parts.proxy)
-            case SendLetter(_, body):
+                self._send_payload(message, body, self._parts.proxy)
+            case SendOutboxMessage(_, body):
                 mail.send("msg", body)
             case SendHeartbeat():
                 mail.send("hb", self._heartbeat(request))
@@ -290,7 +290,7 @@ class Agent:
         )
 
     def _send_payload(
-        self, letter: LetterKey, body: Contribution | PrototypeGradients, to: Serving
+        self, message: OutboxKey, body: Contribution | PrototypeGradients, to: Serving
     ) -> None:
         if body.offer is not None and not self._serve_file(body.payload, to):
             return
@@ -299,7 +299,7 @@ class Agent:
             if to.source(source.offer.digest) is None:
                 to.serve(source)
 
-        self._parts.mail.send_payload(body, self._parts.store.payload(letter), serve)
+        self._parts.mail.send_payload(body, self._parts.store.payload(message), serve)
 
     def _serve_file(self, digest: Digest, to: Serving) -> bool:
         """Serve a payload of the blob folder; False if it is lost, and the rules must know."""

@@ -43,7 +43,7 @@ class Slot(Strict):
         return ActiveModel(self.version, self.manifest)
 
 
-class Slots:
+class ModelSlots:
     """The two slots in `folder`."""
 
     def __init__(self, folder: Path) -> None:

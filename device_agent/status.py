@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.releases import root_of
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
 from methods.registry import can_learn
@@ -120,8 +120,8 @@ def write_status(path: Path, status: Status) -> None:
     temporary.replace(path)
 
 
-def is_settled(state: State) -> bool:
-    """Whether all images there are were looked at for the assignment, and all letters answered.
+def is_settled(state: AgentState) -> bool:
+    """Whether all images there are were looked at for the assignment, and all messages answered.
 
     Where a network is trained, an order that came is carried out then; another one may follow.
     """
@@ -132,13 +132,13 @@ def is_settled(state: State) -> bool:
     return done and not state.detecting.running and not state.records.outbox
 
 
-def _has_trained(state: State, assignment: Assignment) -> bool:
+def _has_trained(state: AgentState, assignment: Assignment) -> bool:
     """Whether no order is left to carry out."""
     order = assignment.round
     return state.training.job is None and (order is None or order.number in state.records.answered)
 
 
-def part_states(state: State) -> dict[str, int]:
+def part_states(state: AgentState) -> dict[str, int]:
     """Count the parts by their state."""
     counts: dict[str, int] = {}
     for part in state.records.parts.values():
@@ -146,7 +146,7 @@ def part_states(state: State) -> dict[str, int]:
     return counts
 
 
-def describe_model(state: State) -> str:
+def describe_model(state: AgentState) -> str:
     """Say what became of the last desired model."""
     status = state.records.status
     if status is None:
@@ -155,7 +155,7 @@ def describe_model(state: State) -> str:
     return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
 
 
-def describe_training(state: State) -> str:
+def describe_training(state: AgentState) -> str:
     """Say what is trained now and which round was answered last; empty where no network is."""
     assignment, training, records = state.records.assignment, state.training, state.records
     if assignment is None or assignment.frozen is not None:
@@ -166,7 +166,7 @@ def describe_training(state: State) -> str:
     before = "no round is answered yet"
     if last is not None:
         waiting = any(
-            letter.key.part == last for letter in records.outbox if letter.about != "gradients"
+            message.key.part == last for message in records.outbox if message.about != "gradients"
         )
         before = f"round {last} is answered" + (", without a receipt yet" if waiting else "")
     if training.job is not None and training.job.observes:
@@ -178,7 +178,7 @@ def describe_training(state: State) -> str:
     return f"waits for a round; {before}"
 
 
-def describe_look(state: State) -> str:
+def describe_look(state: AgentState) -> str:
     """Say what was seen last; empty where the method does not look."""
     look = state.records.look
     if look is None:
@@ -188,7 +188,7 @@ def describe_look(state: State) -> str:
     return f"round {look.number}: mean entropy {seen.entropy:.3f} nats of {seen.images} images{new}"
 
 
-def kept_as(state: State, wanted: Exemplars) -> Exemplars:
+def kept_as(state: AgentState, wanted: Exemplars) -> Exemplars:
     """Return as what exemplars are kept; there are features on a frozen backbone only."""
     assignment = state.records.assignment
     return wanted if assignment is not None and assignment.backbone is not None else "images"
@@ -202,18 +202,18 @@ def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, .
     )
 
 
-def waiting_gradients(state: State) -> int:
-    """Count the letters to the proxy that have no receipt."""
+def waiting_gradients(state: AgentState) -> int:
+    """Count the messages to the proxy that have no receipt."""
     return sum(key.about == "gradients" for key in state.records.outbox)
 
 
-def troubles(state: State) -> tuple[str, ...]:
+def troubles(state: AgentState) -> tuple[str, ...]:
     """Return what keeps the agent from its work: what it tries again and again in vain."""
     found = (state.files.trouble, state.scanning.trouble, state.work.trouble)
     return tuple(text for text in found if text)
 
 
-def describe_policy(state: State) -> str:
+def describe_policy(state: AgentState) -> str:
     """Say what the owner's policy refuses the fleet, or that images leave; empty for neither."""
     assignment, rules = state.records.assignment, state.rules
     if assignment is None:
@@ -222,7 +222,7 @@ def describe_policy(state: State) -> str:
     return refused or images_asked(rules, assignment)
 
 
-def describe_trust(state: State) -> str:
+def describe_trust(state: AgentState) -> str:
     """Say by which root models are installed, and which release runs; empty without a root."""
     root, release = root_of(state), state.records.release
     if root is None:
@@ -231,7 +231,7 @@ def describe_trust(state: State) -> str:
     return f"root version {root.document.version}, {runs}"
 
 
-def describe_detection(state: State) -> str:
+def describe_detection(state: AgentState) -> str:
     """Say what the detector measured last, and what it is compared with."""
     rules, detector = state.rules.detection, state.records.detector
     if rules is None:

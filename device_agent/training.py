@@ -20,8 +20,8 @@ from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Train
 from device_agent.errors import MissingError
 from device_agent.features.reading import ReadFeatures
-from device_agent.images import Picture, read_pictures
-from device_agent.settings import TrainingSettings
+from device_agent.images import PictureFile, read_pictures
+from device_agent.settings import AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
 from methods.registry import card, load_training_device
@@ -89,7 +89,7 @@ def read_images(
     images: Sequence[ImageToCount], folder: Path, preprocessing: Preprocessing
 ) -> ReadImages:
     """Read images at the network's size; files that are gone or have changed are left out."""
-    pictures = [Picture(folder / image.path, image.digest) for image in images]
+    pictures = [PictureFile(folder / image.path, image.digest) for image in images]
     height, width = preprocessing.size
     pixels = np.empty((len(images), preprocessing.channels, height, width), np.uint8)
     kept: list[ImageToCount] = []
@@ -176,7 +176,7 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     return None if begun is None else Session(to.half, to.assignment, begun)
 
 
-def engine_settings(settings: TrainingSettings) -> TrainingEngineSettings:
+def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
     """Return how this device computes; raise `TrainingError` for a GPU that torch does not find."""
     from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
     from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415
@@ -193,7 +193,7 @@ def train(
     order: Order,
     data: LocalData,
     memory: bytes | None,
-    settings: TrainingSettings,
+    settings: AgentTrainingSettings,
 ) -> TrainingDone:
     """Carry an order out; raise `MissingError` without torch, `MethodError`, `LearningError`.
 
@@ -221,7 +221,7 @@ def train(
 
 def answered(
     request: Train, done: TrainingDone, unusable: tuple[tuple[Digest, str], ...], blobs: BlobFolder
-) -> inputs.Trained | inputs.NothingToTrain:
+) -> inputs.TrainingFinished | inputs.NothingToTrain:
     """Put a large payload and the memory on the disk, before anything speaks of them."""
     answer, job = done.answer, request.job
     if answer is None:
@@ -234,7 +234,7 @@ def answered(
     payload = compressed(answer.payload)
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else BlockSource(blobs.path(blobs.put(payload))).offer
-    return inputs.Trained(
+    return inputs.TrainingFinished(
         job=job,
         answer=RoundAnswer(
             number=job.key.part,

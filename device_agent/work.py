@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from device_agent.core.records import ImageToCount
-from device_agent.features.computing import Extractor
+from device_agent.features.computing import FrozenExtractor
 from device_agent.inference import Floats, Frozen
 from schemas.assignments import Assignment
 from schemas.values import ClassName, Digest
@@ -39,7 +39,7 @@ def extract(
     Classes of which too few are left for a part are left out. Raises `LoadError` where the frozen
     model does not run.
     """
-    extractor = Extractor(folder, assignment.preprocessing, frozen, batch)
+    extractor = FrozenExtractor(folder, assignment.preprocessing, frozen, batch)
     batches = list(extractor.features(images))
     features = np.concatenate([batch.features for batch in batches])
     readable = [image for batch in batches for image in batch.images]

@@ -20,7 +20,7 @@ log = logging.getLogger("device_agent")
 Answer = Callable[[Request], tuple[Input, ...]]
 
 
-class Worker(Protocol):
+class AgentWorker(Protocol):
     """Whoever does the work of an agent."""
 
     def start(self) -> None:

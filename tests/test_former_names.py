@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import coordinator.cli.models
 import device_agent.cli
-from device_agent.settings import AgentSettings, DetectionSettings
+from device_agent.settings import AgentDetectionSettings, AgentSettings
 from device_agent.status import Status
 from simulator.errors import ScenarioError
 from simulator.metrics.seed_metrics import StageMetrics
@@ -71,7 +71,7 @@ def test_public_images_keep_their_path_under_the_former_name() -> None:
 def test_settings_of_an_agent_of_before_are_read() -> None:
     settings = {"device": "jetson-7", "fleet": "garden", "data": {"folder": "images"}}
     read = AgentSettings.model_validate({**settings, "detection": {"mode": "code"}})
-    assert read.detection == DetectionSettings(mode="fixed-rise")
+    assert read.detection == AgentDetectionSettings(mode="fixed-rise")
 
 
 @pytest.mark.parametrize("model", [Status, StageRecord, StageMetrics])

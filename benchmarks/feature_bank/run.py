@@ -30,7 +30,7 @@ from benchmarks.networks.mobilenet_v2 import (
     imagenet_preprocessing,
     random_weights,
 )
-from device_agent.inference import Session, SessionSettings
+from device_agent.inference import InferenceSession, SessionSettings
 from export.backbone import import_backbone
 from export.frozen import MapKind, build_frozen
 from learning.numerics.counter_generator import integer_map
@@ -81,7 +81,7 @@ def network_alone(part: LabelledImages, folder: Path) -> Callable[[], object]:
     """Return what runs the network on all cores, the pictures being ready."""
     path = folder / "backbone.onnx"
     path.write_bytes(BACKBONE.data)
-    session = Session(path, SessionSettings())
+    session = InferenceSession(path, SessionSettings())
     ready = np.stack(
         [preprocess(part.picture(i), BACKBONE.preprocessing) for i in range(len(part))]
     )

@@ -31,9 +31,9 @@ from benchmarks.networks.mobilenet_v2 import (
 )
 from device_agent.core.records import ImageToCount
 from device_agent.features.cache import FeatureCache, cache_bytes
-from device_agent.features.computing import Extractor
+from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader
-from device_agent.inference import Frozen, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, SessionSettings
 from device_agent.store.blobs import BlobFolder
 from export.backbone import import_backbone
 from export.frozen import plain_frozen
@@ -67,8 +67,10 @@ class Room:
         model = import_backbone(build_mobilenet_v2(SIZE, random_weights()), preprocessing).model
         blobs = BlobFolder(folder / "blobs")
         self.backbone = blobs.put(plain_frozen(model))
-        frozen = Frozen(Session(blobs.path(self.backbone), SessionSettings(batch=BATCH)), BATCH)
-        self.extractor = Extractor(folder / "data", preprocessing, frozen, BATCH)
+        frozen = Frozen(
+            InferenceSession(blobs.path(self.backbone), SessionSettings(batch=BATCH)), BATCH
+        )
+        self.extractor = FrozenExtractor(folder / "data", preprocessing, frozen, BATCH)
         self.images = put_pictures(folder / "data", pictures)
         self.folder = folder
         self.rows = dict(zip(self._digests, self._compute(), strict=True))

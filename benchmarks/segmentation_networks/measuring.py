@@ -24,14 +24,16 @@ CLASSES = 20
 
 def inference(folder: Path) -> dict[str, Any]:
     """Run `frozen.onnx` and `head.onnx` of a folder on a picture, as a device's agent does."""
-    from device_agent.inference import Session, SessionSettings
+    from device_agent.inference import InferenceSession, SessionSettings
     from schemas.models import FEATURES, SCORES
 
     picture = np.load(folder / "picture.npy")
     settings = SessionSettings(threads=1)
-    Session(folder / "empty.onnx", settings)
+    InferenceSession(folder / "empty.onnx", settings)
     before = peak_mib()
-    trunk, head = (Session(folder / f"{part}.onnx", settings) for part in ("frozen", "head"))
+    trunk, head = (
+        InferenceSession(folder / f"{part}.onnx", settings) for part in ("frozen", "head")
+    )
 
     def run() -> None:
         head.run(SCORES, trunk.run(FEATURES, picture))

@@ -1,10 +1,10 @@
 """What a decision changes.
 
 A durable change says what it makes of the records, once: it is applied to a draft of them, whose
-rows the store writes before the records themselves change. The pieces of one run (`Presence`,
-`Enrolling`, `Scanning`, `Work`, `Training`, `Detecting`, `Sending`, `Files`, `Models`,
-`Waiting`, `Listening`, `Told`) change by being replaced: the new piece is itself the change, and
-the store leaves it out.
+rows the store writes before the records themselves change. The pieces of one run (`PresenceState`,
+`EnrollingState`, `Scanning`, `CountingState`, `Training`, `Detecting`, `Sending`, `Files`,
+`ModelProgress`, `ModelWait`, `Listening`, `OwnReports`) change by being replaced: the new piece is
+itself the change, and the store leaves it out.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import TypeAlias
 
 from device_agent.core.draft import Draft, Refusal
 from device_agent.core.records import (
-    Counted,
+    ContributionShard,
+    CountedImage,
+    CountingState,
     Detecting,
-    Enrolling,
+    EnrollingState,
     Files,
-    Heard,
     Height,
-    Letter,
-    LetterKey,
     Listening,
-    Look,
-    Models,
-    Part,
+    ModelProgress,
+    ModelWait,
+    NoveltyCheck,
+    OutboxKey,
+    OutboxMessage,
+    OwnReports,
     PartState,
-    Presence,
+    PresenceState,
     Scanning,
     Sending,
-    Told,
+    SignedNews,
     Training,
     Waited,
-    Waiting,
-    Work,
 )
 from learning.numerics.detection import Detector
 from schemas.assignments import Assignment
@@ -103,7 +103,7 @@ class NextPartLearned(Durable):
 
 @dataclass(frozen=True)
 class PartWritten(Durable):
-    """A part was computed: part, letter and counted images in one transaction.
+    """A part was computed: part, message and counted images in one transaction.
 
     Replaces the images of an earlier revision of the same part.
     """
@@ -117,10 +117,14 @@ class PartWritten(Durable):
         body = self.contribution
         _release_images(draft, body.key)
         counted = draft.counted[body.lineage]
-        counted.update((digest, Counted(body.key, name)) for digest, name in self.images)
+        counted.update((digest, CountedImage(body.key, name)) for digest, name in self.images)
         draft.measured -= {digest for digest, _ in self.images}
-        draft.parts[body.key] = Part(body.revision, "waiting", body.lineage, body.payload)
-        draft.post(LetterKey("contribution", body.key), Letter(body.revision, body), self.attached)
+        draft.parts[body.key] = ContributionShard(
+            body.revision, "waiting", body.lineage, body.payload
+        )
+        draft.post(
+            OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), self.attached
+        )
 
 
 @dataclass(frozen=True)
@@ -135,10 +139,10 @@ class PartWithdrawn(Durable):
         _release_images(draft, self.key)
         known = draft.parts.get(self.key)
         lineage = known.lineage if known is not None else None
-        draft.parts[self.key] = Part(self.revision, "withdrawn", lineage, None)
-        draft.take_out(LetterKey("contribution", self.key))
+        draft.parts[self.key] = ContributionShard(self.revision, "withdrawn", lineage, None)
+        draft.take_out(OutboxKey("contribution", self.key))
         body = Withdrawal(key=self.key, revision=self.revision, reason=self.reason)
-        draft.post(LetterKey("withdrawal", self.key), Letter(self.revision, body))
+        draft.post(OutboxKey("withdrawal", self.key), OutboxMessage(self.revision, body))
 
 
 @dataclass(frozen=True)
@@ -151,13 +155,13 @@ class NothingWritten(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.nothing.add(self.stage)
-        letter = LetterKey("nothing", PartKey(stage=self.stage, part=0))
-        draft.post(letter, Letter(0, Nothing(stage=self.stage, reason=self.reason)))
+        message = OutboxKey("nothing", PartKey(stage=self.stage, part=0))
+        draft.post(message, OutboxMessage(0, Nothing(stage=self.stage, reason=self.reason)))
 
 
 @dataclass(frozen=True)
 class AnswerWritten(Durable):
-    """A round was answered: letter and memory in one transaction."""
+    """A round was answered: message and memory in one transaction."""
 
     contribution: Contribution
     attached: bytes | None
@@ -173,8 +177,10 @@ class AnswerWritten(Durable):
         draft.memory, draft.exemplars = self.memory, self.exemplars
         draft.memory_lineage = body.lineage
         if body.round is not None and body.round.observation is not None:
-            draft.look = Look(body.round.number, body.round.observation)
-        draft.post(LetterKey("contribution", body.key), Letter(body.revision, body), self.attached)
+            draft.look = NoveltyCheck(body.round.number, body.round.observation)
+        draft.post(
+            OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), self.attached
+        )
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,9 @@ class GradientsWritten(Durable):
     """The payload, unless it is offered."""
 
     def __call__(self, draft: Draft) -> None:
-        draft.post(LetterKey("gradients", self.body.key), Letter(0, self.body), self.attached)
+        draft.post(
+            OutboxKey("gradients", self.body.key), OutboxMessage(0, self.body), self.attached
+        )
 
 
 @dataclass(frozen=True)
@@ -196,7 +204,7 @@ class GradientsLost(Durable):
     key: PartKey
 
     def __call__(self, draft: Draft) -> None:
-        draft.take_out(LetterKey("gradients", self.key))
+        draft.take_out(OutboxKey("gradients", self.key))
 
 
 @dataclass(frozen=True)
@@ -220,10 +228,10 @@ class RoundDeclined(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.answered.add(self.number)
-        letter = LetterKey("nothing", PartKey(stage=self.stage, part=self.number))
+        message = OutboxKey("nothing", PartKey(stage=self.stage, part=self.number))
         draft.post(
-            letter,
-            Letter(0, Nothing(stage=self.stage, round=self.number, reason=self.reason)),
+            message,
+            OutboxMessage(0, Nothing(stage=self.stage, round=self.number, reason=self.reason)),
         )
 
 
@@ -241,10 +249,10 @@ class ObservationWritten(Durable):
     def __call__(self, draft: Draft) -> None:
         draft.answered.add(self.number)
         draft.memory, draft.memory_lineage = self.memory, self.lineage
-        draft.look = Look(self.number, self.observation)
-        key = LetterKey("nothing", PartKey(stage=self.stage, part=self.number))
+        draft.look = NoveltyCheck(self.number, self.observation)
+        key = OutboxKey("nothing", PartKey(stage=self.stage, part=self.number))
         body = Nothing(stage=self.stage, round=self.number, observation=self.observation)
-        draft.post(key, Letter(0, body))
+        draft.post(key, OutboxMessage(0, body))
 
 
 @dataclass(frozen=True)
@@ -255,18 +263,18 @@ class AnswerLost(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.answered.discard(self.key.part)
-        draft.take_out(LetterKey("contribution", self.key))
+        draft.take_out(OutboxKey("contribution", self.key))
 
 
 @dataclass(frozen=True)
-class LetterAccepted(Durable):
-    """The receipt arrived: the letter and its payload can go."""
+class AcceptanceNoted(Durable):
+    """The receipt arrived: the message and its payload can go."""
 
-    letter: LetterKey
+    message: OutboxKey
 
     def __call__(self, draft: Draft) -> None:
-        draft.take_out(self.letter)
-        _mark_part(draft, self.letter, "accepted")
+        draft.take_out(self.message)
+        _mark_part(draft, self.message, "accepted")
 
 
 @dataclass(frozen=True)
@@ -284,7 +292,7 @@ class CheckpointForgotten(Durable):
     """The owner lets the ledger begin anew: what it has proven, and its actions, are forgotten."""
 
     def __call__(self, draft: Draft) -> None:
-        draft.seen, draft.heard, draft.silent = None, Heard(), 0.0
+        draft.seen, draft.heard, draft.silent = None, SignedNews(), 0.0
         _forget_actions(draft, None)
 
 
@@ -292,7 +300,7 @@ class CheckpointForgotten(Durable):
 class HeardMore(Durable):
     """The coordinator has signed a newer run, more entries or a later time than any before."""
 
-    heard: Heard
+    heard: SignedNews
 
     def __call__(self, draft: Draft) -> None:
         draft.heard = self.heard
@@ -309,17 +317,17 @@ class SilenceNoted(Durable):
 
 
 @dataclass(frozen=True)
-class LetterRefused(Durable):
-    """Refused for good: the letter goes to the dead letters, with the reason."""
+class RefusalNoted(Durable):
+    """Refused for good: the message goes to the dead letters, with the reason."""
 
-    letter: LetterKey
+    message: OutboxKey
     reason: str
 
     def __call__(self, draft: Draft) -> None:
-        letter = draft.outbox[self.letter]
-        draft.refuse(Refusal(self.letter, letter.revision, letter.body, self.reason))
-        draft.take_out(self.letter)
-        _mark_part(draft, self.letter, "refused")
+        message = draft.outbox[self.message]
+        draft.refuse(Refusal(self.message, message.revision, message.body, self.reason))
+        draft.take_out(self.message)
+        _mark_part(draft, self.message, "refused")
 
 
 @dataclass(frozen=True)
@@ -330,9 +338,9 @@ class PartRetracted(Durable):
     reason: str
 
     def __call__(self, draft: Draft) -> None:
-        letter = LetterKey("contribution", self.key)
-        draft.refuse(Refusal(letter, draft.parts[self.key].revision, None, self.reason))
-        _mark_part(draft, letter, "refused")
+        message = OutboxKey("contribution", self.key)
+        draft.refuse(Refusal(message, draft.parts[self.key].revision, None, self.reason))
+        _mark_part(draft, message, "refused")
 
 
 @dataclass(frozen=True)
@@ -455,22 +463,22 @@ class TransitionWritten(Durable):
         draft.transitions = body.number + 1
         draft.reported |= set(body.classes)
         key = PartKey(stage=body.stage, part=body.number)
-        draft.post(LetterKey("transition", key), Letter(0, body))
+        draft.post(OutboxKey("transition", key), OutboxMessage(0, body))
 
 
 Piece: TypeAlias = (
-    Presence
-    | Enrolling
+    PresenceState
+    | EnrollingState
     | Scanning
-    | Work
+    | CountingState
     | Training
     | Detecting
     | Sending
     | Files
-    | Models
-    | Waiting
+    | ModelProgress
+    | ModelWait
     | Listening
-    | Told
+    | OwnReports
 )
 Change: TypeAlias = Durable | Piece
 
@@ -491,10 +499,10 @@ def _release_images(draft: Draft, key: PartKey) -> None:
         del counted[digest]
 
 
-def _mark_part(draft: Draft, letter: LetterKey, mark: PartState) -> None:
+def _mark_part(draft: Draft, message: OutboxKey, mark: PartState) -> None:
     # An answer to a round is no part.
-    if letter.about == "contribution" and letter.key in draft.parts:
-        draft.parts[letter.key] = replace(draft.parts[letter.key], state=mark)
+    if message.about == "contribution" and message.key in draft.parts:
+        draft.parts[message.key] = replace(draft.parts[message.key], state=mark)
 
 
 def _replace(heights: MutableMapping[str, Height], by: Mapping[str, Height]) -> None:

@@ -19,12 +19,12 @@ from device_agent.core.changes import (
     PartWithdrawn,
     PartWritten,
 )
-from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.policy import refusal
-from device_agent.core.records import ImageToCount, Job, LetterKey, Scanning, Work
+from device_agent.core.records import CountingState, ImageToCount, Job, OutboxKey, Scanning
 from device_agent.core.requests import ComputePart
 from device_agent.core.scanning import counted_images
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
@@ -35,7 +35,7 @@ FOREIGN = "made by an earlier installation of this device, which counts its imag
 RELABELLED = "its images were moved to classes that are not known yet or have too few images"
 
 
-def work_due(state: State, now: float) -> Decision:
+def work_due(state: AgentState, now: float) -> AgentDecision:
     """Find the next thing to count, or note that there is none until something changes."""
     work = state.work
     if work.job is not None or work.settled or now < work.retry.due:
@@ -59,14 +59,14 @@ def work_due(state: State, now: float) -> Decision:
     )
 
 
-def _refuse(state: State, assignment: Assignment, reason: str) -> Decision:
+def _refuse(state: AgentState, assignment: Assignment, reason: str) -> AgentDecision:
     """Say once for a stage that its method asks for what may not leave this device."""
     if assignment.frozen is None or assignment.stage in state.records.nothing:
         return NOTHING_TO_DO
     return change(NothingWritten(assignment.stage, reason))
 
 
-def _can_count(state: State, assignment: Assignment) -> bool:
+def _can_count(state: AgentState, assignment: Assignment) -> bool:
     """Whether disk, frozen model and free part numbers are known."""
     return (
         state.scanning.done_for == assignment.action
@@ -77,7 +77,7 @@ def _can_count(state: State, assignment: Assignment) -> bool:
     )
 
 
-def _withdraw_foreign_parts(state: State) -> Decision:
+def _withdraw_foreign_parts(state: AgentState) -> AgentDecision:
     """Withdraw what the coordinator holds and this installation does not have."""
     if not state.presence.welcomed:
         return NOTHING_TO_DO
@@ -86,15 +86,15 @@ def _withdraw_foreign_parts(state: State) -> Decision:
         part = state.records.parts.get(key)
         if part is not None and part.state != "withdrawn":
             continue
-        letter = state.records.outbox.get(LetterKey("withdrawal", key))
-        if letter is not None and letter.revision > held.revision:
+        message = state.records.outbox.get(OutboxKey("withdrawal", key))
+        if message is not None and message.revision > held.revision:
             continue
         revision = max(held.revision, part.revision if part is not None else 0) + 1
         withdrawals.append(PartWithdrawn(key, revision, FOREIGN))
-    return Decision(tuple(withdrawals))
+    return AgentDecision(tuple(withdrawals))
 
 
-def _repeat_a_part(state: State, assignment: Assignment) -> Decision:
+def _repeat_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
     """Compute a part anew whose images were relabelled, or that the coordinator lacks."""
     relabelled = _relabelled_parts(state)
     missing = {**_missing_parts(state, assignment), **_lost_payloads(state, assignment)}
@@ -108,7 +108,7 @@ def _repeat_a_part(state: State, assignment: Assignment) -> Decision:
     return NOTHING_TO_DO
 
 
-def _relabelled_parts(state: State) -> set[PartKey]:
+def _relabelled_parts(state: AgentState) -> set[PartKey]:
     """Parts with an image that now lies under another class only."""
     images = state.scanning.images
     return {
@@ -118,10 +118,10 @@ def _relabelled_parts(state: State) -> set[PartKey]:
     }
 
 
-def _missing_parts(state: State, assignment: Assignment) -> dict[PartKey, int]:
+def _missing_parts(state: AgentState, assignment: Assignment) -> dict[PartKey, int]:
     """Parts that the coordinator lacks or has otherwise, each with the revision that mends it.
 
-    Otherwise, because a letter of an earlier installation arrived late: it may have used the same
+    Otherwise, because a message of an earlier installation arrived late: it may have used the same
     key, and ours may have been refused for it.
     """
     if not state.presence.welcomed:
@@ -141,20 +141,20 @@ def _missing_parts(state: State, assignment: Assignment) -> dict[PartKey, int]:
     return missing
 
 
-def _lost_payloads(state: State, assignment: Assignment) -> dict[PartKey, int]:
+def _lost_payloads(state: AgentState, assignment: Assignment) -> dict[PartKey, int]:
     """Parts whose payload waits to be fetched from a file that is gone."""
     return {
-        letter.body.key: letter.revision + 1
-        for letter in state.records.outbox.values()
-        if isinstance(letter.body, Contribution)
-        and letter.body.round is None
-        and letter.body.lineage == assignment.lineage
-        and letter.body.offer is not None
-        and letter.body.payload not in state.files.here
+        message.body.key: message.revision + 1
+        for message in state.records.outbox.values()
+        if isinstance(message.body, Contribution)
+        and message.body.round is None
+        and message.body.lineage == assignment.lineage
+        and message.body.offer is not None
+        and message.body.payload not in state.files.here
     }
 
 
-def _images_of(state: State, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
+def _images_of(state: AgentState, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
     """Images of a part that are still on the disk, under classes that are known."""
     counted = counted_images(state.records)
     return _enough(
@@ -165,7 +165,7 @@ def _images_of(state: State, assignment: Assignment, key: PartKey) -> tuple[Imag
     )
 
 
-def _make_a_part(state: State, assignment: Assignment) -> Decision:
+def _make_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
     """Put images that are in no part into a new one, the first in the order of the paths."""
     counted = counted_images(state.records)
     images = _known_images(
@@ -180,7 +180,7 @@ def _make_a_part(state: State, assignment: Assignment) -> Decision:
 
 
 def _known_images(
-    state: State, assignment: Assignment, digests: Iterable[Digest]
+    state: AgentState, assignment: Assignment, digests: Iterable[Digest]
 ) -> tuple[ImageToCount, ...]:
     known = set(assignment.class_names)
     images, unusable = state.scanning.images, state.records.unusable
@@ -200,18 +200,18 @@ def _enough(images: tuple[ImageToCount, ...], assignment: Assignment) -> tuple[I
 
 
 def _compute(
-    state: State,
+    state: AgentState,
     assignment: Assignment,
     key: PartKey,
     revision: int,
     images: tuple[ImageToCount, ...],
-) -> Decision:
+) -> AgentDecision:
     job = Job(key, revision, assignment.method, assignment.lineage)
     work = replace(state.work, job=job, images=images)
     return change(work) + ask(ComputePart(job, assignment, images))
 
 
-def _say_nothing(state: State, assignment: Assignment) -> Decision:
+def _say_nothing(state: AgentState, assignment: Assignment) -> AgentDecision:
     """Say once that there is no data for a stage, so that it need not wait for this device."""
     stage = assignment.stage
     answered = stage in state.records.nothing or any(
@@ -221,8 +221,8 @@ def _say_nothing(state: State, assignment: Assignment) -> Decision:
     return NOTHING_TO_DO if answered else change(NothingWritten(stage))
 
 
-def part_computed(state: State, event: inputs.PartComputed, now: float) -> Decision:
-    """Write part, letter and counted images together, before anything is sent."""
+def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> AgentDecision:
+    """Write part, message and counted images together, before anything is sent."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
     decision = _job_ended(state, event.unusable)
@@ -259,31 +259,31 @@ def _contribution(event: inputs.PartComputed) -> Contribution:
     )
 
 
-def part_empty(state: State, event: inputs.PartEmpty, now: float) -> Decision:
+def part_empty(state: AgentState, event: inputs.PartEmpty, now: float) -> AgentDecision:
     """Look again after the next scan, since no image of the job could be used."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
     return _job_ended(state, event.unusable) + change(_scan_again(state, now))
 
 
-def part_failed(state: State, event: inputs.PartFailed, now: float) -> Decision:
+def part_failed(state: AgentState, event: inputs.PartFailed, now: float) -> AgentDecision:
     """Try a job that could not be done again later; nothing is lost."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.work.retry, now, waits, state.identity.boot, "work")
     told = tell(state.told, [problem("contribution", event.reason)], state.rules)
-    return change(Work(retry=retry, trouble=event.reason), told)
+    return change(CountingState(retry=retry, trouble=event.reason), told)
 
 
-def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decision:
+def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> AgentDecision:
     if not unusable:
-        return change(Work())
+        return change(CountingState())
     told = tell(state.told, _image_problems(state, unusable), state.rules)
-    return change(Work(), ImagesUnusable(unusable), told)
+    return change(CountingState(), ImagesUnusable(unusable), told)
 
 
-def _image_problems(state: State, unusable: tuple[tuple[Digest, str], ...]) -> list[Problem]:
+def _image_problems(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> list[Problem]:
     paths = {image.digest: image.path for image in state.work.images}
     return [
         problem("sample", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
@@ -291,6 +291,6 @@ def _image_problems(state: State, unusable: tuple[tuple[Digest, str], ...]) -> l
     ]
 
 
-def _scan_again(state: State, now: float) -> Scanning:
+def _scan_again(state: AgentState, now: float) -> Scanning:
     """Files vanished or changed since the scan, so nothing is decided on it any more."""
     return replace(state.scanning, due=now, done_for=None)

@@ -13,7 +13,7 @@ from schemas.values import BootId
 
 
 @dataclass(frozen=True)
-class Decision:
+class AgentDecision:
     """What the rules make of one input."""
 
     changes: tuple[Change, ...] = ()
@@ -23,26 +23,26 @@ class Decision:
         pieces = [type(item) for item in self.changes if isinstance(item, PIECES)]
         assert len(pieces) == len(set(pieces)), "a piece changed twice: the first would be lost"
 
-    def __add__(self, other: Decision) -> Decision:
+    def __add__(self, other: AgentDecision) -> AgentDecision:
         """Return this decision, then the other."""
-        return Decision(self.changes + other.changes, self.requests + other.requests)
+        return AgentDecision(self.changes + other.changes, self.requests + other.requests)
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.changes or self.requests)
 
 
-NOTHING_TO_DO = Decision()
+NOTHING_TO_DO = AgentDecision()
 
 
-def change(*changes: Change) -> Decision:
+def change(*changes: Change) -> AgentDecision:
     """Return the decision to change something and ask for nothing."""
-    return Decision(changes=changes)
+    return AgentDecision(changes=changes)
 
 
-def ask(*requests: Request) -> Decision:
+def ask(*requests: Request) -> AgentDecision:
     """Return the decision to ask for something and change nothing."""
-    return Decision(requests=requests)
+    return AgentDecision(requests=requests)
 
 
 @dataclass(frozen=True)

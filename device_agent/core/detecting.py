@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.changes import Change, ImagesMeasured, TransitionWritten
-from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import Detecting, ImageToCount
 from device_agent.core.requests import Measure
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from learning.numerics.detection import Measurement, observe, seeded
 from schemas.assignments import MAX_NAME_BYTES
@@ -27,7 +27,7 @@ from schemas.reports import MAX_WAITING_CLASSES, Transition, Uncertainty
 from schemas.values import ClassName, Digest
 
 
-def names_due(state: State, _now: float) -> Decision:
+def names_due(state: AgentState, _now: float) -> AgentDecision:
     """Report names that the fleet lacks, once each, when the folder is at rest."""
     assignment, scanning = state.records.assignment, state.scanning
     if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
@@ -43,7 +43,7 @@ def names_due(state: State, _now: float) -> Decision:
     return change(TransitionWritten(transition))
 
 
-def measure_due(state: State, _now: float) -> Decision:
+def measure_due(state: AgentState, _now: float) -> AgentDecision:
     """Measure new images with the active model, when nothing is about to replace or test it."""
     detecting, models = state.detecting, state.models
     if state.rules.detection is None or state.records.assignment is None:
@@ -62,7 +62,7 @@ def measure_due(state: State, _now: float) -> Decision:
     )
 
 
-def measured(state: State, event: inputs.Measured, _now: float) -> Decision:
+def measured(state: AgentState, event: inputs.UncertaintyMeasured, _now: float) -> AgentDecision:
     """Compare the values with the history, and report a transition."""
     rules = state.rules.detection
     if event.head is None or rules is None:
@@ -74,10 +74,10 @@ def measured(state: State, event: inputs.Measured, _now: float) -> Decision:
     found = next((item for item in measurements if item.transition), None)
     if found is not None and state.records.assignment and state.models.active:
         changes.append(TransitionWritten(_by_entropy(state, found)))
-    return Decision(tuple(changes))
+    return AgentDecision(tuple(changes))
 
 
-def seed(state: State, event: inputs.Evaluated) -> Decision:
+def seed(state: AgentState, event: inputs.Evaluated) -> AgentDecision:
     """Let held-out images be the first batches of a head's history."""
     rules = state.rules.detection
     if rules is None or event.head is None:
@@ -86,10 +86,10 @@ def seed(state: State, event: inputs.Evaluated) -> Decision:
     changes: tuple[Change, ...] = (replace(state.detecting, settled=False),)
     if detector != state.records.detector:
         changes += (ImagesMeasured(detector, ()),)
-    return Decision(changes)
+    return AgentDecision(changes)
 
 
-def _by_entropy(state: State, found: Measurement) -> Transition:
+def _by_entropy(state: AgentState, found: Measurement) -> Transition:
     assert state.records.assignment is not None
     assert state.models.active is not None
     return Transition(
@@ -106,7 +106,7 @@ def _by_entropy(state: State, found: Measurement) -> Transition:
     )
 
 
-def _waiting(state: State) -> Mapping[ClassName, int]:
+def _waiting(state: AgentState) -> Mapping[ClassName, int]:
     """Return the classes that wait, those not yet reported first, as many as a message carries."""
     reported, waiting = state.records.reported, state.scanning.waiting
     room = MAX_NAME_BYTES
@@ -119,7 +119,7 @@ def _waiting(state: State) -> Mapping[ClassName, int]:
     return chosen
 
 
-def _new_images(state: State) -> list[ImageToCount]:
+def _new_images(state: AgentState) -> list[ImageToCount]:
     """Return the images that are neither counted nor measured, sorted by path."""
     records, rules = state.records, state.rules.detection
     assert records.assignment is not None
@@ -141,5 +141,5 @@ def _evenly(images: list[ImageToCount], most: int) -> tuple[ImageToCount, ...]:
     return tuple(images[:: -(-len(images) // most)])
 
 
-def _is_counted(state: State, digest: Digest) -> bool:
+def _is_counted(state: AgentState, digest: Digest) -> bool:
     return any(digest in images for images in state.records.counted.values())

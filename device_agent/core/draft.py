@@ -14,8 +14,14 @@ from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Mutable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
-from device_agent.core.records import Counted, Height, Letter, LetterKey, Part
-from device_agent.core.state import Records
+from device_agent.core.records import (
+    ContributionShard,
+    CountedImage,
+    Height,
+    OutboxKey,
+    OutboxMessage,
+)
+from device_agent.core.state import AgentRecords
 from schemas.contributions import PartKey
 from schemas.message import Message
 from schemas.values import ClassName, Digest
@@ -148,47 +154,47 @@ class Members(MutableSet[K]):
 class Refusal:
     """What was refused for good, and why."""
 
-    key: LetterKey
+    key: OutboxKey
     revision: int
     body: Message | None
-    """None for a part that was accepted before, whose letter is not here any more."""
+    """None for a part that was accepted before, whose message is not here any more."""
     reason: str
 
 
 @dataclass(kw_only=True)
-class Draft(Records):
+class Draft(AgentRecords):
     """The records as the changes of one transaction make them."""
 
-    parts: Overlay[PartKey, Part]
-    counted: Groups[Digest, Digest, Counted]
-    outbox: Overlay[LetterKey, Letter]
+    parts: Overlay[PartKey, ContributionShard]
+    counted: Groups[Digest, Digest, CountedImage]
+    outbox: Overlay[OutboxKey, OutboxMessage]
     unusable: Overlay[Digest, str]
     nothing: Members[int]
     answered: Members[int]
     measured: Members[Digest]
     reported: Members[ClassName]
     heights: Overlay[str, Height]
-    attached: dict[LetterKey, bytes] = field(default_factory=dict)
-    """Payloads that go with letters of this draft; on the disk alone, since they may be many."""
+    attached: dict[OutboxKey, bytes] = field(default_factory=dict)
+    """Payloads that go with messages of this draft; on the disk alone, since they may be many."""
     refusals: list[Refusal] = field(default_factory=list)
     """What goes to the dead letters; on the disk alone."""
 
     @classmethod
-    def of(cls, records: Records) -> Draft:
+    def of(cls, records: AgentRecords) -> Draft:
         """Begin a draft; the records must not change until it is merged or let go."""
         values = {name: getattr(records, name) for name in NAMES}
         values.update((name, layer(values[name])) for name, layer in LAYERS.items())
         return cls(**values)
 
-    def post(self, key: LetterKey, letter: Letter, attached: bytes | None = None) -> None:
-        """Put a letter at the end of the outbox, in place of an earlier one of the same name."""
+    def post(self, key: OutboxKey, message: OutboxMessage, attached: bytes | None = None) -> None:
+        """Put a message at the end of the outbox, in place of an earlier one of the same name."""
         self.outbox.pop(key, None)
-        self.outbox[key] = letter
+        self.outbox[key] = message
         if attached is not None:
             self.attached[key] = attached
 
-    def take_out(self, key: LetterKey) -> None:
-        """Take a letter out of the outbox, if it is there."""
+    def take_out(self, key: OutboxKey) -> None:
+        """Take a message out of the outbox, if it is there."""
         self.outbox.pop(key, None)
         self.attached.pop(key, None)
 
@@ -197,13 +203,13 @@ class Draft(Records):
         self.refusals.append(refusal)
         self.dead_letters += 1
 
-    def changed(self, records: Records) -> Iterator[str]:
+    def changed(self, records: AgentRecords) -> Iterator[str]:
         """Name the single values that differ from those of the records below."""
         for name in NAMES:
             if name not in LAYERS and getattr(self, name) is not getattr(records, name):
                 yield name
 
-    def merge(self, records: Records) -> None:
+    def merge(self, records: AgentRecords) -> None:
         """Bring everything into the records that it was begun over."""
         for name in self.changed(records):
             setattr(records, name, getattr(self, name))
@@ -211,7 +217,7 @@ class Draft(Records):
             getattr(self, name).merge()
 
 
-NAMES = tuple(item.name for item in fields(Records))
+NAMES = tuple(item.name for item in fields(AgentRecords))
 LAYERS: dict[str, type[Overlay[Any, Any] | Groups[Any, Any, Any] | Members[Any]]] = {
     name: layer
     for name, kind in get_type_hints(Draft).items()

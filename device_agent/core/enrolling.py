@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.changes import Change
-from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.records import Try
 from device_agent.core.requests import AdoptKey, Say, Send
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 
 
-def enrolment_due(state: State, now: float) -> Decision:
+def enrolment_due(state: AgentState, now: float) -> AgentDecision:
     """Ask at once after connecting, and again, with growing waits, until the answer.
 
     Whoever says nothing else asks again also while no coordinator was heard: its birth may have
@@ -32,14 +32,14 @@ def enrolment_due(state: State, now: float) -> Decision:
     return change(replace(enrolling, tried=again)) + ask(Send("msg", enrolling.asks))
 
 
-def ask_anew(state: State, now: float) -> tuple[Change, ...]:
+def ask_anew(state: AgentState, now: float) -> tuple[Change, ...]:
     """Return what has the coordinator asked at once, where there is something to ask."""
     if state.enrolling.asks is None:
         return ()
     return (replace(state.enrolling, tried=Try(0, now)),)
 
 
-def enrolled(state: State, event: inputs.Enrolled, now: float) -> Decision:
+def enrolled(state: AgentState, event: inputs.KeyEnrolled, now: float) -> AgentDecision:
     """Let the key count that the coordinator confirms; of another one nothing follows."""
     asks = state.enrolling.asks
     if asks is None or asks.key != event.key:
@@ -49,4 +49,4 @@ def enrolled(state: State, event: inputs.Enrolled, now: float) -> Decision:
         replace(state.presence, birth=Try(0, now)),
     )
     said = Say(f"the key {event.key.key_hash.hex()} counts from here on")
-    return Decision(changes, (AdoptKey(), said))
+    return AgentDecision(changes, (AdoptKey(), said))

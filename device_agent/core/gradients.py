@@ -1,4 +1,4 @@
-"""Rules of gradients, which a training makes for the proxy: a letter, written with the answer.
+"""Rules of gradients, which a training makes for the proxy: a message, written with the answer.
 
 They tell of single images, so the coordinator never gets them, and nothing is left of them here
 when the proxy's receipt has come. Nobody waits for them: while the proxy is away, they stay in the
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from device_agent.core import inputs
 from device_agent.core.changes import GradientsLost, GradientsWritten
-from device_agent.core.decision import NOTHING_TO_DO, Decision, change
-from device_agent.core.state import State
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.proxy import PrototypeGradients
 
 
-def gradients_written(event: inputs.Trained) -> Decision:
-    """Return the letter that goes with an answer; nothing where the training made none."""
+def gradients_written(event: inputs.TrainingFinished) -> AgentDecision:
+    """Return the message that goes with an answer; nothing where the training made none."""
     made, job = event.gradients, event.job
     if made is None:
         return NOTHING_TO_DO
@@ -31,10 +31,10 @@ def gradients_written(event: inputs.Trained) -> Decision:
     return change(GradientsWritten(body, made.attached))
 
 
-def lost_due(state: State, _now: float) -> Decision:
+def lost_due(state: AgentState, _now: float) -> AgentDecision:
     """Give up gradients whose file is gone, and say so: they cannot be made again."""
-    for letter in state.records.outbox.values():
-        body = letter.body
+    for message in state.records.outbox.values():
+        body = message.body
         if not isinstance(body, PrototypeGradients) or body.offer is None:
             continue
         if body.payload not in state.files.here:

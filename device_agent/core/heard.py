@@ -19,10 +19,10 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.changes import HeardMore, SilenceNoted
-from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
-from device_agent.core.records import Heard, Listening, News
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from device_agent.core.records import Listening, News, SignedNews
 from device_agent.core.requests import Say
-from device_agent.core.state import Records, State
+from device_agent.core.state import AgentRecords, AgentState
 from device_agent.core.telling import problem, tell
 
 _NOTED_SECONDS = 600.0
@@ -30,7 +30,7 @@ _NOTED_SHARE = 0.05
 _HOUR = 3600.0
 
 
-def is_old(state: State, event: inputs.CoordinatorBorn) -> bool:
+def is_old(state: AgentState, event: inputs.CoordinatorBorn) -> bool:
     """Whether a birth is of a ledger before the one that was proven to this device."""
     records = state.records
     if state.rules.trust is None or event.boot in (records.heard.boot, records.ledger_boot):
@@ -38,13 +38,13 @@ def is_old(state: State, event: inputs.CoordinatorBorn) -> bool:
     return event.birth.ledger_size < proven_size(records)
 
 
-def proven_size(records: Records) -> int:
+def proven_size(records: AgentRecords) -> int:
     """Return how many entries the ledger has at least, by what the coordinator has signed."""
     seen = 0 if records.seen is None else records.seen.size
     return max(records.heard.ledger_size, seen, records.last_action + 1)
 
 
-def born(state: State, event: inputs.CoordinatorBorn) -> Decision:
+def born(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     """Remember a run of the coordinator that is believed."""
     heard = state.records.heard
     if state.rules.trust is None or event.boot == heard.boot:
@@ -53,7 +53,7 @@ def born(state: State, event: inputs.CoordinatorBorn) -> Decision:
     return change(HeardMore(replace(heard, boot=event.boot, ledger_size=size)))
 
 
-def why_old(state: State, event: inputs.CoordinatorBorn) -> str:
+def why_old(state: AgentState, event: inputs.CoordinatorBorn) -> str:
     """Say why a birth is not believed, and what to do where it should be."""
     return (
         f"ledger: a birth of the coordinator names {event.birth.ledger_size} entries, and "
@@ -63,21 +63,21 @@ def why_old(state: State, event: inputs.CoordinatorBorn) -> str:
     )
 
 
-def beat(state: State, event: inputs.CoordinatorBeat, _now: float) -> Decision:
+def beat(state: AgentState, event: inputs.CoordinatorBeat, _now: float) -> AgentDecision:
     """Take what a heartbeat of the coordinator proves; of an old one, nothing."""
     said, heard = event.heartbeat, state.records.heard
     if state.rules.trust is None or (said.corrections, said.time_ns) <= heard.moment:
         return NOTHING_TO_DO
     size = max(heard.ledger_size, said.ledger_size)
-    return change(HeardMore(Heard(event.boot, size, said.corrections, said.time_ns)))
+    return change(HeardMore(SignedNews(event.boot, size, said.corrections, said.time_ns)))
 
 
-def started(state: State, now: float) -> Decision:
+def started(state: AgentState, now: float) -> AgentDecision:
     """Begin to listen; what was silence before is silence still."""
     return change(Listening(now, _news(state.records)))
 
 
-def silence_due(state: State, now: float) -> Decision:
+def silence_due(state: AgentState, now: float) -> AgentDecision:
     """Count how long nothing new came, and tell the owner when that is too long."""
     longest = state.rules.silent_seconds
     if state.rules.trust is None or longest is None:
@@ -96,7 +96,7 @@ def silence_due(state: State, now: float) -> Decision:
     return change(replace(listening, since=now), SilenceNoted(seconds))
 
 
-def _heard_again(state: State, now: float) -> Decision:
+def _heard_again(state: AgentState, now: float) -> AgentDecision:
     decision = change(Listening(now, _news(state.records)))
     if state.records.silent > 0:
         decision += change(SilenceNoted(0.0))
@@ -105,7 +105,7 @@ def _heard_again(state: State, now: float) -> Decision:
     return decision
 
 
-def next_time(state: State) -> float | None:
+def next_time(state: AgentState) -> float | None:
     """Return when `silence_due` may next have something to do."""
     longest = state.rules.silent_seconds
     if state.rules.trust is None or longest is None:
@@ -125,12 +125,12 @@ def silence(seconds: float) -> str:
     )
 
 
-def describe(state: State) -> str:
+def describe(state: AgentState) -> str:
     """Return what is to be said of silence now; nothing while there is none."""
     return silence(state.records.silent) if state.listening.told else ""
 
 
-def _news(records: Records) -> News:
+def _news(records: AgentRecords) -> News:
     seen = 0 if records.seen is None else records.seen.size
     return News(records.heard, seen, records.last_action)
 

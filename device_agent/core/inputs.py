@@ -31,12 +31,12 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Connected:
+class AgentConnected:
     """The control connection is up (again)."""
 
 
 @dataclass(frozen=True)
-class Disconnected:
+class AgentDisconnected:
     """The control connection is lost; it comes back by itself."""
 
 
@@ -74,7 +74,7 @@ class Welcomed:
 
 
 @dataclass(frozen=True)
-class Enrolled:
+class KeyEnrolled:
     """The coordinator says which key of this device counts."""
 
     key: VerifyKey
@@ -89,7 +89,7 @@ class Assigned:
 
 
 @dataclass(frozen=True)
-class Desired:
+class DesiredArrived:
     """A desired model arrived; perhaps an old one."""
 
     coordinator: BootId
@@ -100,7 +100,7 @@ class Desired:
 
 @dataclass(frozen=True)
 class ReceiptArrived:
-    """The answer to a letter, of the one to whom it went; perhaps a repeat."""
+    """The answer to a message, of the one to whom it went; perhaps a repeat."""
 
     receipt: Receipt
 
@@ -178,7 +178,7 @@ class MadeGradients:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingFinished:
     """The worker did a phase of a round; payload and memory are on disk, or attached."""
 
     job: TrainingJob
@@ -195,7 +195,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Observed:
+class NoveltyChecked:
     """The worker looked at the images with the fleet's model; the memory is on disk."""
 
     job: TrainingJob
@@ -307,7 +307,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Measured:
+class UncertaintyMeasured:
     """New images were measured with `head`; None when they could not be, with the reason."""
 
     head: ScoringHead | None
@@ -331,23 +331,23 @@ class Ticked:
 
 Input: TypeAlias = (
     Started
-    | Connected
-    | Disconnected
+    | AgentConnected
+    | AgentDisconnected
     | CoordinatorBorn
     | CoordinatorBeat
     | CoordinatorDied
     | Welcomed
-    | Enrolled
+    | KeyEnrolled
     | Assigned
-    | Desired
+    | DesiredArrived
     | ReceiptArrived
     | Scanned
     | ScanFailed
     | PartComputed
     | PartEmpty
     | PartFailed
-    | Trained
-    | Observed
+    | TrainingFinished
+    | NoveltyChecked
     | NothingToTrain
     | TrainingFailed
     | FetchFinished
@@ -360,7 +360,7 @@ Input: TypeAlias = (
     | ModelFellBack
     | EvaluationAsked
     | Evaluated
-    | Measured
+    | UncertaintyMeasured
     | Noticed
     | Ticked
 )

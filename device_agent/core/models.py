@@ -13,8 +13,8 @@ from device_agent.core.changes import (
     ModelEvaluated,
     ReleaseInstalled,
 )
-from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
-from device_agent.core.records import Files, Models, Try
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
+from device_agent.core.records import Files, ModelProgress, Try
 from device_agent.core.requests import (
     CancelFetch,
     CheckActiveModel,
@@ -24,7 +24,7 @@ from device_agent.core.requests import (
     InstallModel,
     ReadManifest,
 )
-from device_agent.core.state import Records, State
+from device_agent.core.state import AgentRecords, AgentState
 from device_agent.core.telling import problem, tell
 from schemas.contributions import Contribution
 from schemas.models import DesiredModel, ModelStatus
@@ -36,13 +36,13 @@ _ROOM_SECONDS = 15.0
 """How often at least it is looked whether the disk has room again."""
 
 
-def started(state: State, event: inputs.Started, _now: float) -> Decision:
+def started(state: AgentState, event: inputs.Started, _now: float) -> AgentDecision:
     """Know what runs and what lies around; test what runs."""
     stale = event.active is not None and (
         state.records.evaluation is None
         or state.records.evaluation.manifest != event.active.manifest
     )
-    models = Models(active=event.active, evaluate=stale and state.rules.evaluates)
+    models = ModelProgress(active=event.active, evaluate=stale and state.rules.evaluates)
     decision = change(models, replace(state.files, here=event.files, littered=True))
     expired = releases.expired(state, event.time_ns)
     if expired:
@@ -50,7 +50,7 @@ def started(state: State, event: inputs.Started, _now: float) -> Decision:
     return decision + ask(CheckActiveModel(event.active)) if event.active else decision
 
 
-def desired(state: State, event: inputs.Desired, _now: float) -> Decision:
+def desired(state: AgentState, event: inputs.DesiredArrived, _now: float) -> AgentDecision:
     """Act only on a higher action than the last and, with a root, on what was released.
 
     What is refused leaves no trace but the report, so that nobody can shut out what follows.
@@ -58,15 +58,15 @@ def desired(state: State, event: inputs.Desired, _now: float) -> Decision:
     verdict = releases.judge(state, event)
     known = state.records.desired
     if known is not None and event.desired.action <= known.action:
-        return Decision(verdict.root)
+        return AgentDecision(verdict.root)
     if verdict.refusal:
-        return Decision(verdict.root) + _not_taken(state, event.desired, verdict.refusal)
-    return Decision((*verdict.root, *verdict.release)) + change(
+        return AgentDecision(verdict.root) + _not_taken(state, event.desired, verdict.refusal)
+    return AgentDecision((*verdict.root, *verdict.release)) + change(
         DesiredTaken(event.desired, event.coordinator), replace(state.files, tries={})
     )
 
 
-def _not_taken(state: State, desired_model: DesiredModel, reason: str) -> Decision:
+def _not_taken(state: AgentState, desired_model: DesiredModel, reason: str) -> AgentDecision:
     """Report that a desired model is refused, once."""
     manifest = desired_model.manifest.digest
     status = _status(desired_model.version, manifest, "failed", f"refused: {reason}")
@@ -75,12 +75,12 @@ def _not_taken(state: State, desired_model: DesiredModel, reason: str) -> Decisi
     return change(ActionEnded(None, status), replace(state.told, status=False))
 
 
-def open_action(state: State) -> DesiredModel | None:
+def open_action(state: AgentState) -> DesiredModel | None:
     """Return the desired model that was not brought to an end yet."""
     return _open_action(state.records)
 
 
-def _open_action(records: Records) -> DesiredModel | None:
+def _open_action(records: AgentRecords) -> DesiredModel | None:
     desired_model = records.desired
     if desired_model is None or desired_model.action == records.acted:
         return None
@@ -92,7 +92,7 @@ def digests_of(action: DesiredModel) -> set[Digest]:
     return {offer.digest for offer in (action.manifest, *action.files)}
 
 
-def _needed(state: State) -> Iterator[Offer]:
+def _needed(state: AgentState) -> Iterator[Offer]:
     if state.records.assignment is not None:
         yield from state.records.assignment.offers
     action = open_action(state)
@@ -102,12 +102,12 @@ def _needed(state: State) -> Iterator[Offer]:
             yield from action.files
 
 
-def _files_are_known(state: State, action: DesiredModel) -> bool:
+def _files_are_known(state: AgentState, action: DesiredModel) -> bool:
     """Whether the files are those of a manifest that was released, where there must be one."""
     return state.rules.pinned is None or state.models.read == action.action
 
 
-def manifest_due(state: State, _now: float) -> Decision:
+def manifest_due(state: AgentState, _now: float) -> AgentDecision:
     """With a root, compare manifest and offered files before these are fetched."""
     action, models = open_action(state), state.models
     if action is None or models.reading or models.installing is not None:
@@ -119,12 +119,12 @@ def manifest_due(state: State, _now: float) -> Decision:
     return change(replace(models, reading=True)) + ask(ReadManifest(action))
 
 
-def manifest_read(state: State, event: inputs.ManifestRead, _now: float) -> Decision:
+def manifest_read(state: AgentState, event: inputs.ManifestRead, _now: float) -> AgentDecision:
     """Let the files be fetched that a released manifest names."""
     return change(replace(state.models, reading=False, read=event.action))
 
 
-def unneeded_fetch_due(state: State, _now: float) -> Decision:
+def unneeded_fetch_due(state: AgentState, _now: float) -> AgentDecision:
     """Call off the fetch of a file that the newest assignment and model do without."""
     fetching = state.files.fetching
     if fetching is None or any(offer.digest == fetching.digest for offer in _needed(state)):
@@ -133,7 +133,7 @@ def unneeded_fetch_due(state: State, _now: float) -> Decision:
     return change(files) + ask(CancelFetch(fetching.digest))
 
 
-def fetch_due(state: State, now: float) -> Decision:
+def fetch_due(state: AgentState, now: float) -> AgentDecision:
     """Fetch one file at a time, what the assignment needs first, and only what is not here."""
     files = state.files
     if not state.presence.served or files.fetching is not None or now < files.starved.due:
@@ -145,7 +145,7 @@ def fetch_due(state: State, now: float) -> Decision:
     return NOTHING_TO_DO
 
 
-def fetch_finished(state: State, event: inputs.FetchFinished, _now: float) -> Decision:
+def fetch_finished(state: AgentState, event: inputs.FetchFinished, _now: float) -> AgentDecision:
     """Note that a file is whole and here."""
     files = replace(
         state.files,
@@ -157,7 +157,7 @@ def fetch_finished(state: State, event: inputs.FetchFinished, _now: float) -> De
     return change(files, replace(state.work, settled=False))
 
 
-def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decision:
+def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> AgentDecision:
     """Try again later; a desired model whose file does not come is given up in the end.
 
     A full disk here says nothing of the file: it is waited for room until the deadline.
@@ -178,11 +178,11 @@ def fetch_failed(state: State, event: inputs.FetchFailed, now: float) -> Decisio
     return decision + change(tell(state.told, [problem("model", text)], state.rules))
 
 
-def _is_fetching(state: State, digest: Digest) -> bool:
+def _is_fetching(state: AgentState, digest: Digest) -> bool:
     return state.files.fetching is not None and state.files.fetching.digest == digest
 
 
-def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decision:
+def file_damaged(state: AgentState, event: inputs.FileDamaged, now: float) -> AgentDecision:
     """Count a damaged file as missing: it is fetched again, a little later each time.
 
     A payload is computed again (see `counting`).
@@ -194,7 +194,7 @@ def file_damaged(state: State, event: inputs.FileDamaged, now: float) -> Decisio
     return decision
 
 
-def _note_failure(state: State, digest: Digest, now: float) -> tuple[int, Decision]:
+def _note_failure(state: AgentState, digest: Digest, now: float) -> tuple[int, AgentDecision]:
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     before = state.files.tries.get(digest, Try(0, now))
     again = tried(before, now, waits, state.identity.boot, digest)
@@ -208,14 +208,14 @@ def _note_failure(state: State, digest: Digest, now: float) -> tuple[int, Decisi
     return again.count, change(files)
 
 
-def _starved(state: State, digest: Digest, now: float, trouble: str) -> Files:
+def _starved(state: AgentState, digest: Digest, now: float, trouble: str) -> Files:
     """Fetch nothing for a while, since the disk refused a file; that is no try of the file."""
     waits = Waits(state.rules.retry_shortest, min(state.rules.retry_longest, _ROOM_SECONDS))
     later = tried(state.files.starved, now, waits, state.identity.boot, digest)
     return replace(state.files, fetching=None, littered=True, starved=later, trouble=trouble)
 
 
-def install_due(state: State, _now: float) -> Decision:
+def install_due(state: AgentState, _now: float) -> AgentDecision:
     """Install when all files are here; one thing at a time."""
     action, models = open_action(state), state.models
     if action is None or models.installing is not None or models.evaluating:
@@ -226,9 +226,9 @@ def install_due(state: State, _now: float) -> Decision:
     return change(replace(models, installing=action)) + ask(install)
 
 
-def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> Decision:
+def model_installed(state: AgentState, event: inputs.ModelInstalled, _now: float) -> AgentDecision:
     """Say that the model runs, and measure it."""
-    models = Models(active=event.active, evaluate=state.rules.evaluates)
+    models = ModelProgress(active=event.active, evaluate=state.rules.evaluates)
     status = ModelStatus(
         version=event.active.version,
         manifest=event.active.manifest,
@@ -246,7 +246,7 @@ def model_installed(state: State, event: inputs.ModelInstalled, _now: float) -> 
     )
 
 
-def model_refused(state: State, event: inputs.ModelRefused, _now: float) -> Decision:
+def model_refused(state: AgentState, event: inputs.ModelRefused, _now: float) -> AgentDecision:
     """Keep the former model, and tell the coordinator why."""
     models = state.models
     refused = open_action(state) if models.reading else models.installing
@@ -258,7 +258,7 @@ def model_refused(state: State, event: inputs.ModelRefused, _now: float) -> Deci
     return change(files) + ended(state, refused, outcome, event.reason)
 
 
-def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> Decision:
+def model_fell_back(state: AgentState, event: inputs.ModelFellBack, _now: float) -> AgentDecision:
     """Report that the active model failed at start and the other slot took over."""
     status = _status(event.failed.version, event.failed.manifest, "rolled_back", event.reason)
     evaluate = state.rules.evaluates and event.active is not None
@@ -269,7 +269,7 @@ def model_fell_back(state: State, event: inputs.ModelFellBack, _now: float) -> D
     )
 
 
-def ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Decision:
+def ended(state: AgentState, action: DesiredModel, outcome: str, reason: str) -> AgentDecision:
     """Bring a desired model to an end without it, and report why."""
     status = _status(action.version, action.manifest.digest, outcome, reason)
     changes: tuple[Change, ...] = (
@@ -277,7 +277,7 @@ def ended(state: State, action: DesiredModel, outcome: str, reason: str) -> Deci
         replace(state.models, installing=None, reading=False),
         replace(state.told, status=False),
     )
-    return Decision(changes)
+    return AgentDecision(changes)
 
 
 def _status(version: int, manifest: Digest, outcome: str, reason: str) -> ModelStatus:
@@ -286,12 +286,14 @@ def _status(version: int, manifest: Digest, outcome: str, reason: str) -> ModelS
     )
 
 
-def evaluation_asked(state: State, _event: inputs.EvaluationAsked, _now: float) -> Decision:
+def evaluation_asked(
+    state: AgentState, _event: inputs.EvaluationAsked, _now: float
+) -> AgentDecision:
     """Evaluate again, if there is something to evaluate on."""
     return change(replace(state.models, evaluate=state.rules.evaluates))
 
 
-def evaluation_due(state: State, _now: float) -> Decision:
+def evaluation_due(state: AgentState, _now: float) -> AgentDecision:
     """Evaluate after every switch, and when asked."""
     models = state.models
     if not models.evaluate or models.active is None:
@@ -303,7 +305,7 @@ def evaluation_due(state: State, _now: float) -> Decision:
     return change(replace(models, evaluate=False, evaluating=True)) + ask(evaluate)
 
 
-def evaluated(state: State, event: inputs.Evaluated, _now: float) -> Decision:
+def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentDecision:
     """Keep the result, to tell it after this and every later welcome."""
     decision = change(replace(state.models, evaluating=False)) + detecting.seed(state, event)
     if event.evaluation is None:
@@ -314,7 +316,7 @@ def evaluated(state: State, event: inputs.Evaluated, _now: float) -> Decision:
     )
 
 
-def cleaning_due(state: State, _now: float) -> Decision:
+def cleaning_due(state: AgentState, _now: float) -> AgentDecision:
     """Remove what nothing needs, while nobody is writing or reading files."""
     files = state.files
     busy = (
@@ -331,12 +333,12 @@ def cleaning_due(state: State, _now: float) -> Decision:
     return change(replace(files, littered=False)) + ask(CleanFiles(keep))
 
 
-def files_to_keep(records: Records) -> frozenset[Digest]:
-    """Return what work, letters, memory and an open action need, beside what the slots name."""
+def files_to_keep(records: AgentRecords) -> frozenset[Digest]:
+    """Return what work, messages, memory and an open action need, beside what the slots name."""
     offers = records.assignment.offers if records.assignment is not None else ()
-    letters = (letter.body for letter in records.outbox.values())
+    messages = (message.body for message in records.outbox.values())
     payloads = {
-        body.payload for body in letters if isinstance(body, Contribution | PrototypeGradients)
+        body.payload for body in messages if isinstance(body, Contribution | PrototypeGradients)
     }
     memory = {records.memory} if records.memory is not None else set()
     action = _open_action(records)
@@ -344,6 +346,6 @@ def files_to_keep(records: Records) -> frozenset[Digest]:
     return frozenset({*(offer.digest for offer in offers), *payloads, *memory, *wanted})
 
 
-def files_listed(state: State, event: inputs.FilesListed, _now: float) -> Decision:
+def files_listed(state: AgentState, event: inputs.FilesListed, _now: float) -> AgentDecision:
     """Know what is left after a cleaning."""
     return change(replace(state.files, here=event.files))

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from device_agent.core import inputs
 from device_agent.core.changes import WaitNoted
-from device_agent.core.decision import NOTHING_TO_DO, Decision, change
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.models import digests_of, ended, open_action
-from device_agent.core.records import Waited, Waiting
-from device_agent.core.state import State
+from device_agent.core.records import ModelWait, Waited
+from device_agent.core.state import AgentState
 from schemas.models import DesiredModel
 
 _NOTED_SECONDS = 60.0
@@ -25,9 +25,9 @@ _ABSENCE_SHARE = 0.1
 _NANOSECONDS = 1_000_000_000
 
 
-def started(state: State, event: inputs.Started, now: float) -> Decision:
+def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecision:
     """Begin to count, and add what an open action was waited for while nothing ran."""
-    waiting = Waiting(now, event.time_ns)
+    waiting = ModelWait(now, event.time_ns)
     action = open_action(state)
     if action is None:
         return change(waiting)
@@ -40,7 +40,7 @@ def started(state: State, event: inputs.Started, now: float) -> Decision:
     return change(waiting, WaitNoted(Waited(action.action, seconds, event.time_ns)))
 
 
-def deadline_due(state: State, now: float) -> Decision:
+def deadline_due(state: AgentState, now: float) -> AgentDecision:
     """Give up what did not come in time; else note, now and then, how long it was waited for."""
     action = open_action(state)
     if action is None or state.models.installing is not None:
@@ -56,7 +56,7 @@ def deadline_due(state: State, now: float) -> Decision:
     return _noted(state, action.action, seconds, now)
 
 
-def next_time(state: State) -> float | None:
+def next_time(state: AgentState) -> float | None:
     """Return when `deadline_due` may next have something to do."""
     known = state.records.waited
     if known is None or open_action(state) is None or state.models.installing is not None:
@@ -65,12 +65,12 @@ def next_time(state: State) -> float | None:
     return state.waiting.since + min(left, _noted_every(state))
 
 
-def _noted(state: State, action: int, seconds: float, now: float) -> Decision:
+def _noted(state: AgentState, action: int, seconds: float, now: float) -> AgentDecision:
     time_ns = _time_ns(state, now)
-    return change(Waiting(now, time_ns), WaitNoted(Waited(action, seconds, time_ns)))
+    return change(ModelWait(now, time_ns), WaitNoted(Waited(action, seconds, time_ns)))
 
 
-def _reason(state: State, action: DesiredModel) -> str:
+def _reason(state: AgentState, action: DesiredModel) -> str:
     wanted = digests_of(action)
     hours = state.rules.deadline_seconds / 3600
     return (
@@ -79,10 +79,10 @@ def _reason(state: State, action: DesiredModel) -> str:
     )
 
 
-def _noted_every(state: State) -> float:
+def _noted_every(state: AgentState) -> float:
     return min(_NOTED_SECONDS, _NOTED_SHARE * state.rules.deadline_seconds)
 
 
-def _time_ns(state: State, now: float) -> int:
+def _time_ns(state: AgentState, now: float) -> int:
     """Return the calendar's time as of the last reading, carried on by the clock."""
     return state.waiting.time_ns + round((now - state.waiting.since) * _NANOSECONDS)

@@ -13,7 +13,7 @@ gives pixels classes where there are no masks, and any other where there are sce
 
 from __future__ import annotations
 
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from methods.card import Card
 from methods.errors import UnknownMethodError
 from methods.registry import card
@@ -26,7 +26,7 @@ _IMAGES: PayloadKind = "images"
 _SCENES = "scenes"
 
 
-def refusal(rules: Rules, method: str, phase: str = "") -> str:
+def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
     """Return why this device gives nothing for a method, or in a phase; empty where it may.
 
     A method that is unknown here fails when it is worked for, by name.
@@ -51,7 +51,7 @@ def refusal(rules: Rules, method: str, phase: str = "") -> str:
     return ""
 
 
-def _unsuited(rules: Rules, known: Card) -> str:
+def _unsuited(rules: AgentRules, known: Card) -> str:
     """Return why what lies on this device is of no use to a method; empty where it is."""
     if not rules.samples or known.segments == (rules.samples == _SCENES):
         return ""
@@ -68,7 +68,7 @@ def _unsuited(rules: Rules, known: Card) -> str:
     )
 
 
-def images_asked(rules: Rules, assignment: Assignment) -> str:
+def images_asked(rules: AgentRules, assignment: Assignment) -> str:
     """Return in words what becomes of this device's images; empty where nobody asks for them."""
     known = _card(assignment.method)
     if known is None:
@@ -83,13 +83,13 @@ def images_asked(rules: Rules, assignment: Assignment) -> str:
     )
 
 
-def publishes_gradients(rules: Rules, method: str) -> bool:
+def publishes_gradients(rules: AgentRules, method: str) -> bool:
     """Whether this device keeps gradients for a proxy: the method has one, and the owner agrees."""
     known = _card(method)
     return known is not None and known.proxy and rules.publish_gradients
 
 
-def withheld(rules: Rules, method: str) -> str:
+def withheld(rules: AgentRules, method: str) -> str:
     """Return why a method's proxy gets no gradients from this device; empty where it may."""
     known = _card(method)
     if known is None or not known.proxy or rules.publish_gradients:
@@ -100,7 +100,7 @@ def withheld(rules: Rules, method: str) -> str:
     )
 
 
-def may_send(rules: Rules, body: Contribution | PrototypeGradients) -> bool:
+def may_send(rules: AgentRules, body: Contribution | PrototypeGradients) -> bool:
     """Whether a payload may leave this device."""
     if isinstance(body, PrototypeGradients):
         return rules.publish_gradients

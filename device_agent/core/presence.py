@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from device_agent.core import heard, inputs
 from device_agent.core.changes import ActionsForgotten, Change, NextPartLearned
-from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.enrolling import ask_anew
-from device_agent.core.records import Files, Presence, Sending, Try
+from device_agent.core.records import Files, PresenceState, Sending, Try
 from device_agent.core.requests import ReferTo, Say, Send, SendHeartbeat
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.contributions import HeldPart, PartKey, held_digest
 from schemas.presence import Birth
 from schemas.reports import Problem
 
 
-def connected(state: State, _event: inputs.Connected, now: float) -> Decision:
+def connected(state: AgentState, _event: inputs.AgentConnected, now: float) -> AgentDecision:
     """Begin the connection with a birth, and with the welcome that answers it."""
     presence = replace(
         state.presence,
@@ -33,12 +33,12 @@ def connected(state: State, _event: inputs.Connected, now: float) -> Decision:
     return change(presence, *ask_anew(state, now))
 
 
-def disconnected(state: State, _event: inputs.Disconnected, _now: float) -> Decision:
+def disconnected(state: AgentState, _event: inputs.AgentDisconnected, _now: float) -> AgentDecision:
     """Send nothing until the connection is back; what was on its way is sent again then."""
     return change(replace(state.presence, connected=False))
 
 
-def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) -> Decision:
+def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: float) -> AgentDecision:
     """Greet a new run of the coordinator; an old one is not believed where that can be told.
 
     Where it cannot, because this device has not the coordinator's key, actions begin anew with a
@@ -61,7 +61,7 @@ def coordinator_born(state: State, event: inputs.CoordinatorBorn, now: float) ->
     return refers + greeted + _ledger_is_shorter(state, event)
 
 
-def _doubted(state: State, event: inputs.CoordinatorBorn) -> Decision:
+def _doubted(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     """Go on as if an old birth had not come, and say what is proven here, once a connection.
 
     The device's birth says it, by which the operator of a restored ledger hears of it.
@@ -75,7 +75,7 @@ def _doubted(state: State, event: inputs.CoordinatorBorn) -> Decision:
     )
 
 
-def _ledger_is_shorter(state: State, event: inputs.CoordinatorBorn) -> Decision:
+def _ledger_is_shorter(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     records = state.records
     if state.rules.trust is not None or records.ledger_boot in (None, event.boot):
         return NOTHING_TO_DO
@@ -90,14 +90,16 @@ def _ledger_is_shorter(state: State, event: inputs.CoordinatorBorn) -> Decision:
     return change(ActionsForgotten(event.boot), told)
 
 
-def coordinator_died(state: State, event: inputs.CoordinatorDied, _now: float) -> Decision:
+def coordinator_died(
+    state: AgentState, event: inputs.CoordinatorDied, _now: float
+) -> AgentDecision:
     """Hold back while the coordinator is away; a death counts only for the run that it names."""
     if event.boot != state.presence.coordinator:
         return NOTHING_TO_DO
     return change(replace(state.presence, coordinator=None))
 
 
-def welcomed(state: State, event: inputs.Welcomed, _now: float) -> Decision:
+def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDecision:
     """Note what the coordinator holds; the last page completes the welcome."""
     welcome = event.welcome
     if welcome.boot != state.identity.boot:
@@ -114,7 +116,7 @@ def welcomed(state: State, event: inputs.Welcomed, _now: float) -> Decision:
         told = replace(state.told, waiting={}, status=False, evaluation=False)
         changes += [Sending(), told]
     changes += [presence, replace(state.work, settled=False)]
-    return Decision(tuple(changes))
+    return AgentDecision(tuple(changes))
 
 
 def merge_held(
@@ -128,7 +130,7 @@ def merge_held(
     return merged
 
 
-def birth_due(state: State, now: float) -> Decision:
+def birth_due(state: AgentState, now: float) -> AgentDecision:
     """Send a birth at once after connecting, and again, with growing waits, until the welcome."""
     presence = state.presence
     if not presence.connected or presence.welcomed or now < presence.birth.due:
@@ -144,7 +146,7 @@ def birth_due(state: State, now: float) -> Decision:
     )
 
 
-def make_birth(state: State) -> Birth:
+def make_birth(state: AgentState) -> Birth:
     """Return the birth that tells the coordinator who is here and what runs."""
     active = state.models.active
     return Birth(
@@ -158,9 +160,9 @@ def make_birth(state: State) -> Birth:
     )
 
 
-def heartbeat_due(state: State, now: float) -> Decision:
+def heartbeat_due(state: AgentState, now: float) -> AgentDecision:
     """Send counters for as long as there is a connection."""
-    presence: Presence = state.presence
+    presence: PresenceState = state.presence
     if not presence.connected or state.enrolling.holds_back or now < presence.heartbeat_due:
         return NOTHING_TO_DO
     waiting = sum(state.scanning.waiting.values())

@@ -1,18 +1,18 @@
 """Rules of proofs: a receipt counts once the coordinator's key vouches for the entry that it names.
 
 Where the owner has written the coordinator's public key into `agent.toml`, a receipt must prove
-that the ledger holds this device's letter: by the entry itself, the way to the root, and a signed
+that the ledger holds this device's message: by the entry itself, the way to the root, and a signed
 checkpoint. The newest checkpoint is remembered as long as each follows from the one before, so a
 ledger that was cut short, or that tells this device another history than others, is noticed. A
-receipt that proves nothing changes nothing: the letter stays in the outbox, and the owner is told.
+receipt that proves nothing changes nothing: the message stays in the outbox, and the owner is told.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from device_agent.core.records import Letter, LetterKey
-from device_agent.core.state import State
+from device_agent.core.records import OutboxKey, OutboxMessage
+from device_agent.core.state import AgentState
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.errors import ProofError, SchemaError
 from schemas.presence import SeenCheckpoint
@@ -22,7 +22,9 @@ from schemas.reports import Transition
 from schemas.values import DeviceId
 
 
-def seen_after(state: State, key: LetterKey, letter: Letter, answer: Accepted) -> SeenCheckpoint:
+def seen_after(
+    state: AgentState, key: OutboxKey, message: OutboxMessage, answer: Accepted
+) -> SeenCheckpoint:
     """Return the newest checkpoint known after a receipt; raise `SchemaError` where it is none.
 
     Only a device that has the coordinator's key asks.
@@ -32,14 +34,16 @@ def seen_after(state: State, key: LetterKey, letter: Letter, answer: Accepted) -
     if answer.proof is None:
         raise ProofError("no proof came with it; the coordinator signs from its next start on")
     proven = check_entry(answer.proof, trust.fleet, [trust.coordinator_key])
-    _check_is_about(proven, trust.device, key, letter)
+    _check_is_about(proven, trust.device, key, message)
     newest = SeenCheckpoint(size=proven.checkpoint.size, root=proven.checkpoint.root)
     return newest if seen is None else _grown(seen, newest, answer)
 
 
-def _check_is_about(proven: ProvenEntry, device: DeviceId, key: LetterKey, letter: Letter) -> None:
-    """Raise `ProofError` unless an entry says that this device's letter was taken."""
-    kinds, expected = _entry_of(key, letter)
+def _check_is_about(
+    proven: ProvenEntry, device: DeviceId, key: OutboxKey, message: OutboxMessage
+) -> None:
+    """Raise `ProofError` unless an entry says that this device's message was taken."""
+    kinds, expected = _entry_of(key, message)
     said = {name: proven.body.get(name) for name in expected}
     if proven.device != device or proven.kind not in kinds or said != expected:
         raise ProofError(
@@ -48,9 +52,9 @@ def _check_is_about(proven: ProvenEntry, device: DeviceId, key: LetterKey, lette
         )
 
 
-def _entry_of(key: LetterKey, letter: Letter) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the kinds of entry that a letter may become, and what must stand in them."""
-    body = letter.body
+def _entry_of(key: OutboxKey, message: OutboxMessage) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the kinds of entry that a message may become, and what must stand in them."""
+    body = message.body
     part = key.key.model_dump(mode="json")
     if isinstance(body, Contribution):
         wanted = {"key": part, "revision": body.revision, "payload": body.payload}
@@ -86,7 +90,7 @@ def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> Se
     return newest
 
 
-def doubt(key: LetterKey, error: SchemaError) -> str:
+def doubt(key: OutboxKey, error: SchemaError) -> str:
     """Return what the owner is told of a receipt that proves nothing."""
     return (
         f"receipt for {key.about} of stage {key.key.stage}, part {key.key.part}: not believed: "

@@ -1,4 +1,4 @@
-"""What the state is made of: parts, counted images, letters, and the pieces of one run."""
+"""What the state is made of: parts, counted images, messages, and the pieces of one run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
 About = Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
-LetterBody: TypeAlias = Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
+OutboxBody: TypeAlias = Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
 @dataclass(frozen=True)
-class Part:
+class ContributionShard:
     """The newest revision of a part, as this device has it."""
 
     revision: int
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedImage:
     """An image that is in a part, and the class under which it was counted."""
 
     key: PartKey
@@ -59,8 +59,8 @@ class Sighting:
         return (self.class_name, *self.others)
 
 
-class LetterKey(NamedTuple):
-    """Names a letter: one per part and kind of message.
+class OutboxKey(NamedTuple):
+    """Names a message: one per part and kind of message.
 
     For 'nothing' the part is 0, or the round it is about; for a transition its number; for
     gradients, which go to the proxy, the round in which they were made.
@@ -71,15 +71,15 @@ class LetterKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Letter:
+class OutboxMessage:
     """A message that stays in the outbox until its receipt arrives."""
 
     revision: int
-    body: LetterBody
+    body: OutboxBody
 
 
 @dataclass(frozen=True)
-class Heard:
+class SignedNews:
     """The most that the coordinator's key has signed, beside checkpoints and actions."""
 
     boot: BootId | None = None
@@ -99,7 +99,7 @@ class Heard:
 class News(NamedTuple):
     """All of what is signed that only grows; while it stays the same, nothing new was heard."""
 
-    heard: Heard = Heard()
+    heard: SignedNews = SignedNews()
     seen_size: int = 0
     action: int = -1
 
@@ -158,7 +158,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Look:
+class NoveltyCheck:
     """What the fleet's model made of the current images, and in which round."""
 
     number: int
@@ -179,7 +179,7 @@ class TrainingJob:
 
 
 @dataclass(frozen=True)
-class Presence:
+class PresenceState:
     """The connection, and what coordinator and device know of each other in it."""
 
     connected: bool = False
@@ -208,7 +208,7 @@ class Presence:
 
 
 @dataclass(frozen=True)
-class Enrolling:
+class EnrollingState:
     """What the coordinator is to confirm of this device's key."""
 
     asks: Enrolment | KeyRotation | None = None
@@ -247,7 +247,7 @@ class Scanning:
 
 
 @dataclass(frozen=True)
-class Work:
+class CountingState:
     """What the worker computes."""
 
     job: Job | None = None
@@ -281,7 +281,7 @@ class Detecting:
 class Sending:
     """Letters that were sent in this connection and have no receipt yet."""
 
-    tries: Mapping[LetterKey, Try] = field(default_factory=dict)
+    tries: Mapping[OutboxKey, Try] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Models:
+class ModelProgress:
     """The model that runs, and what is being done about another one."""
 
     active: ActiveModel | None = None
@@ -316,7 +316,7 @@ class Models:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ModelWait:
     """When it was last written down how long a desired model has been waited for."""
 
     since: float = 0.0
@@ -337,7 +337,7 @@ class Listening:
 
 
 @dataclass(frozen=True)
-class Told:
+class OwnReports:
     """What the coordinator has been told in this run, so that it is told once."""
 
     waiting: Mapping[ClassName, int] = field(default_factory=dict)

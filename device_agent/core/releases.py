@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from device_agent.core import inputs
 from device_agent.core.changes import Change, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
-from device_agent.core.state import Records, State
+from device_agent.core.state import AgentRecords, AgentState
 from schemas.errors import ReleaseError, SchemaError
 from schemas.models import MAX_MANIFEST_BYTES, DesiredModel, Manifest
 from schemas.releases import Release, SignedRelease, check_release
@@ -121,7 +121,7 @@ class Verdict:
     refusal: str = ""
 
 
-def judge(state: State, event: inputs.Desired) -> Verdict:
+def judge(state: AgentState, event: inputs.DesiredArrived) -> Verdict:
     """Judge root and release of a desired model; nothing where the owner gave no root."""
     pinned, known = state.rules.pinned, root_of(state)
     if pinned is None or known is None:
@@ -139,7 +139,7 @@ def judge(state: State, event: inputs.Desired) -> Verdict:
     return Verdict(moved, (ReleaseTaken(check.with_taken(signed)),))
 
 
-def root_of(state: State) -> SignedRoot | None:
+def root_of(state: AgentState) -> SignedRoot | None:
     """Return the newest root that this device believes, which may be the one its owner gave it."""
     pinned, taken = state.rules.pinned, state.records.root
     if pinned is None:
@@ -149,7 +149,7 @@ def root_of(state: State) -> SignedRoot | None:
     return taken
 
 
-def check_of(state: State) -> ReleaseCheck | None:
+def check_of(state: AgentState) -> ReleaseCheck | None:
     """Return by what releases are judged now; None where the owner gave no root."""
     pinned, known = state.rules.pinned, root_of(state)
     if pinned is None or known is None:
@@ -157,7 +157,7 @@ def check_of(state: State) -> ReleaseCheck | None:
     return _check_by(known, pinned.device, state.records)
 
 
-def expired(state: State, now_ns: int) -> str:
+def expired(state: AgentState, now_ns: int) -> str:
     """Say that the root, or the release of the model that runs, has expired; else nothing."""
     root, running = root_of(state), state.records.release
     if root is None:
@@ -177,7 +177,7 @@ def expired(state: State, now_ns: int) -> str:
     )
 
 
-def _check_by(root: SignedRoot, device: DeviceId, records: Records) -> ReleaseCheck:
+def _check_by(root: SignedRoot, device: DeviceId, records: AgentRecords) -> ReleaseCheck:
     names = {name_of(key) for key in root.document.release_keys}
     kept = {key: height for key, height in records.heights.items() if key in names}
     return ReleaseCheck(device, root.document, kept, records.heard.time_ns)

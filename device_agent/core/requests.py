@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from device_agent.core.records import ActiveModel, ImageToCount, Job, LetterKey, TrainingJob
+from device_agent.core.records import ActiveModel, ImageToCount, Job, OutboxKey, TrainingJob
 from device_agent.core.releases import ReleaseCheck
 from learning.numerics.detection import DetectionRules, ScoringHead
 from schemas.assignments import Assignment
@@ -26,10 +26,10 @@ class Send:
 
 
 @dataclass(frozen=True)
-class SendLetter:
-    """Publish a letter of the outbox, with its payload attached if the store holds one."""
+class SendOutboxMessage:
+    """Publish a message of the outbox, with its payload attached if the store holds one."""
 
-    letter: LetterKey
+    message: OutboxKey
     body: Message
 
 
@@ -172,7 +172,7 @@ class WakeAt:
 
 Request: TypeAlias = (
     Send
-    | SendLetter
+    | SendOutboxMessage
     | SendHeartbeat
     | ReferTo
     | AdoptKey

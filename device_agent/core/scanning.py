@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.changes import AssignmentTaken
-from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
-from device_agent.core.records import RESTLESS_SCANS, Counted, Sighting
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from device_agent.core.requests import Scan
-from device_agent.core.state import Records, State
+from device_agent.core.state import AgentRecords, AgentState
 from device_agent.core.telling import problem, tell
 from schemas.assignments import Assignment
 from schemas.class_names import fault_of, skeleton
@@ -19,7 +19,7 @@ from schemas.reports import Problem
 from schemas.values import ClassName, Digest
 
 
-def assigned(state: State, event: inputs.Assigned, now: float) -> Decision:
+def assigned(state: AgentState, event: inputs.Assigned, now: float) -> AgentDecision:
     """Take a higher action only, and look at the folder anew for it."""
     records = state.records
     if records.assignment is not None and event.assignment.action <= records.assignment.action:
@@ -32,7 +32,7 @@ def assigned(state: State, event: inputs.Assigned, now: float) -> Decision:
     )
 
 
-def scan_due(state: State, now: float) -> Decision:
+def scan_due(state: AgentState, now: float) -> AgentDecision:
     """Scan every `scan_seconds`, one scan at a time."""
     scanning = state.scanning
     if scanning.running or now < scanning.due:
@@ -42,7 +42,7 @@ def scan_due(state: State, now: float) -> Decision:
     return change(replace(scanning, running=True, begun_for=begun_for)) + ask(Scan())
 
 
-def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
+def scanned(state: AgentState, event: inputs.Scanned, now: float) -> AgentDecision:
     """Note what is on the disk, which classes wait, and what the owner should mend."""
     counted = counted_images(state.records)
     images, conflicts = sight(event.images, counted)
@@ -75,7 +75,7 @@ def scanned(state: State, event: inputs.Scanned, now: float) -> Decision:
     return decision
 
 
-def scan_failed(state: State, event: inputs.ScanFailed, now: float) -> Decision:
+def scan_failed(state: AgentState, event: inputs.ScanFailed, now: float) -> AgentDecision:
     """Decide nothing about a folder that cannot be read, and look again."""
     scanning = replace(
         state.scanning,
@@ -89,7 +89,7 @@ def scan_failed(state: State, event: inputs.ScanFailed, now: float) -> Decision:
 
 
 def sight(
-    images: Iterable[inputs.Image], counted: Mapping[Digest, Counted]
+    images: Iterable[inputs.Image], counted: Mapping[Digest, CountedImage]
 ) -> tuple[dict[Digest, Sighting], list[Problem]]:
     """Say under which class each image lies.
 
@@ -122,7 +122,9 @@ def _two_classes(first: Sighting, second: inputs.Image, kept: Sighting) -> Probl
     return problem("sample", text)
 
 
-def waiting_classes(records: Records, images: Mapping[Digest, Sighting]) -> Mapping[ClassName, int]:
+def waiting_classes(
+    records: AgentRecords, images: Mapping[Digest, Sighting]
+) -> Mapping[ClassName, int]:
     """Count the images of classes that the assignment does not know; none without assignment.
 
     Names that hide something are not among them: they are told to the owner alone.
@@ -160,7 +162,7 @@ def _unknown(assignment: Assignment, images: Mapping[Digest, Sighting]) -> Count
     return Counter(name for s in images.values() for name in s.shown if name not in known)
 
 
-def counted_images(records: Records) -> Mapping[Digest, Counted]:
+def counted_images(records: AgentRecords) -> Mapping[Digest, CountedImage]:
     """Return the images counted for the lineage that is assigned."""
     if records.assignment is None:
         return {}

@@ -27,20 +27,22 @@ The rules, in the order of their modules:
 - What the coordinator holds and this installation does not have is withdrawn before anything is
   contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
-  their letters wait in case it returns.
+  their messages wait in case it returns.
 - **Policy** (`policy`). What the owner does not let leave this device is neither computed nor
   sent; the device says once per stage, or round, that it gives nothing, and why. Where orders may
   ask for images themselves, it says with the first assignment what becomes of them.
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
   An order to look at the images alone is answered by a 'nothing' that says what was seen.
-- **Gradients** (`gradients`). What a training makes for the proxy is a letter to it, written in the
+- **Gradients** (`gradients`). What a training makes for the proxy is a message to it, written in
+the
   same transaction as the answer. Nobody waits for it.
 - **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are
   measured with the active model before they are counted; a batch that is less certain than the
   device's earlier ones is reported once.
-- **Sending** (`sending`). Part, letter and counted images are written in one transaction before the
-  letter is sent. It is sent again with growing waits until its receipt: accepted, and it is
+- **Sending** (`sending`). Part, message and counted images are written in one transaction before
+the
+  message is sent. It is sent again with growing waits until its receipt: accepted, and it is
   dropped; refused, and it moves to the dead letters, its images staying counted so that they are
   not sent for ever; later, and it waits. A part that the operator retracts after its receipt is
   like a refused one: its images stay counted, and are given again under no number.
@@ -78,26 +80,26 @@ from device_agent.core import (
     training,
 )
 from device_agent.core.changes import Durable
-from device_agent.core.decision import Decision, ask
+from device_agent.core.decision import AgentDecision, ask
 from device_agent.core.requests import Request, WakeAt
-from device_agent.core.state import Records, State
+from device_agent.core.state import AgentRecords, AgentState
 
 _MAX_STEPS = 1000
 """Decisions that one input may lead to; more means that two rules undo each other."""
 
-Commit = Callable[[Records, tuple[Durable, ...]], None]
+Commit = Callable[[AgentRecords, tuple[Durable, ...]], None]
 """Makes changes durable and brings them into the records, or raises and changes nothing."""
-Rule = Callable[[State, float], Decision]
+Rule = Callable[[AgentState, float], AgentDecision]
 
 
-def decide(state: State, event: inputs.Input, now: float) -> Decision:
+def decide(state: AgentState, event: inputs.Input, now: float) -> AgentDecision:
     """Decide about one input; for `Ticked`, the first rule that has something to do decides."""
     if isinstance(event, inputs.Ticked):
         return _look_around(state, now)
     return _BY_INPUT[type(event)](state, event, now)
 
 
-def turn(state: State, event: inputs.Input, now: float, commit: Commit) -> Iterator[Request]:
+def turn(state: AgentState, event: inputs.Input, now: float, commit: Commit) -> Iterator[Request]:
     """Decide and commit until there is nothing left to do; yield requests after commits.
 
     Whoever iterates carries each request out at once. If `commit` raises, nothing has changed.
@@ -117,7 +119,7 @@ def turn(state: State, event: inputs.Input, now: float, commit: Commit) -> Itera
     raise AssertionError(f"the rules did not come to rest after {_MAX_STEPS} steps")
 
 
-def _look_around(state: State, now: float) -> Decision:
+def _look_around(state: AgentState, now: float) -> AgentDecision:
     for rule in _WHEN_DUE:
         decision = rule(state, now)
         if decision:
@@ -125,11 +127,11 @@ def _look_around(state: State, now: float) -> Decision:
     return ask(WakeAt(_next_time(state, now)))
 
 
-def _next_time(state: State, now: float) -> float:
+def _next_time(state: AgentState, now: float) -> float:
     """Return when a rule may next have something to do by time alone."""
     times = [item.due for item in state.files.tries.values()]
     times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
-    times += [sending.next_letter(state, now) or now]
+    times += [sending.next_message(state, now) or now]
     deadlines = (patience.next_time(state), heard.next_time(state))
     times += [deadline for deadline in deadlines if deadline is not None]
     if not state.scanning.running:
@@ -140,7 +142,7 @@ def _next_time(state: State, now: float) -> float:
     return min((time for time in times if time > now), default=now + state.rules.scan_seconds)
 
 
-def _started(state: State, event: inputs.Started, now: float) -> Decision:
+def _started(state: AgentState, event: inputs.Started, now: float) -> AgentDecision:
     begun = models.started(state, event, now) + patience.started(state, event, now)
     return begun + heard.started(state, now)
 
@@ -158,7 +160,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     counting.work_due,
     training.training_due,
     gradients.lost_due,
-    sending.letters_due,
+    sending.messages_due,
     models.install_due,
     models.evaluation_due,
     models.cleaning_due,
@@ -170,25 +172,25 @@ _WHEN_DUE: tuple[Rule, ...] = (
 )
 
 # Each function takes the input under which it is listed; one table cannot say so in types.
-_BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
+_BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.Started: _started,
-    inputs.Connected: presence.connected,
-    inputs.Disconnected: presence.disconnected,
+    inputs.AgentConnected: presence.connected,
+    inputs.AgentDisconnected: presence.disconnected,
     inputs.CoordinatorBorn: presence.coordinator_born,
     inputs.CoordinatorBeat: heard.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
-    inputs.Enrolled: enrolling.enrolled,
+    inputs.KeyEnrolled: enrolling.enrolled,
     inputs.Assigned: scanning.assigned,
-    inputs.Desired: models.desired,
+    inputs.DesiredArrived: models.desired,
     inputs.ReceiptArrived: sending.receipt_arrived,
     inputs.Scanned: scanning.scanned,
     inputs.ScanFailed: scanning.scan_failed,
     inputs.PartComputed: counting.part_computed,
     inputs.PartEmpty: counting.part_empty,
     inputs.PartFailed: counting.part_failed,
-    inputs.Trained: training.trained,
-    inputs.Observed: training.observed,
+    inputs.TrainingFinished: training.trained,
+    inputs.NoveltyChecked: training.observed,
     inputs.NothingToTrain: training.nothing_to_train,
     inputs.TrainingFailed: training.training_failed,
     inputs.FetchFinished: models.fetch_finished,
@@ -201,6 +203,6 @@ _BY_INPUT: dict[type, Callable[[State, Any, float], Decision]] = {
     inputs.ModelFellBack: models.model_fell_back,
     inputs.EvaluationAsked: models.evaluation_asked,
     inputs.Evaluated: models.evaluated,
-    inputs.Measured: detecting.measured,
+    inputs.UncertaintyMeasured: detecting.measured,
     inputs.Noticed: telling.noticed,
 }

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from typing import get_type_hints
 
 from device_agent.core.records import (
-    Counted,
+    ContributionShard,
+    CountedImage,
+    CountingState,
     Detecting,
-    Enrolling,
+    EnrollingState,
     Files,
-    Heard,
     Height,
-    Letter,
-    LetterKey,
     Listening,
-    Look,
-    Models,
-    Part,
-    Presence,
+    ModelProgress,
+    ModelWait,
+    NoveltyCheck,
+    OutboxKey,
+    OutboxMessage,
+    OwnReports,
+    PresenceState,
     Scanning,
     Sending,
-    Told,
+    SignedNews,
     Training,
     Waited,
-    Waiting,
-    Work,
 )
 from learning.numerics.detection import DetectionRules, Detector
 from schemas.assignments import Assignment
@@ -41,7 +41,7 @@ from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 
 @dataclass(frozen=True)
-class Trust:
+class LedgerTrust:
     """By whose key this device believes what is said of the ledger, and who it is itself."""
 
     fleet: FleetId
@@ -58,7 +58,7 @@ class Pinned:
 
 
 @dataclass(frozen=True)
-class Rules:
+class AgentRules:
     """Settings that the rules decide by; times in seconds."""
 
     scan_seconds: float = 5.0
@@ -67,8 +67,8 @@ class Rules:
     heartbeat_seconds: float = 15.0
     birth_shortest: float = 5.0
     birth_longest: float = 60.0
-    letter_shortest: float = 2.0
-    letter_longest: float = 60.0
+    message_shortest: float = 2.0
+    message_longest: float = 60.0
     retry_shortest: float = 2.0
     """For fetches and computations that failed."""
     retry_longest: float = 60.0
@@ -76,7 +76,7 @@ class Rules:
     """Failed fetches of one file after which a desired model is given up."""
     deadline_seconds: float = 86400.0
     """After which a desired model that did not come is given up, counted from its arrival."""
-    letters_under_way: int = 16
+    messages_under_way: int = 16
     problems_queued: int = 20
     evaluates: bool = False
     """Whether there is an evaluation folder."""
@@ -92,7 +92,7 @@ class Rules:
     """Whether images themselves may, unlabelled, to the whole fleet."""
     samples: str = ""
     """What the data folder holds, as `[data] samples` says; empty where that does not matter."""
-    trust: Trust | None = None
+    trust: LedgerTrust | None = None
     """None where receipts are believed without a proof."""
     pinned: Pinned | None = None
     """None where models are installed without a release."""
@@ -101,7 +101,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Identity:
+class DeviceIdentity:
     """Who runs: the installation, this run of it, and what it can do."""
 
     installation: BootId
@@ -112,14 +112,14 @@ class Identity:
 
 
 @dataclass
-class Records:
+class AgentRecords:
     """What the store holds; rebuilt from it at start, changed by drafts that it has written."""
 
-    parts: Mapping[PartKey, Part] = field(default_factory=dict)
-    counted: Mapping[Digest, Mapping[Digest, Counted]] = field(default_factory=dict)
+    parts: Mapping[PartKey, ContributionShard] = field(default_factory=dict)
+    counted: Mapping[Digest, Mapping[Digest, CountedImage]] = field(default_factory=dict)
     """Lineage, then digest of the image."""
-    outbox: Mapping[LetterKey, Letter] = field(default_factory=dict)
-    """In the order in which the letters were written."""
+    outbox: Mapping[OutboxKey, OutboxMessage] = field(default_factory=dict)
+    """In the order in which the messages were written."""
     unusable: Mapping[Digest, str] = field(default_factory=dict)
     """Images that could not be decoded, with the reason."""
     nothing: Set[int] = field(default_factory=set)
@@ -132,7 +132,7 @@ class Records:
     """The network that it was written for; None where that was not noted."""
     exemplars: int = 0
     """How many of them there are, as the method said with its last answer."""
-    look: Look | None = None
+    look: NoveltyCheck | None = None
     """The newest, of methods that look for new tasks by themselves."""
     dead_letters: int = 0
     assignment: Assignment | None = None
@@ -157,7 +157,7 @@ class Records:
     """The number of the next transition."""
     seen: SeenCheckpoint | None = None
     """The newest state of the ledger that was proven to this device."""
-    heard: Heard = field(default_factory=Heard)
+    heard: SignedNews = field(default_factory=SignedNews)
     """The most that the coordinator has signed."""
     silent: float = 0.0
     """Seconds in which the agent ran and nothing new came that is signed, as noted last."""
@@ -182,24 +182,24 @@ class Records:
 
 
 @dataclass
-class State:
+class AgentState:
     """Everything that the rules decide on."""
 
-    rules: Rules
-    identity: Identity
-    records: Records = field(default_factory=Records)
-    presence: Presence = field(default_factory=Presence)
-    enrolling: Enrolling = field(default_factory=Enrolling)
+    rules: AgentRules
+    identity: DeviceIdentity
+    records: AgentRecords = field(default_factory=AgentRecords)
+    presence: PresenceState = field(default_factory=PresenceState)
+    enrolling: EnrollingState = field(default_factory=EnrollingState)
     scanning: Scanning = field(default_factory=Scanning)
-    work: Work = field(default_factory=Work)
+    work: CountingState = field(default_factory=CountingState)
     training: Training = field(default_factory=Training)
     detecting: Detecting = field(default_factory=Detecting)
     sending: Sending = field(default_factory=Sending)
     files: Files = field(default_factory=Files)
-    models: Models = field(default_factory=Models)
-    waiting: Waiting = field(default_factory=Waiting)
+    models: ModelProgress = field(default_factory=ModelProgress)
+    waiting: ModelWait = field(default_factory=ModelWait)
     listening: Listening = field(default_factory=Listening)
-    told: Told = field(default_factory=Told)
+    told: OwnReports = field(default_factory=OwnReports)
 
     def replace(self, piece: object) -> None:
         """Put a new piece of this run in the place of the former one."""
@@ -208,7 +208,7 @@ class State:
 
 _PIECES: dict[type, str] = {
     kind: name
-    for name, kind in get_type_hints(State).items()
+    for name, kind in get_type_hints(AgentState).items()
     if name not in ("rules", "identity", "records")
 }
 PIECES = tuple(_PIECES)

@@ -1,4 +1,4 @@
-"""Rules of what the coordinator is told beside letters: problems, waiting classes, reports.
+"""Rules of what the coordinator is told beside the outbox: problems, waiting classes, reports.
 
 These messages have no receipt. Reports and waiting classes are told again after every welcome, so
 one that was lost arrives in the end; a problem is told once per run.
@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.decision import NOTHING_TO_DO, Decision, ask, change
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.policy import images_asked
-from device_agent.core.records import Told
+from device_agent.core.records import OwnReports
 from device_agent.core.requests import Request, Say, Send
-from device_agent.core.state import Rules, State
+from device_agent.core.state import AgentRules, AgentState
 from schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500
 _RECENT_PROBLEMS = 10
 
 
-def tell(told: Told, problems: Iterable[Problem], rules: Rules) -> Told:
+def tell(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
     """Queue problems that were not told yet; beyond the queue's length they are only counted."""
     known = told.problems if len(told.problems) < _REMEMBERED_PROBLEMS else frozenset()
     new = {problem.text: problem for problem in problems if problem.text not in known}
@@ -41,12 +41,12 @@ def problem(about: str, text: str) -> Problem:
     return Problem(about=about, text=text if len(text) <= 500 else text[:499] + "…")
 
 
-def noticed(state: State, event: inputs.Noticed, _now: float) -> Decision:
+def noticed(state: AgentState, event: inputs.Noticed, _now: float) -> AgentDecision:
     """Tell what the work met."""
     return change(tell(state.told, [event.problem], state.rules))
 
 
-def images_due(state: State, _now: float) -> Decision:
+def images_due(state: AgentState, _now: float) -> AgentDecision:
     """Say once, with the first assignment, what becomes of this device's images."""
     assignment = state.records.assignment
     words = "" if assignment is None else images_asked(state.rules, assignment)
@@ -56,7 +56,7 @@ def images_due(state: State, _now: float) -> Decision:
     return said + ask(Say(words)) if words else said
 
 
-def problems_due(state: State, _now: float) -> Decision:
+def problems_due(state: AgentState, _now: float) -> AgentDecision:
     """Tell problems as soon as somebody can hear them."""
     told = state.told
     if not state.presence.welcomed or not told.queue:
@@ -68,7 +68,7 @@ def problems_due(state: State, _now: float) -> Decision:
     return change(replace(told, queue=(), untold=0)) + ask(*(Send("msg", item) for item in queue))
 
 
-def reports_due(state: State, _now: float) -> Decision:
+def reports_due(state: AgentState, _now: float) -> AgentDecision:
     """Tell waiting classes, the last model's fate and its accuracy, once per change and welcome."""
     if not state.presence.welcomed:
         return NOTHING_TO_DO
@@ -85,4 +85,4 @@ def reports_due(state: State, _now: float) -> Decision:
         if state.models.active and records.evaluation.manifest == state.models.active.manifest:
             requests.append(Send("msg", records.evaluation))
         told = replace(told, evaluation=True)
-    return Decision((told,), tuple(requests)) if told is not state.told else NOTHING_TO_DO
+    return AgentDecision((told,), tuple(requests)) if told is not state.told else NOTHING_TO_DO

@@ -19,12 +19,12 @@ from device_agent.core.changes import (
     ObservationWritten,
     RoundDeclined,
 )
-from device_agent.core.decision import NOTHING_TO_DO, Decision, Waits, ask, change, tried
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.gradients import gradients_written
 from device_agent.core.policy import publishes_gradients, refusal, withheld
 from device_agent.core.records import ImageToCount, Training, TrainingJob
 from device_agent.core.requests import Train
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
@@ -35,7 +35,7 @@ MOST_TRIES = 3
 """Times that one order is tried, before the device says that it cannot carry it out."""
 
 
-def training_due(state: State, now: float) -> Decision:
+def training_due(state: AgentState, now: float) -> AgentDecision:
     """Begin what an order asks for, when everything that it needs is here."""
     assignment, training = state.records.assignment, state.training
     if training.job is not None or now < training.retry.due or assignment is None:
@@ -60,7 +60,7 @@ def training_due(state: State, now: float) -> Decision:
     return change(Training(job, training.retry)) + _tell_withheld(state, job) + ask(work)
 
 
-def _tell_withheld(state: State, job: TrainingJob) -> Decision:
+def _tell_withheld(state: AgentState, job: TrainingJob) -> AgentDecision:
     """Say once that the proxy gets nothing from this device, and why."""
     kept = withheld(state.rules, job.method)
     if not kept or job.observes:
@@ -68,7 +68,7 @@ def _tell_withheld(state: State, job: TrainingJob) -> Decision:
     return change(tell(state.told, [problem("policy", kept)], state.rules))
 
 
-def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
+def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> AgentDecision:
     """Write answer and memory together, before anything is sent."""
     if event.job != state.training.job:
         return NOTHING_TO_DO
@@ -94,7 +94,7 @@ def trained(state: State, event: inputs.Trained, _now: float) -> Decision:
     return decision + change(here, written) + gradients_written(event)
 
 
-def _files_of(event: inputs.Trained) -> set[Digest]:
+def _files_of(event: inputs.TrainingFinished) -> set[Digest]:
     """Return the files that the worker has put on the disk."""
     files = {event.payload} if event.offer is not None else set()
     if event.memory is not None:
@@ -104,7 +104,7 @@ def _files_of(event: inputs.Trained) -> set[Digest]:
     return files
 
 
-def observed(state: State, event: inputs.Observed, _now: float) -> Decision:
+def observed(state: AgentState, event: inputs.NoveltyChecked, _now: float) -> AgentDecision:
     """Write what was seen and what is remembered together, before anything is sent."""
     if event.job != state.training.job:
         return NOTHING_TO_DO
@@ -118,7 +118,7 @@ def observed(state: State, event: inputs.Observed, _now: float) -> Decision:
     return decision + change(here, written)
 
 
-def nothing_to_train(state: State, event: inputs.NothingToTrain, _now: float) -> Decision:
+def nothing_to_train(state: AgentState, event: inputs.NothingToTrain, _now: float) -> AgentDecision:
     """Say that there is no data, so that the round need not wait."""
     if event.job != state.training.job:
         return NOTHING_TO_DO
@@ -137,7 +137,7 @@ def _lacking(order: RoundOrder) -> str:
     return f"memory: nothing of round {order.follows} is left here to go on from"
 
 
-def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> Decision:
+def training_failed(state: AgentState, event: inputs.TrainingFailed, now: float) -> AgentDecision:
     """Try again later; after some tries, or where it is hopeless, say why there is no answer."""
     if event.job != state.training.job:
         return NOTHING_TO_DO
@@ -153,7 +153,7 @@ def training_failed(state: State, event: inputs.TrainingFailed, now: float) -> D
     return change(Training(retry=retry), told)
 
 
-def _remembers(state: State, assignment: Assignment, order: RoundOrder) -> bool:
+def _remembers(state: AgentState, assignment: Assignment, order: RoundOrder) -> bool:
     """Whether the method may have something to train on, though no image is here.
 
     Features of a frozen backbone stay, and a later phase goes on from what the one before left.
@@ -162,13 +162,13 @@ def _remembers(state: State, assignment: Assignment, order: RoundOrder) -> bool:
     return later and _memory(state, assignment) is not None
 
 
-def _memory(state: State, assignment: Assignment) -> Digest | None:
+def _memory(state: AgentState, assignment: Assignment) -> Digest | None:
     """Return what is remembered of this network; what was of another one is of no use to it."""
     records = state.records
     return records.memory if records.memory_lineage in {None, assignment.lineage} else None
 
 
-def _is_ready(state: State, assignment: Assignment) -> bool:
+def _is_ready(state: AgentState, assignment: Assignment) -> bool:
     """Whether disk and files are known."""
     needed = {offer.digest for offer in assignment.offers}
     return (
@@ -178,7 +178,7 @@ def _is_ready(state: State, assignment: Assignment) -> bool:
     )
 
 
-def _images(state: State, order: RoundOrder) -> tuple[ImageToCount, ...]:
+def _images(state: AgentState, order: RoundOrder) -> tuple[ImageToCount, ...]:
     """Return the images of the head's classes, by path; aliases count as what they mean.
 
     One that shows several goes by the first of them that the head has.
@@ -199,7 +199,7 @@ def _job(assignment: Assignment, order: RoundOrder) -> TrainingJob:
     return TrainingJob(key, order.phase, method, lineage, order.observes)
 
 
-def _is_asked(state: State, job: TrainingJob) -> bool:
+def _is_asked(state: AgentState, job: TrainingJob) -> bool:
     """Whether the newest assignment still asks for a job."""
     assignment = state.records.assignment
     if assignment is None or assignment.round is None:
@@ -207,7 +207,7 @@ def _is_asked(state: State, job: TrainingJob) -> bool:
     return _job(assignment, assignment.round) == job
 
 
-def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decision:
+def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> AgentDecision:
     if not unusable:
         return change(Training())
     paths = {digest: sighting.path for digest, sighting in state.scanning.images.items()}
@@ -219,10 +219,10 @@ def _job_ended(state: State, unusable: tuple[tuple[Digest, str], ...]) -> Decisi
     return change(Training(), ImagesUnusable(unusable), told)
 
 
-def _lost_answer(state: State) -> PartKey | None:
+def _lost_answer(state: AgentState) -> PartKey | None:
     """Return the key of an answer whose payload waits to be fetched from a file that is gone."""
-    for key, letter in state.records.outbox.items():
-        body = letter.body
+    for key, message in state.records.outbox.items():
+        body = message.body
         if not isinstance(body, Contribution) or body.round is None or body.offer is None:
             continue
         if body.payload not in state.files.here:

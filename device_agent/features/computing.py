@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from device_agent.core.records import ImageToCount
-from device_agent.images import Picture, read_pictures
+from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import Floats, Frozen
 from schemas.models import AnyPreprocessing
 from schemas.values import Digest
@@ -25,7 +25,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class Extractor:
+class FrozenExtractor:
     """Makes features of images that lie in `folder`."""
 
     folder: Path
@@ -43,7 +43,7 @@ class Extractor:
             yield self._batch(images[start : start + self.batch])
 
     def _batch(self, images: Sequence[ImageToCount]) -> Computed:
-        pictures = [Picture(self.folder / image.path, image.digest) for image in images]
+        pictures = [PictureFile(self.folder / image.path, image.digest) for image in images]
         pixels, readable, unusable = [], [], []
         for outcome in read_pictures(pictures, self.preprocessing):
             image = images[outcome.index]

@@ -9,7 +9,7 @@ import numpy as np
 
 from device_agent.core.records import ImageToCount
 from device_agent.features.cache import FeatureCache, source_digest
-from device_agent.features.computing import Extractor
+from device_agent.features.computing import FrozenExtractor
 from device_agent.inference import Floats
 from schemas.values import Digest
 
@@ -31,7 +31,7 @@ class ReadFeatures:
 class FeatureReader:
     """Reads features of one frozen model and its preprocessing."""
 
-    def __init__(self, backbone: Digest, extractor: Extractor, cache: FeatureCache) -> None:
+    def __init__(self, backbone: Digest, extractor: FrozenExtractor, cache: FeatureCache) -> None:
         self._source = source_digest(backbone, extractor.preprocessing)
         self._extractor = extractor
         self._cache = cache

@@ -24,7 +24,7 @@ _TYPES = {"float32": ("F32", 4), "int64": ("I64", 8)}
 _ENTRY = {"dtype", "shape", "data_offsets"}
 
 
-class Golden(NamedTuple):
+class GoldenTensor(NamedTuple):
     """A tensor that is expected: its type, and its shape behind the samples."""
 
     dtype: str
@@ -33,7 +33,7 @@ class Golden(NamedTuple):
     """None for an axis of any length from 1 to that of a picture."""
 
 
-def check_golden(path: Path, expected: dict[str, Golden]) -> None:
+def check_golden(path: Path, expected: dict[str, GoldenTensor]) -> None:
     """Raise `RuleError` unless a file holds exactly the tensors that are expected."""
     try:
         _check(path, expected)
@@ -43,7 +43,7 @@ def check_golden(path: Path, expected: dict[str, Golden]) -> None:
         ) from error
 
 
-def _check(path: Path, expected: dict[str, Golden]) -> None:
+def _check(path: Path, expected: dict[str, GoldenTensor]) -> None:
     size = path.stat().st_size
     if not _LENGTH_BYTES < size <= MAX_GOLDEN_BYTES:
         raise RuleError(f"{size} bytes; it has 9 to {MAX_GOLDEN_BYTES}")
@@ -64,7 +64,7 @@ def _check(path: Path, expected: dict[str, Golden]) -> None:
         raise RuleError(f"{at} bytes of tensors in {size - _LENGTH_BYTES - length}")
 
 
-def _span(name: str, entry: Any, rule: Golden) -> tuple[int, int]:  # noqa: ANN401 - any JSON value
+def _span(name: str, entry: Any, rule: GoldenTensor) -> tuple[int, int]:  # noqa: ANN401 - any JSON value
     """Return where a tensor lies, after comparing its entry with what is expected."""
     if not isinstance(entry, dict) or set(entry) != _ENTRY:
         raise RuleError(f"{name}: {shorten(str(entry))} is no entry of a tensor")

@@ -18,14 +18,14 @@ _VARINTS = frozenset({"int32_data", "int64_data"})
 
 
 @dataclass
-class Message:
+class OnnxMessage:
     """What the rules keep of a message."""
 
     graphs: int
     """Graphs around it."""
     texts: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)
-    inside: dict[str, list[Message]] = field(default_factory=dict)
+    inside: dict[str, list[OnnxMessage]] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
     """Entries of a tensor's data, by field."""
     spans: list[tuple[str, int, int, int]] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Message:
         self.floats += _unpacked("f", data, first, last)
 
 
-def note_in_graph(graph: Graph, kind: str, inner: Message, wire: Wire) -> None:
+def note_in_graph(graph: Graph, kind: str, inner: OnnxMessage, wire: Wire) -> None:
     """Keep of a graph's part what the graph's growth depends on."""
     name = inner.texts.get("name", "")
     match kind:
@@ -71,7 +71,7 @@ def note_in_graph(graph: Graph, kind: str, inner: Message, wire: Wire) -> None:
             graph.outputs += (name,)
 
 
-def _node(node: Message, wire: Wire) -> Node[Graph]:
+def _node(node: OnnxMessage, wire: Wire) -> Node[Graph]:
     made: Node[Graph] = Node(
         node.texts.get("op_type", ""),
         tuple(node.names.get("input", ())),
@@ -91,7 +91,7 @@ def _node(node: Message, wire: Wire) -> Node[Graph]:
     return made
 
 
-def _tensor(tensor: Message, wire: Wire) -> Tensor:
+def _tensor(tensor: OnnxMessage, wire: Wire) -> Tensor:
     dims = tuple(tensor.numbers.get("dims", ())[:MAX_RANK])
     form = _FORMATS.get(tensor.number("data_type"))
     if form is None or prod(dims) > MAX_FOLLOWED:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from device_agent.errors import RuleError
-from device_agent.model_rules.kept import Message, note_in_graph
+from device_agent.model_rules.kept import OnnxMessage, note_in_graph
 from device_agent.model_rules.messages import MESSAGES, Field
 from device_agent.model_rules.tensor_sizes import MAX_RANK, check_stored, numbers_of, varints_in
 from device_agent.model_rules.wire import (
@@ -57,7 +57,7 @@ _MOST_NAMES = 32 * 1024**2
 
 
 @dataclass(frozen=True)
-class Value:
+class OnnxValue:
     """An input or output that a graph declares."""
 
     name: str
@@ -71,8 +71,8 @@ class Value:
 class OnnxFile:
     """What a file declares that keeps to the rules."""
 
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[OnnxValue, ...]
+    outputs: tuple[OnnxValue, ...]
     nodes: int
 
 
@@ -106,7 +106,7 @@ class _Reader:
         self._domains = domains
         self._nodes = 0
         self._named = 0
-        self._rules: dict[str, Callable[[Message], None]] = {
+        self._rules: dict[str, Callable[[OnnxMessage], None]] = {
             "node": self._check_node,
             "opset": self._check_domain,
             "tensor": _check_tensor,
@@ -114,8 +114,8 @@ class _Reader:
         }
 
     def read(self) -> OnnxFile:
-        model = self._message("model", 0, len(self._wire.data), Message(0), 0)
-        (graph,) = model.inside.get("graph") or [Message(0)]
+        model = self._message("model", 0, len(self._wire.data), OnnxMessage(0), 0)
+        (graph,) = model.inside.get("graph") or [OnnxMessage(0)]
         if not model.number("ir_version") or not self._nodes:
             raise RuleError("is no ONNX model: it has no version or no nodes")
         values = {
@@ -129,7 +129,9 @@ class _Reader:
             raise RuleError(str(error)) from error
         return OnnxFile(values["input"], values["output"], self._nodes)
 
-    def _message(self, kind: str, begin: int, end: int, into: Message, depth: int) -> Message:
+    def _message(
+        self, kind: str, begin: int, end: int, into: OnnxMessage, depth: int
+    ) -> OnnxMessage:
         if depth > MAX_DEPTH:
             raise RuleError(f"messages nest deeper than {MAX_DEPTH}")
         table = MESSAGES[kind]
@@ -144,7 +146,7 @@ class _Reader:
         return into
 
     def _take(
-        self, kind: str, known: Field, raw: tuple[int, int, int], into: Message, depth: int
+        self, kind: str, known: Field, raw: tuple[int, int, int], into: OnnxMessage, depth: int
     ) -> None:
         wire, first, last = raw
         _check_field(kind, known, wire, into)
@@ -169,12 +171,12 @@ class _Reader:
             into.take_floats(self._wire.data, raw)
 
     def _inside(
-        self, kind: str, known: Field, span: tuple[int, int], into: Message, depth: int
+        self, kind: str, known: Field, span: tuple[int, int], into: OnnxMessage, depth: int
     ) -> None:
         graphs = into.graphs + (known.message == "graph")
         if graphs > MAX_NESTING + 1:
             raise RuleError(f"graphs nest deeper than {MAX_NESTING}; export it without loops")
-        inner = self._message(known.message, *span, Message(graphs), depth + 1)
+        inner = self._message(known.message, *span, OnnxMessage(graphs), depth + 1)
         # Of nodes and weights little is kept: there may be many.
         if kind == "graph":
             note_in_graph(into.graph, known.name, inner, self._wire)
@@ -182,7 +184,7 @@ class _Reader:
             into.inside.setdefault(known.name, []).append(inner)
 
     def _take_numbers(
-        self, kind: str, known: Field, raw: tuple[int, int, int], into: Message
+        self, kind: str, known: Field, raw: tuple[int, int, int], into: OnnxMessage
     ) -> None:
         wire, first, last = raw
         if kind == "attribute":
@@ -207,7 +209,7 @@ class _Reader:
             raise RuleError(f"{known.name} ends in the middle of a number")
         return (last - first) // _WIDTHS[known.wire]
 
-    def _check_node(self, node: Message) -> None:
+    def _check_node(self, node: OnnxMessage) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise RuleError(f"more than {MAX_NODES} nodes; export a smaller network")
@@ -216,7 +218,7 @@ class _Reader:
             raise RuleError("operator 'EPContext' holds a program of a device; export without it")
         self._check_domain(node, f"operator {operator!r} of ")
 
-    def _check_domain(self, item: Message, what: str = "operators of ") -> None:
+    def _check_domain(self, item: OnnxMessage, what: str = "operators of ") -> None:
         domain = item.texts.get("domain", "")
         if domain not in self._domains:
             raise RuleError(
@@ -225,7 +227,7 @@ class _Reader:
             )
 
 
-def _check_field(kind: str, known: Field, wire: int, into: Message) -> None:
+def _check_field(kind: str, known: Field, wire: int, into: OnnxMessage) -> None:
     if known.banned:
         raise RuleError(f"holds {known.banned}")
     packed = known.repeated and wire == LENGTH
@@ -236,27 +238,27 @@ def _check_field(kind: str, known: Field, wire: int, into: Message) -> None:
     into.seen.add(known.name)
 
 
-def _check_tensor(tensor: Message) -> None:
+def _check_tensor(tensor: OnnxMessage) -> None:
     name = tensor.texts.get("name", "")
     if tensor.number("data_location"):
         raise RuleError(f"tensor {name!r} lies in another file; save the model as one file")
     check_stored(name, tensor.number("data_type"), tensor.numbers.get("dims", []), tensor.stored)
 
 
-def _check_shape(shape: Message) -> None:
+def _check_shape(shape: OnnxMessage) -> None:
     axes = shape.inside.get("dim", [])
     numbers_of([axis.number("dim_value") for axis in axes if "dim_value" in axis.numbers])
 
 
-def _value(item: Message) -> Value:
+def _value(item: OnnxMessage) -> OnnxValue:
     types: list[Any] = item.inside.get("type", [])
     tensors = types[0].inside.get("tensor_type", []) if types else []
     if not tensors:
-        return Value(item.texts.get("name", ""), 0, None)
+        return OnnxValue(item.texts.get("name", ""), 0, None)
     shapes = tensors[0].inside.get("shape", [])
     axes = tuple(_axis(axis) for axis in shapes[0].inside.get("dim", [])) if shapes else None
-    return Value(item.texts.get("name", ""), tensors[0].number("elem_type"), axes)
+    return OnnxValue(item.texts.get("name", ""), tensors[0].number("elem_type"), axes)
 
 
-def _axis(axis: Message) -> int | None:
+def _axis(axis: OnnxMessage) -> int | None:
     return axis.number("dim_value") if "dim_value" in axis.numbers else None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from device_agent.errors import RuleError
-from device_agent.model_rules.golden_file import Golden, check_golden
-from device_agent.model_rules.onnx_file import OnnxFile, Value, check_onnx
+from device_agent.model_rules.golden_file import GoldenTensor, check_golden
+from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue, check_onnx
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 from schemas.values import Digest
 
@@ -81,7 +81,7 @@ def _check_output(what: str, file: OnnxFile, name: str, width: int) -> None:
         )
 
 
-def _check_type(what: str, value: Value, dtype: str) -> None:
+def _check_type(what: str, value: OnnxValue, dtype: str) -> None:
     if value.element != _ELEMENTS[dtype]:
         raise RuleError(
             f"{what}: {value.name!r} is of type {value.element}, {dtype} was expected; export it "
@@ -89,15 +89,15 @@ def _check_type(what: str, value: Value, dtype: str) -> None:
         )
 
 
-def _golden(manifest: Manifest) -> dict[Digest, dict[str, Golden]]:
+def _golden(manifest: Manifest) -> dict[Digest, dict[str, GoldenTensor]]:
     """Return what the two golden files of a manifest hold."""
     made, classes = manifest.preprocessing, len(manifest.class_names)
-    inputs = {GOLDEN_INPUTS: Golden(made.dtype, made.shape)}
+    inputs = {GOLDEN_INPUTS: GoldenTensor(made.dtype, made.shape)}
     if manifest.answers == "pixels":
-        scores = {SMALL_SCORES: Golden("float32", (classes, None, None))}
+        scores = {SMALL_SCORES: GoldenTensor("float32", (classes, None, None))}
         return {manifest.golden.digest: inputs, manifest.golden_scores.digest: scores}
-    features = {FEATURES: Golden("float32", (manifest.feature_width,))}
+    features = {FEATURES: GoldenTensor("float32", (manifest.feature_width,))}
     return {
         manifest.golden.digest: inputs | features,
-        manifest.golden_scores.digest: {SCORES: Golden("float32", (classes,))},
+        manifest.golden_scores.digest: {SCORES: GoldenTensor("float32", (classes,))},
     }

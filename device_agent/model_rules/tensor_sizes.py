@@ -16,7 +16,7 @@ MAX_NUMBERS = 1 << 28
 _PIECE = 1 << 20
 
 
-class Kind(NamedTuple):
+class ElementKind(NamedTuple):
     """A type of element: bits in `raw_data`, and the field that may hold it instead."""
 
     bits: int
@@ -26,26 +26,26 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    1: Kind(32, "float_data"),
-    2: Kind(8, "int32_data"),
-    3: Kind(8, "int32_data"),
-    4: Kind(16, "int32_data"),
-    5: Kind(16, "int32_data"),
-    6: Kind(32, "int32_data"),
-    7: Kind(64, "int64_data"),
-    8: Kind(0, "string_data"),
-    9: Kind(8, "int32_data"),
-    10: Kind(16, "int32_data"),
-    11: Kind(64, "double_data"),
-    12: Kind(32, "uint64_data"),
-    13: Kind(64, "uint64_data"),
-    16: Kind(16, "int32_data"),
-    17: Kind(8, "int32_data"),
-    18: Kind(8, "int32_data"),
-    19: Kind(8, "int32_data"),
-    20: Kind(8, "int32_data"),
-    21: Kind(4, "int32_data", 2),
-    22: Kind(4, "int32_data", 2),
+    1: ElementKind(32, "float_data"),
+    2: ElementKind(8, "int32_data"),
+    3: ElementKind(8, "int32_data"),
+    4: ElementKind(16, "int32_data"),
+    5: ElementKind(16, "int32_data"),
+    6: ElementKind(32, "int32_data"),
+    7: ElementKind(64, "int64_data"),
+    8: ElementKind(0, "string_data"),
+    9: ElementKind(8, "int32_data"),
+    10: ElementKind(16, "int32_data"),
+    11: ElementKind(64, "double_data"),
+    12: ElementKind(32, "uint64_data"),
+    13: ElementKind(64, "uint64_data"),
+    16: ElementKind(16, "int32_data"),
+    17: ElementKind(8, "int32_data"),
+    18: ElementKind(8, "int32_data"),
+    19: ElementKind(8, "int32_data"),
+    20: ElementKind(8, "int32_data"),
+    21: ElementKind(4, "int32_data", 2),
+    22: ElementKind(4, "int32_data", 2),
 }
 """By the number of the type in ONNX; complex numbers are not among them."""
 

@@ -16,7 +16,7 @@ from device_agent.errors import SourceError
 from schemas.values import Digest
 
 
-class Seen(NamedTuple):
+class HashedFile(NamedTuple):
     """A file as it was when it was hashed."""
 
     size: int
@@ -41,7 +41,8 @@ class DigestCache:
             )
             rows = self._db.execute("SELECT path, size, mtime_ns, digest FROM seen")
             self._seen = {
-                name: Seen(size, mtime_ns, Digest(digest)) for name, size, mtime_ns, digest in rows
+                name: HashedFile(size, mtime_ns, Digest(digest))
+                for name, size, mtime_ns, digest in rows
             }
         except sqlite3.Error as error:
             raise self._failure(error) from error
@@ -57,7 +58,7 @@ class DigestCache:
             return None
         return seen.digest
 
-    def update(self, current: Mapping[str, Seen]) -> None:
+    def update(self, current: Mapping[str, HashedFile]) -> None:
         """Make the cache what the last scan saw; only differences are written."""
         gone = self._seen.keys() - current.keys()
         new = [(path, *seen) for path, seen in current.items() if self._seen.get(path) != seen]

@@ -22,7 +22,7 @@ from pathlib import Path
 from device_agent.core.inputs import Image, Scanned
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
-from device_agent.sources.cache import DigestCache, Seen
+from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.store.blobs import file_digest
 from schemas.errors import InvalidValueError, shorten
 from schemas.reports import Problem
@@ -43,7 +43,7 @@ class _Findings:
 
     images: list[Image] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, HashedFile] = field(default_factory=dict)
     unsettled: int = 0
 
 
@@ -123,14 +123,14 @@ def _class_folders(folder: Path) -> list[str]:
         ) from error
 
 
-def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> Seen | None:
+def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> HashedFile | None:
     """Return a file as it is, None while it is perhaps still being written; raise `OSError`."""
     full = folder / path
     status = full.stat()
     if abs(now - status.st_mtime) < SETTLE_SECONDS:
         return None
     digest = cache.get(path, status.st_size, status.st_mtime_ns)
-    return Seen(status.st_size, status.st_mtime_ns, digest or file_digest(full))
+    return HashedFile(status.st_size, status.st_mtime_ns, digest or file_digest(full))
 
 
 def sample_files(

@@ -29,7 +29,7 @@ from device_agent.sources.scenes import (
     SceneSource,
     read_limited,
 )
-from device_agent.sources.shown import Shown, ShownCache, look_at
+from device_agent.sources.shown import ShownCache, ShownClasses, look_at
 from learning.errors import ImageError
 from schemas.reports import Problem
 from schemas.values import ClassName, Digest
@@ -97,14 +97,14 @@ class SceneFolder:
         first, *others = most_first(pixels)
         result.images.append(Image(scene.picture, scene.digest, first, tuple(sorted(others))))
 
-    def _shown_by(self, scene: FoundScene) -> Shown:
+    def _shown_by(self, scene: FoundScene) -> ShownClasses:
         """Return what a mask shows, reading it at most once; raise `ChangedError`."""
         shown = self._shown.get(scene.mask_digest)
         if shown is None:
             try:
                 data = read_limited(self._folder / scene.mask)
             except ImageError as error:
-                return Shown(fault=str(error))
+                return ShownClasses(fault=str(error))
             if Digest.of(data) != scene.mask_digest:
                 raise ChangedError(f"{scene.mask}: has changed since it was found")
             shown = look_at(data)

@@ -28,7 +28,7 @@ from PIL.Image import Image
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES, ChangedError
-from device_agent.sources.cache import DigestCache, Seen
+from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest
 from device_agent.sources.mask_classes import MaskClasses
 from device_agent.sources.masks import check_same_size, check_values, decode_mask
@@ -87,7 +87,7 @@ class _Findings:
 
     scenes: list[FoundScene] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, HashedFile] = field(default_factory=dict)
     unsettled: int = 0
 
 
@@ -122,7 +122,7 @@ class SceneSource:
         return ScannedScenes(tuple(found.scenes), tuple(found.problems), found.unsettled)
 
     def _look_at(self, picture: str, mask: str, found: _Findings) -> None:
-        seen: list[Seen | None] = []
+        seen: list[HashedFile | None] = []
         for path in (picture, mask):
             try:
                 seen.append(seen_at_rest(self._folder, path, self._cache, self._clock()))

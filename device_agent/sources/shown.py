@@ -21,19 +21,19 @@ from schemas.values import Digest
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownClasses:
     """What a mask shows: how many pixels have each value; or why it cannot be read."""
 
     pixels: Mapping[int, int] = field(default_factory=dict)
     fault: str = ""
 
 
-def look_at(mask: bytes) -> Shown:
+def look_at(mask: bytes) -> ShownClasses:
     """Return what the bytes of a mask show."""
     try:
-        return Shown(pixels_of(decode_mask(mask)))
+        return ShownClasses(pixels_of(decode_mask(mask)))
     except ImageError as error:
-        return Shown(fault=str(error))
+        return ShownClasses(fault=str(error))
 
 
 class ShownCache:
@@ -63,11 +63,11 @@ class ShownCache:
         """Close the file."""
         self._db.close()
 
-    def get(self, digest: Digest) -> Shown | None:
+    def get(self, digest: Digest) -> ShownClasses | None:
         """Return what the mask of that digest shows, where it was looked at."""
         return self._shown.get(digest)
 
-    def put(self, digest: Digest, shown: Shown) -> None:
+    def put(self, digest: Digest, shown: ShownClasses) -> None:
         """Keep at once what a mask shows: a first scan of many may be cut short."""
         self._shown[digest] = shown
         self._write("INSERT OR REPLACE INTO shown VALUES (?, ?, ?)", [(digest, *_written(shown))])
@@ -91,9 +91,9 @@ class ShownCache:
         return SourceError(f"{self._path}: {error}; delete this file, it is only a cache")
 
 
-def _written(shown: Shown) -> tuple[str, str]:
+def _written(shown: ShownClasses) -> tuple[str, str]:
     return json.dumps(list(shown.pixels.items())), shown.fault
 
 
-def _read(pixels: str, fault: str) -> Shown:
-    return Shown({int(value): int(count) for value, count in json.loads(pixels)}, fault)
+def _read(pixels: str, fault: str) -> ShownClasses:
+    return ShownClasses({int(value): int(count) for value, count in json.loads(pixels)}, fault)

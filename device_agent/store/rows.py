@@ -1,8 +1,8 @@
 """The records as rows (field, key, value), derived from the types of their fields.
 
 A single value is one row with an empty key, a mapping or a set one row for each key. Text stands
-there as it is, all else as JSON. A field that is added to `Records` is written and read without a
-line here; in a database from before it is missing, and has its default.
+there as it is, all else as JSON. A field that is added to `AgentRecords` is written and read
+without a line here; in a database from before it is missing, and has its default.
 
 The laws, which the tests hold: records that are loaded equal those in memory, in the order of their
 mappings; and the rows of many small drafts equal those of one large one.
@@ -20,8 +20,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlite_utils import Database
 
 from device_agent.core.draft import LAYERS, Draft, Groups, Members
-from device_agent.core.records import Letter, LetterBody, LetterKey
-from device_agent.core.state import Records
+from device_agent.core.records import OutboxBody, OutboxKey, OutboxMessage
+from device_agent.core.state import AgentRecords
 from learning.numerics.detection import Detector
 from schemas.canonical import canonical_json, parse_json
 from schemas.errors import SchemaError
@@ -41,7 +41,7 @@ class Text:
     read: Callable[[str], Any]
 
 
-def write_draft(db: Database, draft: Draft, records: Records) -> None:
+def write_draft(db: Database, draft: Draft, records: AgentRecords) -> None:
     """Write what a draft changes, inside a transaction that the caller has begun."""
     gone = [row for name in LAYERS for row in _gone(name, draft)]
     put = [row for name in LAYERS for row in _put(name, draft)]
@@ -61,7 +61,7 @@ def write_draft(db: Database, draft: Draft, records: Records) -> None:
     _write_beside(db, draft)
 
 
-def load_records(db: Database) -> Records:
+def load_records(db: Database) -> AgentRecords:
     """Return what the database holds; raise `SchemaError` for what this program cannot read."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, key, value in db.execute("SELECT field, key, value FROM record ORDER BY id"):
@@ -69,12 +69,12 @@ def load_records(db: Database) -> Records:
     unknown = found.keys() - _FIELDS.keys()
     if unknown:
         raise SchemaError(f"{min(unknown)}: a record that this program does not know")
-    return Records(**{name: _read(name, rows) for name, rows in found.items()})
+    return AgentRecords(**{name: _read(name, rows) for name, rows in found.items()})
 
 
-def read_attached(db: Database, letter: LetterKey) -> bytes:
-    """Return the payload that lies with a letter, empty where there is none."""
-    name = _FIELDS["outbox"].key.write(letter)
+def read_attached(db: Database, message: OutboxKey) -> bytes:
+    """Return the payload that lies with a message, empty where there is none."""
+    name = _FIELDS["outbox"].key.write(message)
     row = db.execute("SELECT payload FROM attached WHERE letter = ?", [name]).fetchone()
     return b"" if row is None else bytes(row[0])
 
@@ -104,14 +104,14 @@ def _put(name: str, draft: Draft) -> Iterator[Row]:
 
 
 def _write_beside(db: Database, draft: Draft) -> None:
-    """Write what is on the disk alone: payloads of letters, and dead letters."""
-    letter = _FIELDS["outbox"].key
-    gone = [(letter.write(key),) for key in draft.outbox.gone]
+    """Write what is on the disk alone: payloads of messages, and dead letters."""
+    message = _FIELDS["outbox"].key
+    gone = [(message.write(key),) for key in draft.outbox.gone]
     _execute(db, "DELETE FROM attached WHERE letter = ?", gone)
     _execute(
         db,
         "INSERT INTO attached (letter, payload) VALUES (?, ?)",
-        [(letter.write(key), payload) for key, payload in draft.attached.items()],
+        [(message.write(key), payload) for key, payload in draft.attached.items()],
     )
     _execute(
         db,
@@ -184,16 +184,16 @@ def _text_of(kind: Any) -> Text:  # noqa: ANN401 - any type of a field
     return Text(lambda value: adapter.dump_json(value).decode("utf-8"), adapter.validate_json)
 
 
-def _write_letter(letter: Letter) -> str:
-    plain = [letter.revision, letter.body.kind, letter.body.model_dump(mode="json")]
+def _write_message(message: OutboxMessage) -> str:
+    plain = [message.revision, message.body.kind, message.body.model_dump(mode="json")]
     return canonical_json(plain).decode("utf-8")
 
 
-def _read_letter(text: str) -> Letter:
+def _read_message(text: str) -> OutboxMessage:
     revision, kind, body = parse_json(text.encode("utf-8"))
     if kind not in _BODIES:
-        raise SchemaError(f"letter: {kind!r} is of no kind that this program knows")
-    return Letter(revision, _BODIES[kind].read(body))
+        raise SchemaError(f"message: {kind!r} is of no kind that this program knows")
+    return OutboxMessage(revision, _BODIES[kind].read(body))
 
 
 def _write_detector(detector: Detector) -> str:
@@ -208,9 +208,9 @@ def _read_detector(text: str) -> Detector:
         return Detector()
 
 
-_BODIES: dict[str, type[LetterBody]] = {kind.kind: kind for kind in get_args(LetterBody)}
+_BODIES: dict[str, type[OutboxBody]] = {kind.kind: kind for kind in get_args(OutboxBody)}
 _SPECIAL = {
-    Letter: Text(_write_letter, _read_letter),
+    OutboxMessage: Text(_write_message, _read_message),
     Detector: Text(_write_detector, _read_detector),
 }
 
@@ -222,7 +222,7 @@ class _Field:
     value: Text
 
 
-def _field(name: str, kind: Any) -> _Field:  # noqa: ANN401 - the type of a field of `Records`
+def _field(name: str, kind: Any) -> _Field:  # noqa: ANN401 - the type of a field of `AgentRecords`
     plain, layer = _text_of(str), LAYERS.get(name)
     if layer is None:
         return _Field(plain, plain, _text_of(kind))
@@ -234,4 +234,4 @@ def _field(name: str, kind: Any) -> _Field:  # noqa: ANN401 - the type of a fiel
     return _Field(plain, _text_of(key), _text_of(value))
 
 
-_FIELDS = {name: _field(name, kind) for name, kind in get_type_hints(Records).items()}
+_FIELDS = {name: _field(name, kind) for name, kind in get_type_hints(AgentRecords).items()}

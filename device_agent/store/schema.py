@@ -3,8 +3,8 @@
 installation  one row: the name of this installation
 run           the newest runs of this installation, in their order
 record        what the agent must not lose, as rows that follow from the types (`store.rows`)
-attached      small payloads of letters that have no receipt
-dead_letter   letters that were refused, with the reason
+attached      small payloads of messages that have no receipt
+dead_letter   messages that were refused, with the reason
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def create_unusable(db: Database) -> None:
 
 @MIGRATIONS()
 def create_outbox(db: Database) -> None:
-    """Make the tables of letters: waiting, said 'nothing', refused."""
+    """Make the tables of messages: waiting, said 'nothing', refused."""
     db.execute(
         """CREATE TABLE outbox (
             position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -86,7 +86,7 @@ def create_outbox(db: Database) -> None:
 
 @MIGRATIONS()
 def let_letters_be_transitions(db: Database) -> None:
-    """Allow one more kind of letter; SQLite changes a check only with the whole table."""
+    """Allow one more kind of message; SQLite changes a check only with the whole table."""
     db.execute("ALTER TABLE outbox RENAME TO outbox_before")
     db.execute(
         """CREATE TABLE outbox (
@@ -123,7 +123,7 @@ def create_answered_round(db: Database) -> None:
 
 @MIGRATIONS()
 def let_letters_be_gradients(db: Database) -> None:
-    """Allow letters to the proxy; SQLite changes a check only with the whole table."""
+    """Allow messages to the proxy; SQLite changes a check only with the whole table."""
     db.execute("ALTER TABLE outbox RENAME TO outbox_before")
     db.execute(
         """CREATE TABLE outbox (

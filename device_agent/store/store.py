@@ -12,8 +12,8 @@ from sqlite_utils import Database
 
 from device_agent.core.changes import Durable
 from device_agent.core.draft import Draft
-from device_agent.core.records import LetterKey
-from device_agent.core.state import Records
+from device_agent.core.records import OutboxKey
+from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
 from device_agent.store.rows import load_records, read_attached, write_draft
 from device_agent.store.schema import MIGRATIONS
@@ -26,7 +26,7 @@ from schemas.values import BootId
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A letter that the coordinator refused for good."""
+    """A message that the coordinator refused for good."""
 
     about: str
     stage: int
@@ -45,7 +45,7 @@ def make_blank_store(path: Path) -> Path:
     return path
 
 
-class Store:
+class AgentStore:
     """Open for one thread; WAL with `synchronous=FULL`, so a power cut loses nothing committed."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Store:
             self._db = Database(str(path))
             self._db.execute(f"PRAGMA journal_mode={'WAL' if durable else 'PERSIST'}").fetchall()
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
-            # What is deleted is overwritten: letters may tell of images.
+            # What is deleted is overwritten: messages may tell of images.
             self._db.execute(f"PRAGMA secure_delete={'ON' if durable else 'OFF'}").fetchall()
             if known is None:
                 self._refuse_newer()
@@ -79,7 +79,7 @@ class Store:
         """Close the database."""
         self._db.close()
 
-    def load(self) -> Records:
+    def load(self) -> AgentRecords:
         """Rebuild the records; raise `StoreError` where the database cannot be read."""
         with self._translated("read"):
             try:
@@ -90,7 +90,7 @@ class Store:
                     "that wrote it, or move the file away to begin as a new installation"
                 ) from error
 
-    def commit(self, records: Records, changes: Sequence[Durable]) -> None:
+    def commit(self, records: AgentRecords, changes: Sequence[Durable]) -> None:
         """Write all changes in one transaction, then bring them into `records`.
 
         Raises `StoreError`, and changes neither, if they cannot be written.
@@ -111,13 +111,13 @@ class Store:
             self._db.execute("DELETE FROM run WHERE id <= ?", [(run or 0) - MAX_FORMER_RUNS])
         return formers
 
-    def payload(self, letter: LetterKey) -> bytes:
-        """Return the payload that lies with a letter, empty if it is offered or there is none."""
+    def payload(self, message: OutboxKey) -> bytes:
+        """Return the payload that lies with a message, empty if it is offered or there is none."""
         with self._translated("read"):
-            return read_attached(self._db, letter)
+            return read_attached(self._db, message)
 
     def dead_letters(self, newest: int = 100) -> list[DeadLetter]:
-        """Return the newest refused letters, newest first."""
+        """Return the newest refused messages, newest first."""
         with self._translated("read"):
             rows = self._db.execute(
                 "SELECT about, stage, part, revision, reason, time_ns FROM dead_letter"

@@ -15,13 +15,19 @@ from typing import Any
 
 from device_agent.errors import ModelError
 from device_agent.host import ModelHost
-from device_agent.inference import Model, SessionSettings, describe_runtime
+from device_agent.inference import InstalledModel, SessionSettings, describe_runtime
 from device_agent.memory import frugal_allocation, give_back, resident_bytes
 from device_agent.self_test import golden_inputs, self_test
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.limits import contain, limit
 from device_agent.trial.measuring import Clocks, measure_runs
-from device_agent.trial.messages import MAX_REASON, Asked, TrialAnswer, TrialRequest, read_request
+from device_agent.trial.messages import (
+    MAX_REASON,
+    ReceivedTrial,
+    TrialAnswer,
+    TrialRequest,
+    read_request,
+)
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 
@@ -39,7 +45,7 @@ def main() -> None:
     os.write(answer_to, answer.model_dump_json().encode())
 
 
-def try_model(asked: Asked) -> TrialAnswer:
+def try_model(asked: ReceivedTrial) -> TrialAnswer:
     """Load, test and measure a model within the limits of the request."""
     request = asked.request
     try:
@@ -53,7 +59,7 @@ def try_model(asked: Asked) -> TrialAnswer:
         return TrialAnswer(refused=f"model: takes more than {request.memory_bytes >> 20} MiB")
 
 
-def _tried(asked: Asked, clocks: Clocks) -> TrialAnswer:
+def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
     request = asked.request
     blobs = BlobFolder(Path(request.blobs), durable=False)
     host = ModelHost(blobs, _settings(request))
@@ -91,7 +97,7 @@ def _former(host: ModelHost, blobs: BlobFolder, former: Digest | None) -> Callab
     return run
 
 
-def _run(model: Model, golden: bytes) -> Callable[[], Any]:
+def _run(model: InstalledModel, golden: bytes) -> Callable[[], Any]:
     """Return a run of one golden sample through both parts."""
     sample = golden_inputs(golden)[:1]
     if model.of_pixels:

@@ -24,7 +24,7 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrialMeasurement:
     """What some runs of a model took."""
 
     seconds: float
@@ -70,7 +70,7 @@ class _Pair:
 
 def measure_runs(
     run: Run, former: Run | None, resident_bytes: Callable[[], int], clocks: Clocks
-) -> Measured:
+) -> TrialMeasurement:
     """Run a model and the former one in turn, so that both meet the same machine."""
     taken, began, after_first = _Pair(), clocks.wall(), 0
     for done in range(1, MAX_RUNS + 1):
@@ -81,7 +81,7 @@ def measure_runs(
             after_first = resident_bytes()
         if done >= MIN_RUNS and clocks.wall() - began > SECONDS:
             break
-    return Measured(
+    return TrialMeasurement(
         taken.new.shortest,
         taken.former.shortest if former is not None else None,
         taken.slower() if former is not None else None,

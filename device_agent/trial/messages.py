@@ -61,7 +61,7 @@ class TrialAnswer(Strict):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedTrial:
     """A request with the samples of this device."""
 
     request: TrialRequest
@@ -77,10 +77,10 @@ def write_request(file: BinaryIO, request: TrialRequest, samples: Sequence[Input
         file.write(np.ascontiguousarray(sample).tobytes())
 
 
-def read_request(file: BinaryIO) -> Asked:
+def read_request(file: BinaryIO) -> ReceivedTrial:
     """Read what `write_request` wrote."""
     request = TrialRequest.model_validate_json(file.readline())
-    return Asked(request, [_read_sample(file, shape) for shape in request.samples])
+    return ReceivedTrial(request, [_read_sample(file, shape) for shape in request.samples])
 
 
 def _read_sample(file: BinaryIO, shape: SampleShape) -> Inputs:

@@ -21,7 +21,7 @@ from device_agent.trial.messages import (
     TrialRequest,
     write_request,
 )
-from device_agent.trial.watching import Bounds, Outcome, run_child
+from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from schemas.values import Digest
 
 COMMAND = (sys.executable, "-m", "device_agent.trial.child")
@@ -71,7 +71,7 @@ class Trial:
         with os.fdopen(os.memfd_create("trial"), "w+b") as file:
             write_request(file, request, samples)
             file.seek(0)
-            bounds = Bounds(
+            bounds = TrialLimits(
                 self._settings.seconds,
                 request.memory_bytes + _LIBRARIES_BYTES,
                 MAX_ANSWER_BYTES,
@@ -98,7 +98,7 @@ class Trial:
         )
 
 
-def read_outcome(outcome: Outcome, settings: TrialSettings) -> TrialAnswer:
+def read_outcome(outcome: ChildOutcome, settings: TrialSettings) -> TrialAnswer:
     """Return what the process answered; raise `TrialError` if it did not."""
     if outcome.code < 0:
         raise TrialError(_died(-outcome.code, settings))

@@ -22,7 +22,7 @@ _PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TrialLimits:
     """What a child may take."""
 
     seconds: float
@@ -32,7 +32,7 @@ class Bounds:
 
 
 @dataclass
-class Outcome:
+class ChildOutcome:
     """How a child ended."""
 
     code: int
@@ -49,8 +49,8 @@ class _Heard:
 
 
 def run_child(
-    command: Sequence[str], environment: dict[str, str], request: BinaryIO, bounds: Bounds
-) -> Outcome:
+    command: Sequence[str], environment: dict[str, str], request: BinaryIO, bounds: TrialLimits
+) -> ChildOutcome:
     """Run a command on a request until it ends; nothing of it is left then.
 
     Raises `TrialError` in words if it exceeds its bounds, or cannot be started.
@@ -71,12 +71,12 @@ def run_child(
         ) from error
     try:
         heard = _hear_out(child, bounds)
-        return Outcome(child.wait(), bytes(heard.answer), _readable(heard.words))
+        return ChildOutcome(child.wait(), bytes(heard.answer), _readable(heard.words))
     finally:
         _end(child)
 
 
-def _hear_out(child: subprocess.Popen[bytes], bounds: Bounds) -> _Heard:
+def _hear_out(child: subprocess.Popen[bytes], bounds: TrialLimits) -> _Heard:
     """Take in what the child says until it has closed both its mouths."""
     assert child.stdout is not None
     assert child.stderr is not None
@@ -99,7 +99,9 @@ def _hear_out(child: subprocess.Popen[bytes], bounds: Bounds) -> _Heard:
     return heard
 
 
-def _check(child: subprocess.Popen[bytes], heard: _Heard, bounds: Bounds, deadline: float) -> None:
+def _check(
+    child: subprocess.Popen[bytes], heard: _Heard, bounds: TrialLimits, deadline: float
+) -> None:
     if len(heard.answer) > bounds.answer_bytes:
         raise TrialError(
             f"trial: the process that tried the model said more than {bounds.answer_bytes} bytes"

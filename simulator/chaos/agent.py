@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from device_agent.assembling import Assembled, Surroundings, assemble
+from device_agent.assembling import AgentSurroundings, AssembledAgent, assemble
 from device_agent.core.requests import Request
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from device_agent.home import AgentHome
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.status import is_settled
 from device_agent.worker import Answer
 from schemas.values import BootId, DeviceId
@@ -49,7 +49,7 @@ class MortalAgent(Mortal):
         self._replaceable = replaceable
         self.broken: list[str] = []
         """What was found broken at its starts: a device always has a working model."""
-        self._made: Assembled | None = None
+        self._made: AssembledAgent | None = None
         self._had_model = False
 
     @property
@@ -63,7 +63,7 @@ class MortalAgent(Mortal):
         endpoint = self.endpoint(self._step)
         self._made = made = assemble(
             self.home,
-            Surroundings(
+            AgentSurroundings(
                 connect=lambda role, will: self.connection(role, endpoint, will),
                 exchange=lambda _, party: self.exchange(party),
                 worker=lambda answer, on_answer: SlowWorker(
@@ -95,7 +95,7 @@ class MortalAgent(Mortal):
             self._had_model = False
 
     @property
-    def _state(self) -> State | None:
+    def _state(self) -> AgentState | None:
         return self._made.parts.state if self._made is not None else None
 
     def settled(self, stage: int, version: int) -> bool:
@@ -128,7 +128,7 @@ class MortalAgent(Mortal):
         fetching = state.files.fetching
         return (
             f"{self.name}: stage {assignment.stage if assignment else None}, "
-            f"model {active.version if active else None}, {len(state.records.outbox)} letters, "
+            f"model {active.version if active else None}, {len(state.records.outbox)} messages, "
             f"fetches {fetching.digest.short if fetching else 'nothing'}, "
             f"{'settled' if is_settled(state) else 'not settled'}, "
             f"{'welcomed' if state.presence.welcomed else 'not welcomed'}"
@@ -158,6 +158,6 @@ class MortalAgent(Mortal):
         folder = self.home.state_folder
         if not self._had_model:
             return
-        if Slots(folder / "slots").active() is None:
+        if ModelSlots(folder / "slots").active() is None:
             self.broken.append(f"{self.name}: run {self.runs} begins without a model")
         self.broken += broken_files(self.device, folder)

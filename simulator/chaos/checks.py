@@ -32,7 +32,7 @@ from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.topics.rounds.entries import WeightsAveraged
 from device_agent.keys import KeyRing
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import FleetledgerError
 from schemas.receipts import ENTRY_OF, Accepted, Receipt
@@ -216,9 +216,9 @@ def _accepted_is_in_the_sum(run: Run) -> Iterator[str]:
             elif part.state == "refused":
                 yield f"{name}: refused"
         if records.outbox:
-            yield f"{device}: {len(records.outbox)} letters have no receipt"
+            yield f"{device}: {len(records.outbox)} messages have no receipt"
         if records.dead_letters and device not in run.seen.installed_anew:
-            yield f"{device}: {records.dead_letters} letters were refused"
+            yield f"{device}: {records.dead_letters} messages were refused"
 
 
 def _nothing_counts_twice(run: Run) -> Iterator[str]:
@@ -344,7 +344,7 @@ def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
 def _every_device_runs_the_last_model(run: Run) -> Iterator[str]:
     desired = run.outcome.state.models.desired
     for device, folder in run.places.states.items():
-        slot = Slots(folder / "slots").active()
+        slot = ModelSlots(folder / "slots").active()
         version = slot.version if slot is not None else None
         if desired is None or version != desired.version:
             yield f"{device}: runs {version}, {desired} is desired"
@@ -354,7 +354,7 @@ def _every_device_runs_the_last_model(run: Run) -> Iterator[str]:
 
 def broken_files(device: DeviceId, folder: Path) -> Iterator[str]:
     """Say which files of the active model of a device are missing or torn."""
-    slot = Slots(folder / "slots").active()
+    slot = ModelSlots(folder / "slots").active()
     blobs = BlobFolder(folder / "blobs")
     for digest in (slot.manifest, *slot.files) if slot is not None else ():
         path = blobs.path(digest)

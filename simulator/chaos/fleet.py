@@ -16,7 +16,7 @@ from coordinator.serving.operator import OperatorInbox
 from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
 from device_agent.sources.cache import DigestCache
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from methods.registry import trains
 from schemas.envelope import decode
 from schemas.receipts import Receipt
@@ -39,8 +39,8 @@ from simulator.virtual.loop import Loop
 from transport.memory_connection import InMemoryConnection
 
 EFFECTS = (
-    (Store, "commit", "commit"),
-    (Store, "begin_run", "commit"),
+    (AgentStore, "commit", "commit"),
+    (AgentStore, "begin_run", "commit"),
     (Ledger, "append", "commit"),
     (ProxyStore, "commit", "commit"),
     (OperatorInbox, "answer", "commit"),

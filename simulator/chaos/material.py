@@ -18,9 +18,9 @@ from coordinator.trust.keys import public_key
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
 from device_agent.settings import (
+    AgentDataSettings,
+    AgentDetectionSettings,
     AgentSettings,
-    DataSettings,
-    DetectionSettings,
     ModelSettings,
     PolicySettings,
 )
@@ -94,7 +94,7 @@ class Material:
             device=device,
             fleet=FLEET,
             coordinator_key=self.coordinator_key,
-            data=DataSettings(
+            data=AgentDataSettings(
                 # On another disk: the owner's pictures are not what may be lost.
                 folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
@@ -102,7 +102,7 @@ class Material:
             ),
             # Its storms start agents more often than any probation bears.
             model=ModelSettings(trial=False, probation_seconds=0),
-            detection=DetectionSettings(mode="off"),
+            detection=AgentDetectionSettings(mode="off"),
             policy=PolicySettings(publish_gradients=self.has_proxy),
         )
         made = AgentHome(home, settings)

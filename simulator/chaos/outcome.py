@@ -14,7 +14,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.topics.models.state import Model
-from device_agent.core.state import Records
+from device_agent.core.state import AgentRecords
 from device_agent.store.rows import load_records
 from schemas.values import ClassName, DeviceId, Digest
 
@@ -38,7 +38,7 @@ class Outcome:
 
     state: State
     """The coordinator's, made by replaying the ledger."""
-    devices: Mapping[DeviceId, Records]
+    devices: Mapping[DeviceId, AgentRecords]
 
     @property
     def model(self) -> Model | None:
@@ -77,6 +77,6 @@ def numbers(names: Iterable[ClassName]) -> dict[ClassName, int]:
     return counts
 
 
-def _records(folder: Path) -> Records:
+def _records(folder: Path) -> AgentRecords:
     with closing(Database(folder / "agent.db")) as database:
         return load_records(database)

@@ -9,7 +9,7 @@ from coordinator.core.rules import ModelRules, StageRules
 from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
 from device_agent.enrolling import enrol
-from device_agent.settings import AgentSettings, DataSettings, ModelSettings
+from device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
 from schemas.values import DeviceId
 from simulator.demo.material import Material
 from simulator.demo.plan import Plan
@@ -84,7 +84,7 @@ def agent_settings(broker: Broker, device: DeviceId, settings: DemoSettings) -> 
         device=device,
         fleet=settings.fleet,
         broker=agent_broker(broker),
-        data=DataSettings(
+        data=AgentDataSettings(
             folder=Path("data"), evaluation_folder=Path("test"), scan_seconds=SCAN_SECONDS
         ),
         # The models are those of this machine's own coordinator, and five agents share it.

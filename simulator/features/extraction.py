@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.inference import Session, SessionSettings
+from device_agent.inference import InferenceSession, SessionSettings
 from learning.errors import SampleError
 from learning.numerics.preprocessing import preprocess
 from schemas.models import AnyPreprocessing
@@ -61,7 +61,7 @@ class Extractor:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx")
             path.write_bytes(model)
-            self._session = Session(path, SessionSettings(providers, 1, self._batch))
+            self._session = InferenceSession(path, SessionSettings(providers, 1, self._batch))
 
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Floats, float]]:
         """Yield the output for a few samples after the other, in order, and the seconds they took.

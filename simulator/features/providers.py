@@ -6,7 +6,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from device_agent.inference import Session, SessionSettings, describe_runtime
+from device_agent.inference import InferenceSession, SessionSettings, describe_runtime
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.errors import BackboneError
@@ -42,4 +42,4 @@ def _cuda_works() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "smallest.onnx")
         path.write_bytes(scaling_backbone(_SMALLEST))
-        return Session(path, SessionSettings((CUDA, CPU))).provider == CUDA
+        return InferenceSession(path, SessionSettings((CUDA, CPU))).provider == CUDA

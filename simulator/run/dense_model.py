@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from device_agent.inference import Session, SessionSettings
+from device_agent.inference import InferenceSession, SessionSettings
 from learning.errors import ImageError
 from learning.numerics.preprocessing import preprocess
 from schemas.models import FEATURES, SCORES, of_pictures
@@ -52,8 +52,8 @@ class DenseModel:
         """Scenes of a run."""
         providers = (provider,) if provider == CPU else (provider, CPU)
         settings = SessionSettings(providers, self.threads, self.batch)
-        self._trunk = Session(folder / manifest.frozen.digest, settings)
-        self._head = Session(folder / manifest.head.digest, settings)
+        self._trunk = InferenceSession(folder / manifest.frozen.digest, settings)
+        self._head = InferenceSession(folder / manifest.head.digest, settings)
 
     def values(self, pictures: Sequence[Image.Image]) -> NDArray[np.uint8]:
         """Return the value of the best score of each pixel, (n, H, W), of at most `batch` pictures.

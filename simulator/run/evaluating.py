@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.inference import Session, SessionSettings
+from device_agent.inference import InferenceSession, SessionSettings
 from schemas.errors import SchemaError
 from schemas.models import FEATURES, SCORES, Manifest
 from schemas.values import ClassName
@@ -44,7 +44,7 @@ def predict(
     by name which class a row of the head is. Raises `RunError` for a class that is none of them.
     """
     manifest = read_manifest(model_folder)
-    head = Session(model_folder / manifest.head.digest, SessionSettings())
+    head = InferenceSession(model_folder / manifest.head.digest, SessionSettings())
     label_of_row = labels_of(manifest.class_names, class_names)
     parts = [
         label_of_row[head.run(SCORES, features(asked[first : first + _AT_ONCE])).argmax(axis=1)]

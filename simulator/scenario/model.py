@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from device_agent.settings import DetectionSettings, PolicySettings
+from device_agent.settings import AgentDetectionSettings, PolicySettings
 from methods.training_half import Exemplars
 from schemas.former_names import Renamed
 from schemas.message import Strict
@@ -370,7 +370,7 @@ class Scenario(Strict):
     rounds: RoundSettings = RoundSettings()
     method: MethodSettings = MethodSettings()
     backbone: BackboneSettings = BackboneSettings()
-    detection: DetectionSettings = DetectionSettings(mode="off")
+    detection: AgentDetectionSettings = AgentDetectionSettings(mode="off")
     """`[detection]`: whether devices look for new classes by entropy (docs/detection.md); off where
     the section is left out, as the agent's settings say where it is given."""
     engine: EngineSettings = EngineSettings()

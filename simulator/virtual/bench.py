@@ -32,8 +32,8 @@ from device_agent.core.requests import (
 from device_agent.errors import AgentError, DamagedError
 from device_agent.home import AgentHome
 from device_agent.measuring import head_of
-from device_agent.shell import Parts
-from device_agent.slots import Slots
+from device_agent.shell import AgentParts
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import order_of
 from device_agent.work import Extracted
@@ -79,11 +79,11 @@ class Equipment:
 
     home: AgentHome
     blobs: BlobFolder
-    slots: Slots
+    slots: ModelSlots
     installer: SharingInstaller
 
     @classmethod
-    def of(cls, parts: Parts, models: SharedModels) -> Equipment:
+    def of(cls, parts: AgentParts, models: SharedModels) -> Equipment:
         """Return what an agent has, with an installer for it."""
         return cls(parts.home, parts.blobs, parts.slots, SharingInstaller(models, parts.slots))
 
@@ -235,14 +235,16 @@ class DeviceBench:
     def _measure(self, request: Measure) -> Input:
         model = self._at_hand.installer.active()
         if model is None or model.manifest.digest != request.active.manifest:
-            return inputs.Measured(None, reason="detection: the model was replaced meanwhile")
+            return inputs.UncertaintyMeasured(
+                None, reason="detection: the model was replaced meanwhile"
+            )
         try:
             scores = model.scores(self._features(model.manifest.lineage, request.images))
             values = uncertainty(scores, head_of(model), request.known, request.rules)
         except (AgentError, LearningError) as error:
-            return inputs.Measured(None, reason=str(error))
+            return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.Measured(head_of(model), images, tuple(values.tolist()))
+        return inputs.UncertaintyMeasured(head_of(model), images, tuple(values.tolist()))
 
 
 def _scenes(scenes: SizedScenes, images: Sequence[ImageToCount]) -> LocalData:

@@ -11,9 +11,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.assembling import Assembled, Connect, Run, Surroundings, assemble
+from device_agent.assembling import AgentRun, AgentSurroundings, AssembledAgent, Connect, assemble
 from device_agent.chance import SECRET_FILE
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from device_agent.home import AgentHome
 from device_agent.settings import AgentSettings
 from device_agent.shell import Agent
@@ -37,7 +37,7 @@ from transport.transfer import Exchange, Party
 
 AHEAD_SECONDS = 2.0
 """How far a device may be ahead of the others while files come."""
-FEW_LETTERS = 4
+FEW_MESSAGES = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Ground:
     pager: Pager
     files: SharedFiles
     laboratory: Laboratory
-    rules: Rules
+    rules: AgentRules
     capabilities: Capabilities
     seed: int
     blank_store: Path
@@ -66,7 +66,7 @@ class Ground:
 class _Life:
     """One run of the agent's program, from its start to its end, also while it rests."""
 
-    run: Run
+    run: AgentRun
     exchange: SharingExchange
     endpoint: Endpoint
 
@@ -82,13 +82,13 @@ class VirtualDevice:
         "_spent",
         "bench",
         "busy_until",
-        "letters",
         "name",
+        "unanswered",
     )
 
     def __init__(self, ground: Ground, name: DeviceId) -> None:
         self.name = name
-        self.letters = 0
+        self.unanswered = 0
         """Letters without a receipt, when it was last stepped."""
         self.busy_until = -math.inf
         """When the device takes messages again."""
@@ -97,7 +97,7 @@ class VirtualDevice:
         self._spent = Counts()
         self._runs = 0
         self._life: _Life | None = None
-        self._awake: Assembled | None = None
+        self._awake: AssembledAgent | None = None
 
     @property
     def on(self) -> bool:
@@ -169,7 +169,7 @@ class VirtualDevice:
         self.bench.deliver = awake.run.worker.put
         return life
 
-    def _assembled(self, boot: BootId, run: Run | None = None) -> Assembled:
+    def _assembled(self, boot: BootId, run: AgentRun | None = None) -> AssembledAgent:
         ground = self._ground
         settings = ground.settings.model_copy(update={"device": self.name})
         home = AgentHome(ground.agents / self.name, settings)
@@ -177,9 +177,9 @@ class VirtualDevice:
         self.bench.equipment = Equipment.of(awake.parts, ground.laboratory.models)
         return awake
 
-    def _surroundings(self, boot: BootId) -> Surroundings:
+    def _surroundings(self, boot: BootId) -> AgentSurroundings:
         ground = self._ground
-        return Surroundings(
+        return AgentSurroundings(
             connect=self._connect,
             exchange=self._exchange,
             bench=lambda *_: self.bench,
@@ -204,7 +204,7 @@ class VirtualDevice:
             return VirtualExchange(ground.world, party)
         return SharingExchange(ground.world, party, ground.files)
 
-    def _awaken(self, life: _Life) -> Assembled:
+    def _awaken(self, life: _Life) -> AssembledAgent:
         if self._awake is not None:
             return self._awake
         awake = self._assembled(life.run.identity.boot, life.run)
@@ -214,9 +214,9 @@ class VirtualDevice:
     def _may_wait(self, topic: str) -> bool:
         """Whether a message need not wake an agent that rests: a receipt, after which it rests on.
 
-        With more letters than these some may have to be sent again soon.
+        With more messages than these some may have to be sent again soon.
         """
-        few = self.letters <= FEW_LETTERS
+        few = self.unanswered <= FEW_MESSAGES
         return self._awake is None and few and topic.endswith("/rcpt")
 
     def _step(self, life: _Life) -> float:
@@ -227,7 +227,7 @@ class VirtualDevice:
             life.endpoint.not_before = max(life.endpoint.not_before, clock.now)
         finally:
             clock.now = began
-        self.letters = len(awake.parts.state.records.outbox)
+        self.unanswered = len(awake.parts.state.records.outbox)
         self._ground.pager.stepped(self)
         return min(awake.agent.wake_at, life.exchange.next_arrival())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.installing import Installer
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from schemas.models import Manifest
 from schemas.values import Digest
@@ -30,7 +30,7 @@ class SharedModels(ModelHost):
 class SharingInstaller(Installer):
     """One device's installer: a model that passed on another device passes here too."""
 
-    def __init__(self, models: SharedModels, slots: Slots) -> None:
+    def __init__(self, models: SharedModels, slots: ModelSlots) -> None:
         super().__init__(models.blobs, slots, models, lambda _: ())
         self._models = models
 

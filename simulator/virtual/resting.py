@@ -9,23 +9,23 @@ from dataclasses import replace
 
 from device_agent.core.records import (
     About,
+    CountingState,
     Detecting,
-    Enrolling,
+    EnrollingState,
     Files,
-    LetterKey,
     Listening,
-    Models,
-    Presence,
+    ModelProgress,
+    ModelWait,
+    OutboxKey,
+    OwnReports,
+    PresenceState,
     Scanning,
     Sending,
     Sighting,
-    Told,
     Training,
     Try,
-    Waiting,
-    Work,
 )
-from device_agent.core.state import State
+from device_agent.core.state import AgentState
 from schemas.contributions import HeldPart, PartKey
 from schemas.message import Strict
 from schemas.values import ClassName, Digest
@@ -35,24 +35,24 @@ class Resting(Strict):
     """The pieces of a state (`device_agent.core.state`), with lists for what JSON has no keys."""
 
     wake_at: float
-    presence: Presence
-    enrolling: Enrolling
+    presence: PresenceState
+    enrolling: EnrollingState
     held: tuple[HeldPart, ...]
     scanning: Scanning
     images: tuple[tuple[str, str, str], ...]
     """Digest, path and class; most of a state, and known to be good."""
-    work: Work
+    work: CountingState
     training: Training
     detecting: Detecting
     tries: tuple[tuple[About, PartKey, Try], ...]
     files: Files
-    models: Models
-    waiting: Waiting
+    models: ModelProgress
+    waiting: ModelWait
     listening: Listening
-    told: Told
+    told: OwnReports
 
 
-def rest(state: State, wake_at: float) -> bytes:
+def rest(state: AgentState, wake_at: float) -> bytes:
     """Return what is needed to go on with a state whose records are in the store."""
     resting = Resting(
         wake_at=wake_at,
@@ -74,7 +74,7 @@ def rest(state: State, wake_at: float) -> bytes:
     return resting.model_dump_json().encode("utf-8")
 
 
-def wake(data: bytes, state: State) -> float:
+def wake(data: bytes, state: AgentState) -> float:
     """Give a state, freshly made from the store, its pieces back; return `wake_at`."""
     resting = Resting.model_validate_json(data)
     held = {part.key: part for part in resting.held}
@@ -82,7 +82,7 @@ def wake(data: bytes, state: State) -> float:
     state.enrolling = resting.enrolling
     state.scanning, state.work = replace(resting.scanning, images=_images(resting)), resting.work
     state.training, state.detecting = resting.training, resting.detecting
-    tries = {LetterKey(about, key): item for about, key, item in resting.tries}
+    tries = {OutboxKey(about, key): item for about, key, item in resting.tries}
     state.sending = Sending(tries)
     state.files, state.models, state.waiting = resting.files, resting.models, resting.waiting
     state.listening, state.told = resting.listening, resting.told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import write_durably
 from schemas.message import Strict
 
@@ -20,8 +20,8 @@ class _Both(Strict):
     other: Slot | None = None
 
 
-class QuickSlots(Slots):
-    """The two slots in the file at `path`; what each method promises is told by `Slots`."""
+class QuickSlots(ModelSlots):
+    """The two slots in the file at `path`; what each method promises is told by `ModelSlots`."""
 
     def __init__(self, path: Path) -> None:
         self._path_of_both = path

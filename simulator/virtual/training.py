@@ -18,7 +18,7 @@ from device_agent.core import inputs
 from device_agent.core.inputs import Input
 from device_agent.core.requests import Train
 from device_agent.errors import AgentError
-from device_agent.observing import look, observed
+from device_agent.observing import check_novelty, observed
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import Session, TrainingDone, answered, begin
 from learning.errors import LearningError
@@ -201,7 +201,7 @@ def _looked(trainee: Trainee) -> tuple[Input, float]:
     began = time.perf_counter()
     request = trainee.request
     try:
-        seen = look(request, trainee.order, trainee.data, trainee.memory)
+        seen = check_novelty(request, trainee.order, trainee.data, trainee.memory)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.order.device}: {error}") from error

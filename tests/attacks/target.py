@@ -26,13 +26,13 @@ from device_agent.core.requests import (
     WakeAt,
 )
 from device_agent.core.session import turn
-from device_agent.core.state import Identity, Pinned, Rules, State, Trust
+from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust, Pinned
 from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.installing import Installer
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from export.package import ExportedModel, SolvedHead, export_model
 from schemas.models import DesiredModel, Manifest
 from schemas.offers import BlockData, Offer
@@ -118,8 +118,8 @@ class Target:
     def __init__(self, folder: Path, root: SignedRoot = FIRST) -> None:
         self.folder = folder
         self.blobs = BlobFolder(folder / "blobs", durable=False)
-        self.slots = Slots(folder / "slots")
-        self.store = Store(folder / "agent.db", durable=False)
+        self.slots = ModelSlots(folder / "slots")
+        self.store = AgentStore(folder / "agent.db", durable=False)
         self.fetched: list[Offer] = []
         self.later_ns = NOW
         self._waiting: list[Request] = []
@@ -131,18 +131,18 @@ class Target:
             lambda _: [np.zeros(making.GREY_8.shape, np.float32)],
             lambda: self.later_ns,
         )
-        identity = Identity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
-        rules = Rules(
+        identity = DeviceIdentity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
+        rules = AgentRules(
             pinned=Pinned(DEVICE, root),
-            trust=Trust(root.document.fleet, DEVICE, signing.key("coordinator").verify_key),
+            trust=LedgerTrust(root.document.fleet, DEVICE, signing.key("coordinator").verify_key),
             fetch_tries=2,
             scan_seconds=1e9,
         )
-        self.state = State(rules, identity, self.store.load())
+        self.state = AgentState(rules, identity, self.store.load())
         slot = self.slots.active()
         active = None if slot is None else slot.model
         self._give(inputs.Started(active, self.blobs.digests(), NOW))
-        self._give(inputs.Connected())
+        self._give(inputs.AgentConnected())
         self._give(inputs.CoordinatorBorn(making.COORDINATOR, making.born(10_000)))
         self._give(inputs.Welcomed(making.COORDINATOR, making.welcome(identity.boot, next_part=0)))
         self._waiting.clear()
@@ -169,7 +169,7 @@ class Target:
         if attack.heard_ns is not None:
             self.hear(attack.heard_ns)
         if isinstance(attack.sent, DesiredModel):
-            event = inputs.Desired(making.COORDINATOR, attack.sent, attack.now_ns)
+            event = inputs.DesiredArrived(making.COORDINATOR, attack.sent, attack.now_ns)
             self._give(event)
 
     def suffer(self, attack: Attack) -> None:
@@ -180,7 +180,7 @@ class Target:
         self.later_ns = attack.later_ns
         if attack.heard_ns is not None:
             self.hear(attack.heard_ns)
-        self._give(inputs.Desired(making.COORDINATOR, body, attack.now_ns))
+        self._give(inputs.DesiredArrived(making.COORDINATOR, body, attack.now_ns))
         for _ in range(MOST_ROUNDS):
             for request in self._waiting[:]:
                 self._waiting.remove(request)

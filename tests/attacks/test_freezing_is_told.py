@@ -12,7 +12,7 @@ import pytest
 from coordinator.core.rules import SilenceRules
 from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
 from coordinator.trust.keys import coordinator_key
-from device_agent.core.state import Trust
+from device_agent.core.state import LedgerTrust
 from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat
 from schemas.values import DeviceId
@@ -44,7 +44,7 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     rules = shell_harness.RULES.model_copy(update={"silence": SILENCE})
     made = MemoryFleet(tmp_path, InMemoryBroker(), rules, map_width=60, form="exact")
     key = coordinator_key(made.coordinator.home, FLEET).verify_key
-    trust = Trust(FLEET, CAMERA, key)
+    trust = LedgerTrust(FLEET, CAMERA, key)
     camera = made.add(CAMERA, replace(RULES, trust=trust, silent_seconds=SILENT_SECONDS))
     put_pictures(camera.data, "vertical", range(20))
     put_pictures(camera.data, "horizontal", range(20))

@@ -17,7 +17,7 @@ import pytest
 from coordinator.topics.models.commands import PushModel
 from coordinator.topics.models.entries import DeviceModelStatus
 from coordinator.trust.keys import coordinator_key
-from device_agent.core.state import Rules, Trust
+from device_agent.core.state import AgentRules, LedgerTrust
 from device_agent.forgetting import forget_checkpoint
 from device_agent.home import AgentHome
 from schemas.envelope import decode
@@ -60,9 +60,9 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     made.close()
 
 
-def trusting(fleet: MemoryFleet) -> Rules:
+def trusting(fleet: MemoryFleet) -> AgentRules:
     key = coordinator_key(fleet.coordinator.home, FLEET).verify_key
-    return replace(RULES, trust=Trust(FLEET, CAMERA, key))
+    return replace(RULES, trust=LedgerTrust(FLEET, CAMERA, key))
 
 
 def runs(fleet: MemoryFleet) -> int | None:

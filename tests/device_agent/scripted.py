@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from device_agent.assembling import Surroundings, assemble
-from device_agent.core.state import Rules
+from device_agent.assembling import AgentSurroundings, assemble
+from device_agent.core.state import AgentRules
 from device_agent.home import AgentHome
 from device_agent.shell import Agent
 from methods.registry import statistics_coordinator
@@ -29,12 +29,12 @@ from transport.transfer import BlockExchange
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 TOPICS = FleetTopics(FLEET)
 SECONDS = 300.0
-FAST = Rules(
+FAST = AgentRules(
     scan_seconds=0.1,
     settle_seconds=0.05,
     birth_shortest=0.2,
-    letter_shortest=0.1,
-    letter_longest=0.4,
+    message_shortest=0.1,
+    message_longest=0.4,
     retry_shortest=0.1,
     evaluates=True,
 )
@@ -117,7 +117,7 @@ class ScriptedCoordinator:
 class RunningAgent:
     """The real agent with home in `folder`, in a thread."""
 
-    def __init__(self, broker: InMemoryBroker, folder: Path, rules: Rules = FAST) -> None:
+    def __init__(self, broker: InMemoryBroker, folder: Path, rules: AgentRules = FAST) -> None:
         self.home = write_settings(folder)
 
         self._broker, self._rules = broker, rules
@@ -134,7 +134,9 @@ class RunningAgent:
     def _run(self) -> None:
         try:
             # Built here, because the store belongs to the thread that opens it.
-            self.agent = assemble(self.home, Surroundings(self._connect, rules=self._rules)).agent
+            self.agent = assemble(
+                self.home, AgentSurroundings(self._connect, rules=self._rules)
+            ).agent
             self._built.set()
             self.agent.run()
         except BaseException as error:  # noqa: BLE001 - raised again by `stop`

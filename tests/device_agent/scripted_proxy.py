@@ -40,7 +40,7 @@ class ScriptedProxy:
         self.exchange.stop()
 
     def wait_for_gradients(self) -> tuple[PrototypeGradients, Envelope]:
-        """Return the next letter, among those that arrived and those to come."""
+        """Return the next message, among those that arrived and those to come."""
         eventually(self._look)
         envelope = self.arrived.pop(0)
         return envelope.read(PrototypeGradients), envelope

@@ -12,12 +12,12 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from device_agent.assembling import Surroundings, assemble
+from device_agent.assembling import AgentSurroundings, assemble
 from device_agent.cli import HINDERED, NOT_RUNNING, app
 from device_agent.errors import StoreError
 from device_agent.shell import Agent
 from device_agent.status import read_status, write_status
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.contributions import Contribution
 from schemas.models import ModelStatus
 from schemas.reports import Problem
@@ -75,7 +75,7 @@ def test_what_cannot_be_written_is_not_acknowledged_and_comes_again(
     opened = write_settings(home)
     agent = assemble(
         opened,
-        Surroundings(
+        AgentSurroundings(
             lambda role, will: broker.connection(f"{DEVICE}.{role}", user=str(DEVICE), will=will),
             rules=FAST,
         ),
@@ -120,7 +120,7 @@ def test_a_database_that_cannot_be_written_ends_the_agent_and_status_says_why(
     connect = lambda role, will: broker.connection(  # noqa: E731
         f"{DEVICE}.{role}", user=str(DEVICE), will=will
     )
-    agent = assemble(opened, Surroundings(connect, rules=FAST)).agent
+    agent = assemble(opened, AgentSurroundings(connect, rules=FAST)).agent
     begin = agent.begin
     monkeypatch.setattr(agent, "begin", lambda: (begin(), fill(agent, opened.state_folder)))
     coordinator.assign(stsa_assignment()[0])
@@ -140,7 +140,7 @@ def test_a_database_that_cannot_be_written_ends_the_agent_and_status_says_why(
 def test_a_locked_database_is_told_by_status(home: Path) -> None:
     opened = write_settings(home)
     opened.state_folder.mkdir()
-    Store(opened.state_folder / "agent.db").close()
+    AgentStore(opened.state_folder / "agent.db").close()
     with closing(sqlite3.connect(opened.state_folder / "agent.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         told = status_of(home)

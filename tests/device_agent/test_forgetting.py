@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from device_agent.cli import app
 from device_agent.core import inputs
-from device_agent.core.state import Records
+from device_agent.core.state import AgentRecords
 from device_agent.errors import HomeError
 from device_agent.features.cache import FeatureCache
 from device_agent.home import AgentHome, lock_home
 from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.rounds import RoundAnswer
 from tests.device_agent import making, models
 from tests.device_agent.core.driving import Driven
@@ -55,8 +55,8 @@ def forget(home: AgentHome, *options: str, answer: str = ""):
     return CliRunner().invoke(app, ["forget", "--home", str(home.folder), *options], input=answer)
 
 
-def records(home: AgentHome) -> Records:
-    store = Store(home.state_folder / "agent.db")
+def records(home: AgentHome) -> AgentRecords:
+    store = AgentStore(home.state_folder / "agent.db")
     try:
         return store.load()
     finally:

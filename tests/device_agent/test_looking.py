@@ -46,7 +46,7 @@ def test_the_method_looks_at_the_pictures_and_its_memory_is_on_the_disk(
     half = watching_method.install(monkeypatch)
     earlier = observatory.blobs.put(b"rounds 1 2")
     (event,) = observatory.look(memory=earlier)
-    assert isinstance(event, inputs.Observed)
+    assert isinstance(event, inputs.NoveltyChecked)
     assert half.given == [(3, b"rounds 1 2")]
     assert observatory.blobs.read(event.memory) == b"rounds 1 2 3"
     folder = observatory.home.data_folder
@@ -63,7 +63,7 @@ def test_pictures_that_do_not_decode_are_named_with_what_was_seen(
     path = observatory.home.data_folder / observatory.images()[0].path
     path.write_bytes(b"no picture at all")
     (event,) = observatory.look()
-    assert isinstance(event, inputs.Observed)
+    assert isinstance(event, inputs.NoveltyChecked)
     assert event.observation.images == 3
     assert "no picture that can be read" in event.unusable[0][1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from device_agent.core import inputs
-from device_agent.mail import Mail, Signing, make_will
+from device_agent.mail import AgentMail, Signing, make_will
 from schemas.contributions import Nothing
 from schemas.enrolment import Enrolled, Enrolment, device_key_name
 from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
@@ -50,7 +50,7 @@ class Post:
         signing = Signing(
             lambda body: WAITING if isinstance(body, Enrolment) else KEY, LEADER.verify_key
         )
-        self.mail = Mail(control, TOPICS, CRANE, sender, signing=signing)
+        self.mail = AgentMail(control, TOPICS, CRANE, sender, signing=signing)
 
     def heard(self) -> tuple[str, Envelope]:
         while True:

@@ -9,10 +9,10 @@ from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.errors import DamagedError, LoadError, SelfTestError
 from device_agent.host import ModelHost
-from device_agent.inference import Session, SessionSettings
+from device_agent.inference import InferenceSession, SessionSettings
 from device_agent.installing import Installer
 from device_agent.self_test import self_test
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
 from learning.numerics.preprocessing import preprocess
@@ -31,7 +31,7 @@ def host(blobs: BlobFolder) -> ModelHost:
     return ModelHost(blobs, SessionSettings(batch=3))
 
 
-def installer(blobs: BlobFolder, host: ModelHost, slots: Slots) -> Installer:
+def installer(blobs: BlobFolder, host: ModelHost, slots: ModelSlots) -> Installer:
     return Installer(blobs, slots, host, lambda _: [np.zeros(GREY_8.shape, np.float32)])
 
 
@@ -65,19 +65,19 @@ def test_a_frozen_part_is_loaded_once_for_all_heads(blobs: BlobFolder, host: Mod
 def test_providers_that_are_not_installed_are_passed_over(blobs: BlobFolder) -> None:
     digest = blobs.put(models.lineage().frozen)
     settings = SessionSettings(providers=("NoSuchProvider", "CPUExecutionProvider"))
-    assert Session(blobs.path(digest), settings).provider == "CPUExecutionProvider"
+    assert InferenceSession(blobs.path(digest), settings).provider == "CPUExecutionProvider"
     with pytest.raises(LoadError, match="none of NoSuchProvider is installed"):
-        Session(blobs.path(digest), SessionSettings(providers=("NoSuchProvider",)))
+        InferenceSession(blobs.path(digest), SessionSettings(providers=("NoSuchProvider",)))
 
 
 def test_a_file_that_is_no_model_is_refused_with_the_providers_reason(blobs: BlobFolder) -> None:
     digest = blobs.put(b"no model")
     with pytest.raises(LoadError, match=f"{digest[:12]} does not load: CPUExecutionProvider: "):
-        Session(blobs.path(digest), SessionSettings())
+        InferenceSession(blobs.path(digest), SessionSettings())
 
 
 def test_an_output_that_is_missing_is_named(blobs: BlobFolder) -> None:
-    session = Session(blobs.path(blobs.put(models.lineage().frozen)), SessionSettings())
+    session = InferenceSession(blobs.path(blobs.put(models.lineage().frozen)), SessionSettings())
     with pytest.raises(LoadError, match="scores: no output of this file"):
         session.run("scores", np.zeros((1, *GREY_8.shape), np.float32))
 
@@ -132,7 +132,7 @@ def test_a_golden_batch_that_is_none_fails_the_self_test(
 
 
 def test_a_desired_model_becomes_active(blobs: BlobFolder, host: ModelHost, tmp_path: Path) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     desired = models.store_model(blobs, models.exported())
     event = installer(blobs, host, slots).install(desired)
     active = ActiveModel(1, models.exported().manifest.digest)
@@ -145,7 +145,7 @@ def test_a_desired_model_becomes_active(blobs: BlobFolder, host: ModelHost, tmp_
 def test_a_model_that_fails_its_self_test_is_not_switched_to(
     blobs: BlobFolder, host: ModelHost, tmp_path: Path
 ) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     installer(blobs, host, slots).install(models.store_model(blobs, models.exported()))
     bad = models.exported(2, flipped=True)
     manifest = bad.manifest.model_copy(
@@ -165,7 +165,7 @@ def test_a_manifest_that_pins_what_was_not_offered_is_refused(
 ) -> None:
     desired = models.store_model(blobs, models.exported())
     fewer = desired.model_copy(update={"files": desired.files[:-1]})
-    event = installer(blobs, host, Slots(tmp_path / "slots")).install(fewer)
+    event = installer(blobs, host, ModelSlots(tmp_path / "slots")).install(fewer)
     assert isinstance(event, inputs.ModelRefused)
     assert not event.rolled_back
     assert "which was not offered" in event.reason
@@ -175,7 +175,7 @@ def test_a_manifest_of_another_version_is_refused(
     blobs: BlobFolder, host: ModelHost, tmp_path: Path
 ) -> None:
     desired = models.store_model(blobs, models.exported())
-    event = installer(blobs, host, Slots(tmp_path / "slots")).install(
+    event = installer(blobs, host, ModelSlots(tmp_path / "slots")).install(
         desired.model_copy(update={"version": 9})
     )
     assert isinstance(event, inputs.ModelRefused)
@@ -188,14 +188,14 @@ def test_a_damaged_file_is_asked_for_again(
     desired = models.store_model(blobs, models.exported())
     head = models.exported().manifest.head.digest
     blobs.path(head).write_bytes(b"damaged")
-    event = installer(blobs, host, Slots(tmp_path / "slots")).install(desired)
+    event = installer(blobs, host, ModelSlots(tmp_path / "slots")).install(desired)
     assert event == inputs.FileDamaged(head)
 
 
 def test_an_active_model_that_fails_at_start_gives_way_to_the_other_slot(
     blobs: BlobFolder, host: ModelHost, tmp_path: Path
 ) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     for model in (models.exported(1), models.exported(2, flipped=True)):
         installer(blobs, host, slots).install(models.store_model(blobs, model))
     two, one = slots.active().model, slots.other().model
@@ -211,7 +211,7 @@ def test_an_active_model_that_fails_at_start_gives_way_to_the_other_slot(
 def test_without_any_model_that_works_there_is_none(
     blobs: BlobFolder, host: ModelHost, tmp_path: Path
 ) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     installer(blobs, host, slots).install(models.store_model(blobs, models.exported()))
     one = slots.active().model
     blobs.path(models.exported().manifest.frozen.digest).unlink()
@@ -226,7 +226,7 @@ def test_a_manifest_that_is_none_is_refused(
     desired = models.store_model(blobs, models.exported())
     nonsense = blobs.put(b'{"version":1}')
     wrong = replace_manifest(desired, nonsense)
-    event = installer(blobs, host, Slots(tmp_path / "slots")).install(wrong)
+    event = installer(blobs, host, ModelSlots(tmp_path / "slots")).install(wrong)
     assert isinstance(event, inputs.ModelRefused)
     assert "manifest" in event.reason
 

@@ -11,14 +11,14 @@ from device_agent.assembling import rules_of
 from device_agent.cli import app
 from device_agent.core.changes import ReleaseInstalled, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
-from device_agent.core.state import Identity, Rules, State
+from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
 from device_agent.doctor import examine
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome
 from device_agent.pinning import check_taken, pinned_of
 from device_agent.status import describe_trust
 from device_agent.store.blobs import make_folder
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.settings_file import SettingsError
 from schemas.values import BootId
 from tests.device_agent import making
@@ -44,19 +44,19 @@ def begun(folder: Path, fleet: str = signing.FLEET) -> AgentHome:
     return AgentHome.open(folder / "home")
 
 
-def used(home: AgentHome) -> Store:
+def used(home: AgentHome) -> AgentStore:
     """Let the agent have followed the next root, and taken a release."""
     make_folder(home.state_folder)
-    store = Store(home.state_folder / "agent.db")
+    store = AgentStore(home.state_folder / "agent.db")
     heights = {RELEASE.signature.key: Height(7, RELEASE.release.digest)}
     taken = (RootTaken(NEXT, {}), ReleaseTaken(heights), ReleaseInstalled(RELEASE))
     store.commit(store.load(), taken)
     return store
 
 
-def state_of(home: AgentHome, store: Store) -> State:
-    identity = Identity(store.installation, BootId.fresh(), making.CAPABILITIES)
-    return State(rules_of(home), identity, store.load())
+def state_of(home: AgentHome, store: AgentStore) -> AgentState:
+    identity = DeviceIdentity(store.installation, BootId.fresh(), making.CAPABILITIES)
+    return AgentState(rules_of(home), identity, store.load())
 
 
 def test_the_root_is_copied_into_the_agents_folder_and_pinned(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_root_is_copied_into_the_agents_folder_and_pinned(tmp_path: Path) ->
 def test_without_the_option_nothing_is_pinned(tmp_path: Path) -> None:
     run("init", "--device", "dev-1", "--fleet", "orchard", "--home", tmp_path / "home")
     assert pinned_of(AgentHome.open(tmp_path / "home")) is None
-    assert Rules().pinned is None
+    assert AgentRules().pinned is None
 
 
 def test_a_root_of_another_fleet_or_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_trust_begins_anew_where_the_owner_says_so(tmp_path: Path) -> None:
     used(home).close()
     said = run("forget", "--root", "--home", home.folder)
     assert said == "forgotten: root version 2, and that release 7 was taken\n"
-    records = Store(home.state_folder / "agent.db").load()
+    records = AgentStore(home.state_folder / "agent.db").load()
     assert (records.root, records.heights, records.release) == (None, {}, None)
 
 
@@ -129,5 +129,5 @@ def test_the_status_says_which_root_counts_and_which_release_runs(tmp_path: Path
     assert describe_trust(state_of(home, store)) == "root version 2, release 7 runs"
     store.close()
     run("forget", "--root", "--home", home.folder)
-    again = Store(home.state_folder / "agent.db")
+    again = AgentStore(home.state_folder / "agent.db")
     assert describe_trust(state_of(home, again)) == "root version 1, no release runs"

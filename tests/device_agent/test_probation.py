@@ -13,7 +13,7 @@ from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.probation import ATTEMPTS_FILE, MAX_COUNT, PROBATION_FILE, Probation
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from tests.device_agent import making, models
 from tests.device_agent.making import GREY_8
@@ -32,7 +32,7 @@ class Device:
 
     def run(self) -> inputs.ModelFellBack | None:
         """Start the agent; what it had in memory is lost."""
-        self.slots = Slots(self.folder / "slots")
+        self.slots = ModelSlots(self.folder / "slots")
         self.probation = Probation(self.slots.folder, SECONDS, lambda: self.now)
         self.installer = Installer(
             self.blobs,
@@ -164,7 +164,7 @@ def test_a_count_that_cannot_be_read_counts_as_none(device: Device) -> None:
 
 
 def test_a_switch_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     (tmp_path / f"{PROBATION_FILE}.new").mkdir()
     with pytest.raises(ModelError, match=r"probation.json: cannot be written"):
         Probation(slots.folder, SECONDS).begin(making.digest("manifest"))
@@ -172,7 +172,7 @@ def test_a_switch_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> Non
 
 
 def test_the_count_is_of_the_manifest_and_not_of_the_slot(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     probation = Probation(slots.folder, SECONDS)
     old, new = (Slot(version=n, manifest=making.digest(f"manifest {n}"), files=()) for n in (1, 2))
     slots.install(old)

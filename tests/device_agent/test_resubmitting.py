@@ -49,7 +49,7 @@ def run(home: AgentHome) -> str:
     return result.output
 
 
-def letters(agent: Driven) -> list[Contribution | Withdrawal]:
+def messages(agent: Driven) -> list[Contribution | Withdrawal]:
     return [item.body for item in agent.state.records.outbox.values()]
 
 
@@ -61,9 +61,9 @@ def test_images_of_a_refused_part_are_given_again_under_another_number(home: Age
     agent.connect(next_part=1)
     agent.assign("cat", action=2)
     agent.compute()
-    (letter,) = letters(agent)
-    assert isinstance(letter, Contribution)
-    assert (letter.key.part, sum(letter.samples.values())) == (1, 2)
+    (message,) = messages(agent)
+    assert isinstance(message, Contribution)
+    assert (message.key.part, sum(message.samples.values())) == (1, 2)
 
 
 def test_what_is_held_under_the_refused_number_is_taken_out_first(home: AgentHome) -> None:
@@ -73,10 +73,10 @@ def test_what_is_held_under_the_refused_number_is_taken_out_first(home: AgentHom
     agent.connect(making.held(0, 4, "of the copy"), next_part=1)
     agent.assign("cat", action=2)
     agent.compute()
-    sent = [item.body for item in agent.requests if isinstance(item, requests.SendLetter)]
+    sent = [item.body for item in agent.requests if isinstance(item, requests.SendOutboxMessage)]
     assert isinstance(sent[-1], Withdrawal)
     assert (sent[-1].key, sent[-1].revision) == (KEY, 5)
-    assert {type(letter) for letter in letters(agent)} == {Contribution, Withdrawal}
+    assert {type(message) for message in messages(agent)} == {Contribution, Withdrawal}
 
 
 def test_what_the_operator_retracted_stays_away(home: AgentHome) -> None:

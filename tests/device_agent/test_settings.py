@@ -6,7 +6,7 @@ import pytest
 
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome, NewHome, lock_home, write_home
-from device_agent.settings import AgentSettings, BrokerSettings, DataSettings
+from device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
 from schemas.settings_file import SettingsError
 from schemas.values import DeviceId, FleetId
 
@@ -30,8 +30,8 @@ def test_what_init_writes_can_be_read(tmp_path: Path) -> None:
     assert home.settings == AgentSettings(
         device=NEW.device,
         fleet=NEW.fleet,
-        broker=BrokerSettings(host="broker.lan", port=8883),
-        data=DataSettings(folder=Path("data")),
+        broker=AgentBrokerSettings(host="broker.lan", port=8883),
+        data=AgentDataSettings(folder=Path("data")),
     )
 
 

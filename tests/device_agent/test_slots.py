@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.errors import ModelError
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from tests.device_agent import making
 
 
@@ -46,13 +46,13 @@ def power_cut_before(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[lis
 
 
 def test_a_fresh_folder_has_no_model(tmp_path: Path) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     assert (slots.active(), slots.other()) == (None, None)
     assert slots.digests() == frozenset()
 
 
 def test_the_former_model_stays_in_the_other_slot(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     assert (slots.active(), slots.other()) == (slot(2), slot(1))
@@ -64,7 +64,7 @@ def test_the_former_model_stays_in_the_other_slot(tmp_path: Path) -> None:
 
 
 def test_installing_the_active_model_changes_nothing(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     slots.install(slot(2))
@@ -72,7 +72,7 @@ def test_installing_the_active_model_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_installing_the_former_model_only_moves_the_link(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     slots.install(slot(1))
@@ -80,7 +80,7 @@ def test_installing_the_former_model_only_moves_the_link(tmp_path: Path) -> None
 
 
 def test_going_back_forgets_the_failed_model(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     assert slots.go_back() == slot(1)
@@ -90,7 +90,7 @@ def test_going_back_forgets_the_failed_model(tmp_path: Path) -> None:
 
 
 def test_a_slot_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     (tmp_path / "active").resolve().write_text("{")
@@ -102,7 +102,7 @@ def test_a_slot_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
 def test_a_power_cut_while_switching_leaves_the_old_or_the_new_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     with power_cut_before(step, monkeypatch) as done:
@@ -111,7 +111,7 @@ def test_a_power_cut_while_switching_leaves_the_old_or_the_new_model(
             finished = True
         except PowerCutError:
             finished = False
-    after = Slots(tmp_path)
+    after = ModelSlots(tmp_path)
     assert after.active() in (slot(2), slot(3))
     if finished:
         assert after.active() == slot(3)
@@ -124,12 +124,12 @@ def test_a_power_cut_while_switching_leaves_the_old_or_the_new_model(
 def test_a_power_cut_while_going_back_leaves_the_old_or_the_new_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
     slots.install(slot(2))
     with power_cut_before(step, monkeypatch), suppress(PowerCutError):
         slots.go_back()
-    after = Slots(tmp_path)
+    after = ModelSlots(tmp_path)
     assert after.active() in (slot(1), slot(2))
     if after.active() == slot(2):
         assert after.go_back() == slot(1)
@@ -139,7 +139,7 @@ def test_a_power_cut_while_going_back_leaves_the_old_or_the_new_model(
 def test_a_full_disk_while_switching_is_told_and_leaves_the_former_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots = Slots(tmp_path)
+    slots = ModelSlots(tmp_path)
     slots.install(slot(1))
 
     def full(*_):

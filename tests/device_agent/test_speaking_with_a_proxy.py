@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from device_agent.core.requests import Train
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from device_agent.report import status_lines
-from device_agent.settings import TrainingSettings
+from device_agent.settings import AgentTrainingSettings
 from device_agent.status import Status, read_status
 from device_agent.training import TrainingDone
 from methods.training_half import LocalData, Observed, Order
@@ -51,7 +51,11 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingHalf:
     half = watching_method.install(monkeypatch, SMALL)
 
     def train(
-        request: Train, order: Order, data: LocalData, memory: bytes | None, _: TrainingSettings
+        request: Train,
+        order: Order,
+        data: LocalData,
+        memory: bytes | None,
+        _: AgentTrainingSettings,
     ) -> TrainingDone:
         begun = half.begin(None, order, data, memory, None)
         return TrainingDone(half.finish(None, begun, None) if begun is not None else None, 0.1)
@@ -62,7 +66,7 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingHalf:
         return half.observe(None, order, data, memory, None)
 
     monkeypatch.setattr("device_agent.bench.train", train)
-    monkeypatch.setattr("device_agent.bench.look", look)
+    monkeypatch.setattr("device_agent.bench.check_novelty", look)
     return half
 
 
@@ -86,7 +90,7 @@ class Fleet:
         """The agent that was started last."""
         return self._started[-1]
 
-    def start(self, rules: Rules = OPEN) -> None:
+    def start(self, rules: AgentRules = OPEN) -> None:
         """Start the agent."""
         self._started.append(RunningAgent(self.broker, self._folder, rules))
 
@@ -105,7 +109,7 @@ class Fleet:
         )
         self.coordinator.send("assignment", assignment, retain=True)
 
-    def begin(self, number: int = 1, rules: Rules = OPEN, **order: object) -> None:
+    def begin(self, number: int = 1, rules: AgentRules = OPEN, **order: object) -> None:
         """Start the agent, greet it, and ask for a round."""
         self.start(rules)
         greet(self.coordinator)

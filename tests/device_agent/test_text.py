@@ -12,8 +12,8 @@ from device_agent.core import inputs
 from device_agent.core.records import ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from device_agent.doctor import examine
-from device_agent.images import Picture, read_picture
-from device_agent.slots import Slots
+from device_agent.images import PictureFile, read_picture
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, file_digest
 from export.backbone import import_backbone
 from export.frozen import build_frozen
@@ -57,7 +57,7 @@ class Workshop:
             put(self.home.data_folder, name, *texts)
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         self.blobs.put(lineage().frozen)
-        slots = Slots(self.home.state_folder / "slots")
+        slots = ModelSlots(self.home.state_folder / "slots")
         self.bench = Bench(self.home, self.blobs, slots, Counts)
         self.own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, WIDTH)
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
     with path.open("wb") as file:
         file.truncate(MAX_TEXT_BYTES + 1)
     with pytest.raises(TextError, match=f"{MAX_TEXT_BYTES + 1} bytes exceed .* cut it"):
-        read_picture(Picture(path), PREPROCESSING)
+        read_picture(PictureFile(path), PREPROCESSING)
 
 
 def test_a_model_is_installed_and_measured_on_texts(workshop: Workshop) -> None:

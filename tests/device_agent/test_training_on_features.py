@@ -10,7 +10,7 @@ from device_agent.bench import Bench
 from device_agent.core import inputs
 from device_agent.core.records import TrainingJob
 from device_agent.core.requests import Train
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, file_digest
 from device_agent.training import TrainingDone
 from methods.training_half import Answer, LocalData
@@ -55,7 +55,7 @@ class Trainee(Workshop):
     def start_again(self, settings: str = "") -> None:
         self.home = write_settings(self.home.folder, settings)
         blobs = BlobFolder(self.home.state_folder / "blobs")
-        self.bench = Bench(self.home, blobs, Slots(self.home.state_folder / "slots"), Counts)
+        self.bench = Bench(self.home, blobs, ModelSlots(self.home.state_folder / "slots"), Counts)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def trainee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainee:
 
 def test_a_method_is_given_features_with_class_and_digest(trainee: Trainee) -> None:
     (event,) = trainee.train()
-    assert isinstance(event, inputs.Trained)
+    assert isinstance(event, inputs.TrainingFinished)
     (data,) = trainee.given
     assert data.inputs.dtype == np.float32
     assert data.inputs.shape == (4, 64)
@@ -97,7 +97,7 @@ def test_pictures_that_do_not_decode_are_named_with_the_answer(trainee: Trainee)
     path = trainee.home.data_folder / trainee.images()[0].path
     path.write_bytes(b"no picture at all")
     (event,) = trainee.train()
-    assert isinstance(event, inputs.Trained)
+    assert isinstance(event, inputs.TrainingFinished)
     ((name, reason),) = event.unusable
     assert name == file_digest(path)
     assert "no picture that can be read" in reason
@@ -115,7 +115,7 @@ def test_a_disk_without_room_for_the_cache_is_told_beside_the_answer(trainee: Tr
     assert isinstance(told, inputs.Noticed)
     assert told.problem.about == "feature cache"
     assert "training goes on without the cache" in told.problem.text
-    assert isinstance(event, inputs.Trained)
+    assert isinstance(event, inputs.TrainingFinished)
 
 
 def test_a_damaged_backbone_is_fetched_again(trainee: Trainee) -> None:

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from device_agent.core import inputs  # noqa: E402
 from device_agent.home import AgentHome  # noqa: E402
-from device_agent.settings import TrainingSettings  # noqa: E402
+from device_agent.settings import AgentTrainingSettings  # noqa: E402
 from device_agent.training import engine_settings  # noqa: E402
 from learning.errors import TrainingError  # noqa: E402
 from learning.training import loop  # noqa: E402
@@ -32,18 +32,18 @@ def gpus(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
 )
 def test_auto_takes_a_gpu_where_there_is_one(monkeypatch, asked, there, used):
     gpus(monkeypatch, there)
-    assert engine_settings(TrainingSettings(device=asked)).device == used
+    assert engine_settings(AgentTrainingSettings(device=asked)).device == used
 
 
 def test_a_gpu_that_is_not_there_is_told_with_the_way_out(monkeypatch):
     gpus(monkeypatch, there=False)
     with pytest.raises(TrainingError, match=r"device: cuda.*; set cpu or auto"):
-        engine_settings(TrainingSettings(device="cuda"))
+        engine_settings(AgentTrainingSettings(device="cuda"))
 
 
 def test_precision_and_memory_of_a_look_are_the_owners(monkeypatch):
     gpus(monkeypatch, there=False)
-    settings = engine_settings(TrainingSettings(bfloat16=True, inference_batch=3))
+    settings = engine_settings(AgentTrainingSettings(bfloat16=True, inference_batch=3))
     assert (settings.engine, settings.autocast, settings.inference_batch) == ("loop", True, 3)
 
 
@@ -57,11 +57,11 @@ def test_a_training_computes_as_the_home_says(school, monkeypatch):
     train_alone = loop.train_alone
     monkeypatch.setattr(loop, "train_alone", watched)
     home = school.bench._home
-    chosen = TrainingSettings(device="cpu", bfloat16=True)
+    chosen = AgentTrainingSettings(device="cpu", bfloat16=True)
     changed = home.settings.model_copy(update={"training": chosen})
     monkeypatch.setattr(school.bench, "_home", AgentHome(home.folder, changed))
     answer = school.ask(1, None, publishes=False)
-    assert isinstance(answer, inputs.Trained)
+    assert isinstance(answer, inputs.TrainingFinished)
     assert [(one.device, one.autocast) for one in seen] == [("cpu", True)]
 
 

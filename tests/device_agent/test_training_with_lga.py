@@ -56,10 +56,10 @@ def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
 
 def test_a_device_looks_first_and_sends_gradients_with_its_next_training(school: School) -> None:
     looked = school.ask(1, None, observes=True)
-    assert isinstance(looked, inputs.Observed)
+    assert isinstance(looked, inputs.NoveltyChecked)
     assert (looked.observation.images, looked.observation.transition) == (4, True)
     trained = school.ask(2, looked.memory)
-    assert isinstance(trained, inputs.Trained)
+    assert isinstance(trained, inputs.TrainingFinished)
     assert trained.answer.observation is not None
     assert not trained.answer.observation.transition, "it was said with the look"
     made = trained.gradients
@@ -68,7 +68,7 @@ def test_a_device_looks_first_and_sends_gradients_with_its_next_training(school:
     sets = decode_gradients(school.told.encoding, data)
     assert sorted(recover_label(item.gradients["4.weight"].numpy()) for item in sets) == [0, 1]
     again = school.ask(3, trained.memory)
-    assert isinstance(again, inputs.Trained)
+    assert isinstance(again, inputs.TrainingFinished)
     assert again.gradients is None
 
 
@@ -78,12 +78,12 @@ def test_without_the_owners_leave_the_answer_is_the_same_and_gradients_come_once
     given = school.ask(1, None)
     before = school.blobs.digests()
     kept = school.ask(1, None, publishes=False)
-    assert isinstance(given, inputs.Trained)
-    assert isinstance(kept, inputs.Trained)
+    assert isinstance(given, inputs.TrainingFinished)
+    assert isinstance(kept, inputs.TrainingFinished)
     assert given.gradients is not None
     assert kept.gradients is None
     assert kept.payload == given.payload
     assert school.blobs.digests() - before == {kept.memory}
     allowed = school.ask(2, kept.memory)
-    assert isinstance(allowed, inputs.Trained)
+    assert isinstance(allowed, inputs.TrainingFinished)
     assert allowed.gradients is not None

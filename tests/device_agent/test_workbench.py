@@ -12,8 +12,8 @@ from device_agent.core.records import ActiveModel, ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from device_agent.errors import MissingError
 from device_agent.home import AgentHome
-from device_agent.images import ChangedError, Picture, read_picture
-from device_agent.slots import Slots
+from device_agent.images import ChangedError, PictureFile, read_picture
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, file_digest
 from learning.errors import ImageError
 from learning.numerics.preprocessing import preprocess
@@ -35,7 +35,7 @@ class Workshop:
         models.put_pictures(self.home.data_folder, "light", 3, 4)
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         self.blobs.put(models.lineage().frozen)
-        slots = Slots(self.home.state_folder / "slots")
+        slots = ModelSlots(self.home.state_folder / "slots")
         self.bench = Bench(self.home, self.blobs, slots, lambda: Counts(bytes_up=5, bytes_down=6))
         own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
         self.own = own
@@ -195,9 +195,9 @@ def test_a_file_of_absurd_size_is_refused_before_it_is_read(
     path = workshop.home.data_folder / workshop.images()[0].path
     monkeypatch.setattr("device_agent.images.MAX_FILE_BYTES", 10)
     with pytest.raises(ImageError, match="bytes exceed 10"):
-        read_picture(Picture(path), GREY_8)
+        read_picture(PictureFile(path), GREY_8)
     with pytest.raises(ChangedError):
-        read_picture(Picture(path.with_name("gone.png")), GREY_8)
+        read_picture(PictureFile(path.with_name("gone.png")), GREY_8)
 
 
 def settings_of(workshop: Workshop, **method: object) -> Assignment:
@@ -250,7 +250,7 @@ def test_a_form_that_the_fleet_does_not_allow_fails_with_the_forms_there_are(
     bench = Bench(
         AgentHome.open(workshop.home.folder),
         workshop.blobs,
-        Slots(workshop.home.state_folder / "slots"),
+        ModelSlots(workshop.home.state_folder / "slots"),
         Counts,
     )
     job = Job(part_key(), 0, "stsa", workshop.assignment.lineage)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.settings import DataSettings
+from device_agent.settings import AgentDataSettings
 from export.backbone import import_backbone
 from export.preprocessing_file import load_preprocessing
 from export.runtime import LoadedModel
@@ -44,7 +44,7 @@ def test_the_examples_of_descriptions_are_accepted(tmp_path: Path) -> None:
     assert described(tmp_path, characters).shape == (64,)
     assert described(tmp_path, ids).shape == (LENGTH,)
     assert 'samples = "text"' in agent
-    assert DataSettings(folder=Path("data"), samples="text").samples == "text"
+    assert AgentDataSettings(folder=Path("data"), samples="text").samples == "text"
 
 
 def small_transformer(torch: Any) -> Any:

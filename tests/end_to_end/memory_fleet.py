@@ -14,8 +14,8 @@ from PIL import Image
 from coordinator.core.entry import EntryBody
 from coordinator.core.rules import Rules as CoordinatorRules
 from coordinator.core.state import read_entry
-from device_agent.assembling import Surroundings, assemble
-from device_agent.core.state import Rules
+from device_agent.assembling import AgentSurroundings, assemble
+from device_agent.core.state import AgentRules
 from device_agent.home import AgentHome, NewHome, write_home
 from device_agent.shell import Agent
 from device_agent.status import Status, read_status
@@ -27,12 +27,12 @@ from transport.interface import Connection, OutgoingMessage
 from transport.memory import InMemoryBroker
 
 SIDE = 4
-RULES = Rules(
+RULES = AgentRules(
     scan_seconds=0.2,
     settle_seconds=0.2,
     birth_shortest=0.5,
-    letter_shortest=0.5,
-    letter_longest=2.0,
+    message_shortest=0.5,
+    message_longest=2.0,
     retry_shortest=0.5,
     heartbeat_seconds=1.0,
     evaluates=True,
@@ -66,7 +66,7 @@ def put_pictures(folder: Path, class_name: str, numbers: range) -> None:
 class MemoryDevice:
     """An agent in a thread of its own."""
 
-    def __init__(self, home: Path, broker: InMemoryBroker, rules: Rules = RULES) -> None:
+    def __init__(self, home: Path, broker: InMemoryBroker, rules: AgentRules = RULES) -> None:
         self.home = home
         self._rules = rules
         self.name = DeviceId(home.name)
@@ -140,7 +140,7 @@ class MemoryDevice:
         def live() -> None:
             # SQLite wants its connection used by the thread that opened it.
             agent = assemble(
-                AgentHome.open(self.home), Surroundings(self._connect, rules=self._rules)
+                AgentHome.open(self.home), AgentSurroundings(self._connect, rules=self._rules)
             ).agent
             self._agent = agent
             ready.set()
@@ -185,7 +185,7 @@ class MemoryFleet:
         self._folder = folder
         self.devices: dict[str, MemoryDevice] = {}
 
-    def add(self, name: str, rules: Rules = RULES) -> MemoryDevice:
+    def add(self, name: str, rules: AgentRules = RULES) -> MemoryDevice:
         self.devices[name] = MemoryDevice(self._folder / name, self.broker, rules)
         return self.devices[name]
 

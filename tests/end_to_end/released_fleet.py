@@ -28,9 +28,8 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.releases.entries import ReleaseSigned
 from coordinator.topics.stages.commands import OpenStage
-from device_agent.assembling import Surroundings as AgentSurroundings
+from device_agent.assembling import AgentSurroundings, rules_of
 from device_agent.assembling import assemble as assemble_agent
-from device_agent.assembling import rules_of
 from device_agent.home import AgentHome
 from device_agent.running import mqtt_connect
 from device_agent.shell import Agent
@@ -129,7 +128,7 @@ class ReleasedFleet:
 
         def live() -> None:
             home = AgentHome.open(self.agent_home)
-            quick = {"settle_seconds": 0.2, "letter_shortest": 0.5, "heartbeat_seconds": 1.0}
+            quick = {"settle_seconds": 0.2, "message_shortest": 0.5, "heartbeat_seconds": 1.0}
             agent = assemble_agent(
                 home, AgentSurroundings(mqtt_connect(home), rules=replace(rules_of(home), **quick))
             ).agent

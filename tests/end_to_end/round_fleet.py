@@ -14,7 +14,7 @@ from coordinator.making.networks import prepare_network
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportNetwork
 from device_agent.core.requests import Train
-from device_agent.settings import TrainingSettings
+from device_agent.settings import AgentTrainingSettings
 from device_agent.training import TrainingDone, train
 from methods.training_half import LocalData, Order
 from schemas.values import DeviceId
@@ -54,7 +54,7 @@ class Gate:
         order: Order,
         data: LocalData,
         memory: bytes | None,
-        settings: TrainingSettings,
+        settings: AgentTrainingSettings,
     ) -> TrainingDone:
         key = (order.device, order.round.number)
         if key in self._held:

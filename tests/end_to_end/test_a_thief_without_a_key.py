@@ -23,7 +23,7 @@ from coordinator.topics.keys.entries import DeviceEnrolled
 from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
 from coordinator.topics.stages.commands import OpenStage
 from device_agent.enrolling import enrol
-from device_agent.settings import AgentSettings, DataSettings, ModelSettings
+from device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
 from export.scaling_backbone import scaling_backbone
 from schemas.contributions import Nothing
 from schemas.enrolment import Enrolment, device_key_name
@@ -75,7 +75,7 @@ class KeyedFleet(ProcessFleet):
             security=SecuritySettings(require_keys=True),
         )
         write_coordinator(self.home, self.broker, settings)
-        data = DataSettings(folder=Path("data"), scan_seconds=0.5)
+        data = AgentDataSettings(folder=Path("data"), scan_seconds=0.5)
         cpu = ModelSettings(providers=("CPUExecutionProvider",))
         for device, shown in SHOWN.items():
             home = self.folder / device

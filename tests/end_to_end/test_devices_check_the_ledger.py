@@ -12,7 +12,7 @@ import pytest
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.trust.keys import coordinator_key
-from device_agent.core.state import Rules, Trust
+from device_agent.core.state import AgentRules, LedgerTrust
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
@@ -28,9 +28,9 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     made.close()
 
 
-def trusting(fleet: MemoryFleet, device: str) -> Rules:
+def trusting(fleet: MemoryFleet, device: str) -> AgentRules:
     key = coordinator_key(fleet.coordinator.home, FLEET).verify_key
-    return replace(RULES, trust=Trust(FLEET, DeviceId(device), key))
+    return replace(RULES, trust=LedgerTrust(FLEET, DeviceId(device), key))
 
 
 def learn(fleet: MemoryFleet) -> None:
@@ -89,7 +89,7 @@ def test_a_coordinator_restored_from_a_backup_is_told_which_entries_it_lacks(
 
 def test_a_device_with_another_key_keeps_what_it_gave(fleet: MemoryFleet, tmp_path: Path) -> None:
     stranger = coordinator_key(tmp_path / "stranger", FLEET).verify_key
-    rules = replace(RULES, trust=Trust(FLEET, DeviceId("one"), stranger))
+    rules = replace(RULES, trust=LedgerTrust(FLEET, DeviceId("one"), stranger))
     one = fleet.add("one", rules)
     put_pictures(one.data, "vertical", range(20))
     fleet.begin("vertical", "horizontal")

@@ -28,7 +28,7 @@ from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.models.entries import ModelExported, ModelSolved
 from coordinator.topics.rounds.entries import WeightsAveraged
 from coordinator.topics.stages.entries import StageClosed
-from device_agent.inference import Frozen, Model, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
 from device_agent.self_test import self_test
 from learning.numerics.weights import WeightGrid
 from schemas.assignments import Assignment
@@ -100,10 +100,10 @@ class Bench:
         files = {offer.digest: self.device.fetch(offer, self.folder) for offer in desired.files}
         settings = SessionSettings(("CPUExecutionProvider",), 1)
         frozen, head = (
-            Session(self.folder / reference.digest, settings)
+            InferenceSession(self.folder / reference.digest, settings)
             for reference in (manifest.frozen, manifest.head)
         )
-        model = Model(manifest, Frozen(frozen, 4), head)
+        model = InstalledModel(manifest, Frozen(frozen, 4), head)
         self_test(model, files[manifest.golden.digest], files[manifest.golden_scores.digest])
         return manifest, set(files)
 

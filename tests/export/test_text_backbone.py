@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from device_agent.inference import Frozen, Model, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
 from device_agent.self_test import self_test
 from export.backbone import import_backbone
 from export.errors import ModelFileError
@@ -95,8 +95,10 @@ def test_a_model_of_text_passes_the_self_test_of_a_device(tmp_path: Path) -> Non
     for digest, content in exported.files.items():
         (tmp_path / digest).write_bytes(content)
     settings = SessionSettings()
-    part = Frozen(Session(tmp_path / manifest.frozen.digest, settings), settings.batch)
-    model = Model(manifest, part, Session(tmp_path / manifest.head.digest, settings))
+    part = Frozen(InferenceSession(tmp_path / manifest.frozen.digest, settings), settings.batch)
+    model = InstalledModel(
+        manifest, part, InferenceSession(tmp_path / manifest.head.digest, settings)
+    )
     own = [preprocess(noise_text(9, TEXT), TEXT)]
     golden, scores = (
         exported.files[reference.digest] for reference in (manifest.golden, manifest.golden_scores)

@@ -14,7 +14,7 @@ from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySe
 from coordinator.topics.stages.commands import OpenStage
 from device_agent.enrolling import enrol
 from device_agent.home import ROOT_FILE
-from device_agent.settings import AgentSettings, DataSettings
+from device_agent.settings import AgentDataSettings, AgentSettings
 from device_agent.status import read_status
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
@@ -167,7 +167,7 @@ class ShippedFleet(ProcessFleet):
             fleet=FleetId(self.name),
             root=Path(ROOT_FILE),
             broker=agent_broker(self.broker),
-            data=DataSettings(folder=Path("data"), scan_seconds=SCAN_SECONDS),
+            data=AgentDataSettings(folder=Path("data"), scan_seconds=SCAN_SECONDS),
         )
         write_agent(home, self.broker, settings)
         (home / ROOT_FILE).write_bytes((self.home / "trust" / "root-1.json").read_bytes())

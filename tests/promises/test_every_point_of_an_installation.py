@@ -28,7 +28,7 @@ from device_agent.inference import SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.probation import Probation
 from device_agent.self_test import self_test
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import FleetledgerError
 from simulator.chaos.disk import Disk, Drive
@@ -71,7 +71,7 @@ class Device:
     def __init__(self, root: Path) -> None:
         self.now = 0.0
         self.blobs = BlobFolder(root / "blobs")
-        self.slots = Slots(root / "slots")
+        self.slots = ModelSlots(root / "slots")
         self.probation = Probation(self.slots.folder, 60.0, lambda: self.now)
         self._host = ModelHost(self.blobs, SessionSettings())
         self.installer = Installer(

@@ -69,7 +69,7 @@ class InProcessEngine(StageEngine):
 
         def settled() -> bool:
             return world.now >= end and all(
-                live.device(name).boot is not None and self._fleet.device(name).letters == 0
+                live.device(name).boot is not None and self._fleet.device(name).unanswered == 0
                 for name in came
                 if self._fleet.device(name).busy_until <= world.now
             )

@@ -10,8 +10,8 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from device_agent.assembling import detection_of
 from device_agent.capabilities import find_capabilities
-from device_agent.core.state import Rules
-from device_agent.settings import AgentSettings, DataSettings, TrainingSettings
+from device_agent.core.state import AgentRules
+from device_agent.settings import AgentDataSettings, AgentSettings, AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store
 from schemas.topics import FleetTopics
@@ -181,13 +181,13 @@ class Fleet:
                 pictures=_pictures(self._prepared),
                 hall=TrainingHall(self.world.loop, self.world.stopwatch, _hall(scenario.engine)),
             ),
-            rules=Rules(
+            rules=AgentRules(
                 scan_seconds=(
                     SCAN_SECONDS if scenario.stages.opened_by == "reports" else _NEVER_SECONDS
                 ),
                 heartbeat_seconds=_NEVER_SECONDS,
                 birth_shortest=_SELDOM_SECONDS,
-                letter_shortest=_SELDOM_SECONDS,
+                message_shortest=_SELDOM_SECONDS,
                 detection=detection_of(scenario.detection),
                 publish_features=scenario.devices.policy.publish_features,
                 publish_gradients=scenario.devices.policy.publish_gradients,
@@ -200,10 +200,10 @@ class Fleet:
             settings=AgentSettings(
                 device=DeviceId("device"),
                 fleet=FLEET,
-                data=DataSettings(folder=Path("data")),
+                data=AgentDataSettings(folder=Path("data")),
                 detection=scenario.detection,
                 policy=scenario.devices.policy,
-                training=TrainingSettings(exemplars=scenario.devices.exemplars),
+                training=AgentTrainingSettings(exemplars=scenario.devices.exemplars),
             ),
             era=era,
         )

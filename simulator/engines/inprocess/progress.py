@@ -118,7 +118,7 @@ class Progress:
         outcome = known.model_versions_seen.get(version)
         if outcome in ("failed", "rolled_back"):
             raise EngineError(f"{name}: model {version}: {outcome}: {known.model_reason}")
-        return known.active_version == version and device.letters == 0
+        return known.active_version == version and device.unanswered == 0
 
     def _missing(self) -> Iterator[str]:
         state, stages = self._state, self.stages

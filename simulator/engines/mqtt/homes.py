@@ -18,8 +18,7 @@ from coordinator.settings import FILE_NAME, BrokerSettings, CoordinatorSettings,
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from device_agent.home import SETTINGS_FILE
-from device_agent.settings import AgentSettings
-from device_agent.settings import BrokerSettings as AgentBrokerSettings
+from device_agent.settings import AgentBrokerSettings, AgentSettings
 from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
 from schemas.private_file import write_private

@@ -7,11 +7,11 @@ from pathlib import Path
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.settings import CoordinatorSettings
 from device_agent.settings import (
+    AgentDataSettings,
     AgentSettings,
-    DataSettings,
+    AgentTrainingSettings,
     ModelSettings,
     Samples,
-    TrainingSettings,
 )
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
@@ -60,7 +60,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         device=device,
         fleet=FLEET,
         broker=agent_broker(broker),
-        data=DataSettings(
+        data=AgentDataSettings(
             folder=Path("data"),
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
             samples=_samples(scenario),
@@ -68,7 +68,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         # The models are those of this machine's own coordinator, and all agents share it.
         model=ModelSettings(providers=_providers(scenario), trial=False),
         detection=scenario.detection,
-        training=TrainingSettings(
+        training=AgentTrainingSettings(
             exemplars=scenario.devices.exemplars,
             device=scenario.engine.device,
             bfloat16=scenario.engine.bfloat16,

@@ -17,6 +17,6 @@ def ready(agent: Driven) -> Driven:
     agent.connect()
     agent.assign("cat", "dog")
     if agent.job() is None:
-        agent.letters()
+        agent.messages()
         agent.receipt_for_nothing()
     return agent

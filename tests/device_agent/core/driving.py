@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from device_agent.core import inputs, requests
 from device_agent.core.records import Job
 from device_agent.core.session import turn
-from device_agent.core.state import Identity, Rules, State
-from device_agent.store.store import Store
+from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from device_agent.store.store import AgentStore
 from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from schemas.message import Message
 from schemas.proxy import PrototypeGradients
@@ -29,7 +29,7 @@ class Driven:
 
     def __init__(self, path: Path, **rules: Any) -> None:
         self.path = path
-        self.rules = Rules(**rules)
+        self.rules = AgentRules(**rules)
         self.now = 1000.0
         self.disk: dict[str, tuple[str, str]] = {}
         self.scenes: tuple[inputs.Image, ...] = ()
@@ -38,9 +38,9 @@ class Driven:
 
     def start(self) -> None:
         """Start, or start again after a kill: only the store survives."""
-        self.store = Store(self.path)
-        identity = Identity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
-        self.state = State(self.rules, identity, self.store.load())
+        self.store = AgentStore(self.path)
+        identity = DeviceIdentity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
+        self.state = AgentState(self.rules, identity, self.store.load())
         self.give(inputs.Started(time_ns=self.time_ns))
 
     def kill(self) -> None:
@@ -69,7 +69,7 @@ class Driven:
         next_part: int = 0,
     ) -> None:
         """Connect to a coordinator that holds `parts`, up to the end of its welcome."""
-        self.give(inputs.Connected())
+        self.give(inputs.AgentConnected())
         self.give(inputs.CoordinatorBorn(coordinator, making.born(ledger_size)))
         answer = making.welcome(self.state.identity.boot, *parts, next_part=next_part)
         self.give(inputs.Welcomed(coordinator, answer))
@@ -94,7 +94,7 @@ class Driven:
         job = self.state.training.job
         assert job is not None, "nothing is being trained"
         data = payload.encode()
-        event = inputs.Trained(
+        event = inputs.TrainingFinished(
             job=job,
             answer=RoundAnswer(number=job.key.part, samples=3, steps=2, seconds=0.5),
             payload=making.digest(payload),
@@ -112,7 +112,7 @@ class Driven:
         assert job is not None, "nothing is being looked at"
         observation = making.observation(**seen)
         digest = making.digest(memory) if memory is not None else None
-        self.give(inputs.Observed(job, observation, digest))
+        self.give(inputs.NoveltyChecked(job, observation, digest))
 
     def put(self, **images: str) -> None:
         """Set what is on the disk: name to `class/content`."""
@@ -183,10 +183,10 @@ class Driven:
         return taken
 
     def sent(self, *kinds: type[Message]) -> list[Message]:
-        """Return and forget the bodies of letters and messages of some kinds."""
-        bodies = [request.body for request in self.take(requests.SendLetter)]
+        """Return and forget the bodies of messages and messages of some kinds."""
+        bodies = [request.body for request in self.take(requests.SendOutboxMessage)]
         bodies += [request.body for request in self.take(requests.Send)]
         return [body for body in bodies if isinstance(body, kinds)]
 
-    def letters(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         return self.sent(Contribution, Withdrawal, Nothing, PrototypeGradients)

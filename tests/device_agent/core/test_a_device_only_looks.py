@@ -3,7 +3,7 @@
 import pytest
 
 from device_agent.core import inputs, requests
-from device_agent.core.records import LetterKey
+from device_agent.core.records import OutboxKey
 from device_agent.status import describe_look, describe_training
 from schemas.contributions import Contribution, Nothing
 from schemas.rounds import RoundAnswer
@@ -29,7 +29,7 @@ def test_what_was_seen_is_said_and_what_is_remembered_is_kept(watcher: Driven) -
     watcher.order(observes=True)
     assert asked(watcher).job.observes
     watcher.look(memory="history", entropy=0.7)
-    (said,) = watcher.letters()
+    (said,) = watcher.messages()
     assert isinstance(said, Nothing)
     assert (said.stage, said.round, said.reason) == (1, 1, "")
     assert said.observation == making.observation(entropy=0.7)
@@ -40,13 +40,13 @@ def test_what_was_seen_is_said_and_what_is_remembered_is_kept(watcher: Driven) -
 def test_memory_and_answer_outlive_a_kill_together(watcher: Driven) -> None:
     watcher.order(observes=True)
     watcher.look(memory="history")
-    (said,) = watcher.letters()
+    (said,) = watcher.messages()
     watcher.kill()
     assert watcher.state.records.memory == making.digest("history")
     watcher.connect()
-    assert watcher.letters() == [said]
+    assert watcher.messages() == [said]
     watcher.receipt(making.accepted("nothing", making.part_key(1, 1)))
-    assert LetterKey("nothing", making.part_key(1, 1)) not in watcher.state.records.outbox
+    assert OutboxKey("nothing", making.part_key(1, 1)) not in watcher.state.records.outbox
 
 
 def test_a_look_that_a_restart_cut_off_begins_again(watcher: Driven) -> None:
@@ -94,7 +94,7 @@ def test_a_look_whose_order_is_over_is_dropped(watcher: Driven) -> None:
     watcher.order(observes=True)
     watcher.give(inputs.Assigned(making.COORDINATOR, making.training(None, action=2)))
     watcher.look(memory="history")
-    assert watcher.letters() == []
+    assert watcher.messages() == []
     assert watcher.state.records.memory is None
 
 
@@ -103,16 +103,16 @@ def test_a_device_that_is_to_train_after_all_trains(watcher: Driven) -> None:
     watcher.take(requests.Train)
     watcher.order(action=2)
     watcher.look()
-    assert watcher.letters() == []
+    assert watcher.messages() == []
     watcher.train()
-    (answer,) = watcher.letters()
+    (answer,) = watcher.messages()
     assert isinstance(answer, Contribution)
 
 
 def test_a_device_without_images_says_that_it_has_nothing(watcher: Driven) -> None:
     watcher.put()
     watcher.order(observes=True)
-    (said,) = watcher.letters()
+    (said,) = watcher.messages()
     assert isinstance(said, Nothing)
     assert (said.round, said.observation) == (1, None)
     assert watcher.take(requests.Train) == []
@@ -124,10 +124,10 @@ def test_a_look_that_fails_is_tried_again_and_then_given_up_with_the_reason(
     watcher.order(observes=True)
     for _ in range(3):
         failed = inputs.TrainingFailed(asked(watcher).job, "memory: too little")
-        assert watcher.letters() == []
+        assert watcher.messages() == []
         watcher.give(failed)
         watcher.wait(100.0)
-    (said,) = {body for body in watcher.letters() if isinstance(body, Nothing)}
+    (said,) = {body for body in watcher.messages() if isinstance(body, Nothing)}
     assert (said.round, said.reason) == (1, "memory: too little")
     assert watcher.take(requests.Train) == []
 
@@ -136,7 +136,7 @@ def test_a_device_without_torch_says_so_at_once(watcher: Driven) -> None:
     watcher.order(observes=True)
     text = "torch: not installed, and this fleet trains networks"
     watcher.give(inputs.TrainingFailed(asked(watcher).job, text, hopeless=True))
-    (said,) = watcher.letters()
+    (said,) = watcher.messages()
     assert isinstance(said, Nothing)
     assert said.reason == text
 
@@ -158,7 +158,7 @@ def test_a_training_says_what_was_seen_before_it(watcher: Driven) -> None:
     seen = making.observation(transition=True)
     told = RoundAnswer(number=1, samples=3, steps=2, seconds=0.5, observation=seen)
     watcher.train(answer=told)
-    (answer,) = watcher.letters()
+    (answer,) = watcher.messages()
     assert isinstance(answer, Contribution)
     assert answer.round is not None
     assert answer.round.observation == seen

@@ -60,11 +60,11 @@ def agent(tmp_path: Path) -> Calendar:
 
 def want(agent: Calendar, action: int = 5, version: int = 1) -> None:
     desired = making.desired(action, version)
-    agent.give(inputs.Desired(making.COORDINATOR, desired, agent.time_ns))
+    agent.give(inputs.DesiredArrived(making.COORDINATOR, desired, agent.time_ns))
 
 
 def outage(agent: Calendar) -> None:
-    agent.give(inputs.Disconnected())
+    agent.give(inputs.AgentDisconnected())
 
 
 def test_an_endless_outage_ends_in_failed_with_its_reason(agent: Calendar) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from device_agent.core import inputs, requests
-from device_agent.core.records import LetterKey
+from device_agent.core.records import OutboxKey
 from device_agent.status import describe_training
 from schemas.contributions import Contribution, Nothing
 from schemas.reports import Problem
@@ -41,11 +41,11 @@ def test_without_an_image_the_method_is_asked_where_it_may_remember_features(
     trainee.order(1)
     trainee.train(memory="exemplars as features")
     trainee.take(requests.Train)
-    trainee.letters()
+    trainee.messages()
     trainee.put()
     trainee.order(2, action=2)
     assert trainee.take(requests.Train) == [], "exemplars that are images are gone with them"
-    assert [body.round for body in trainee.letters() if isinstance(body, Nothing)] == [2]
+    assert [body.round for body in trainee.messages() if isinstance(body, Nothing)] == [2]
     order = making.round_order(3)
     asked = making.training(order, action=3).model_copy(
         update={"backbone": making.offer("backbone")}
@@ -112,7 +112,7 @@ def test_the_answer_is_in_the_outbox_before_it_is_sent_and_until_its_receipt(
     trainee.connect()
     assert answers(trainee) == [answer]
     trainee.receipt(making.accepted("contribution", answer.key))
-    assert LetterKey("contribution", answer.key) not in trainee.state.records.outbox
+    assert OutboxKey("contribution", answer.key) not in trainee.state.records.outbox
     assert trainee.state.records.memory == making.digest("exemplars")
 
 

@@ -15,7 +15,7 @@ def births(agent: Driven) -> list[Send]:
 
 
 def test_a_connection_begins_with_a_retained_birth(agent: Driven) -> None:
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     (birth,) = births(agent)
     assert (birth.leaf, birth.retain) == ("state", True)
     assert birth.body.installation == agent.store.installation
@@ -29,7 +29,7 @@ def test_the_installation_stays_the_same_over_restarts_and_the_boot_does_not(age
 
 
 def test_births_are_repeated_until_the_welcome(agent: Driven) -> None:
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     agent.wait(100)
     assert len(births(agent)) == 1, "nobody is there to answer"
     agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
@@ -44,17 +44,17 @@ def test_births_are_repeated_until_the_welcome(agent: Driven) -> None:
 
 def test_nothing_but_births_and_heartbeats_goes_out_before_the_welcome(agent: Driven) -> None:
     agent.put(a="cat/1")
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
     agent.assign("cat")
     agent.wait(60)
     assert agent.job() is None, "free part numbers are not known yet"
     assert {type(request.body) for request in agent.take(Send)} == {Birth}
-    assert agent.letters() == []
+    assert agent.messages() == []
 
 
 def test_a_welcome_to_another_boot_is_none(agent: Driven) -> None:
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
     agent.give(inputs.Welcomed(making.COORDINATOR, making.welcome(BootId.fresh())))
     assert not agent.state.presence.welcomed
@@ -62,14 +62,14 @@ def test_a_welcome_to_another_boot_is_none(agent: Driven) -> None:
 
 def test_a_welcome_of_several_pages_is_complete_with_the_last(agent: Driven) -> None:
     boot = agent.state.identity.boot
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
     first = making.welcome(boot, making.held(0, 0, "a"), more=True, next_part=2)
     agent.give(inputs.Welcomed(making.COORDINATOR, first))
-    assert agent.letters() == []
+    assert agent.messages() == []
     last = making.welcome(boot, making.held(1, 3, "b"), next_part=2)
     agent.give(inputs.Welcomed(making.COORDINATOR, last))
-    assert {(body.key.part, body.revision) for body in agent.letters()} == {(0, 1), (1, 4)}
+    assert {(body.key.part, body.revision) for body in agent.messages()} == {(0, 1), (1, 4)}
 
 
 def test_a_death_counts_only_for_the_run_that_it_names(agent: Driven) -> None:
@@ -91,12 +91,12 @@ def test_a_new_run_of_the_coordinator_gets_a_new_birth(agent: Driven) -> None:
 
 
 def test_a_welcome_may_overtake_the_birth_of_the_coordinator(agent: Driven) -> None:
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     answer = making.welcome(agent.state.identity.boot, making.held(0, 0, "a"), next_part=1)
     agent.give(inputs.Welcomed(making.COORDINATOR, answer))
-    assert agent.letters() == []
+    assert agent.messages() == []
     agent.give(inputs.CoordinatorBorn(making.COORDINATOR, making.born()))
-    assert [type(body) for body in agent.letters()] == [Withdrawal]
+    assert [type(body) for body in agent.messages()] == [Withdrawal]
 
 
 def test_heartbeats_come_every_few_seconds_while_connected(agent: Driven) -> None:
@@ -115,15 +115,15 @@ def test_a_reinstalled_agent_withdraws_what_it_does_not_have_before_contributing
     agent.connect(making.held(0, 0, "old"), making.held(1, 2, "older"), next_part=2)
     agent.assign("cat")
     agent.compute()
-    withdrawals = agent.letters()
+    withdrawals = agent.messages()
     assert {(body.kind, body.key.part, body.revision) for body in withdrawals} == {
         ("withdrawal", 0, 1),
         ("withdrawal", 1, 3),
     }
     agent.receipt(making.accepted("withdrawal", making.part_key(1, 0), revision=1))
-    assert agent.letters() == []
+    assert agent.messages() == []
     agent.receipt(making.accepted("withdrawal", making.part_key(1, 1), revision=3))
-    (body,) = agent.letters()
+    (body,) = agent.messages()
     assert isinstance(body, Contribution)
     assert body.key.part == 2
 
@@ -132,10 +132,10 @@ def test_a_withdrawal_that_was_refused_is_not_repeated_in_the_same_connection(
     agent: Driven,
 ) -> None:
     agent.connect(making.held(0, 0, "old"), next_part=1)
-    agent.letters()
+    agent.messages()
     agent.receipt(making.refused("withdrawal", making.part_key(), revision=1))
     agent.wait(100)
-    assert agent.letters() == []
+    assert agent.messages() == []
 
 
 def test_what_a_restored_coordinator_lacks_is_given_again(ready: Driven) -> None:
@@ -143,11 +143,11 @@ def test_what_a_restored_coordinator_lacks_is_given_again(ready: Driven) -> None
     ready.scan()
     ready.compute("payload")
     ready.receipt(making.accepted("contribution", making.part_key()))
-    ready.letters()
+    ready.messages()
     ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=5)
     assert ready.contents_of_job() == {"cat/a": "cat", "dog/b": "dog"}
     ready.compute("payload")
-    (body,) = ready.letters()
+    (body,) = ready.messages()
     assert isinstance(body, Contribution)
     assert (body.key, body.revision) == (making.part_key(), 1)
     assert ready.store.load().dead_letters == 0
@@ -160,10 +160,10 @@ def test_what_a_restored_coordinator_lacks_and_the_disk_too_is_left(ready: Drive
     ready.receipt(making.accepted("contribution", making.part_key()))
     ready.put()
     ready.scan()
-    ready.letters()
+    ready.messages()
     ready.connect(coordinator=making.LATER_COORDINATOR)
     assert ready.job() is None
-    assert ready.letters() == []
+    assert ready.messages() == []
     ready.put(a="cat/1")
     ready.scan()
     assert ready.job() is not None, "the image came back"
@@ -183,7 +183,7 @@ def test_a_part_accepted_after_the_birth_is_known_to_be_held(ready: Driven) -> N
     ready.put(a="cat/1")
     ready.scan()
     ready.compute("payload")
-    ready.give(inputs.Connected())
+    ready.give(inputs.AgentConnected())
     ready.receipt(making.accepted("contribution", making.part_key()))
     stale = making.welcome(ready.state.identity.boot, next_part=0)
     ready.give(inputs.Welcomed(making.COORDINATOR, stale))
@@ -197,7 +197,7 @@ def test_a_part_of_which_the_coordinator_holds_another_revision_is_computed_anew
     ready.scan()
     ready.compute("payload")
     ready.receipt(making.accepted("contribution", making.part_key()))
-    ready.letters()
+    ready.messages()
     ready.connect(making.held(0, 6, "from a newer disk"), next_part=1)
     assert ready.job().revision == 7
 
@@ -226,22 +226,22 @@ def test_a_stage_that_a_restored_ledger_has_not_opened_is_waited_for(ready: Driv
     ready.put(a="cat/1")
     ready.assign("cat", action=500, stage=3)
     ready.compute()
-    ready.letters()
+    ready.messages()
     ready.connect(coordinator=making.LATER_COORDINATOR, ledger_size=20)
     ready.assign("cat", boot=making.LATER_COORDINATOR, action=10, stage=2)
-    assert [body for body in ready.letters() if isinstance(body, Contribution)] == []
+    assert [body for body in ready.messages() if isinstance(body, Contribution)] == []
     ready.assign("cat", boot=making.LATER_COORDINATOR, action=30, stage=3)
-    assert [body.key.stage for body in ready.letters() if isinstance(body, Contribution)] == [3]
+    assert [body.key.stage for body in ready.messages() if isinstance(body, Contribution)] == [3]
 
 
 def test_after_a_restored_ledger_nothing_is_said_again(agent: Driven) -> None:
     agent.connect()
     agent.assign("cat", action=500)
     agent.receipt_for_nothing()
-    agent.letters()
+    agent.messages()
     agent.connect(coordinator=making.LATER_COORDINATOR, ledger_size=20)
     agent.assign("cat", boot=making.LATER_COORDINATOR, action=10)
-    assert agent.letters() == [Nothing(stage=1)]
+    assert agent.messages() == [Nothing(stage=1)]
 
 
 def test_many_problems_are_told_as_a_few_and_a_number(ready: Driven) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs
-from device_agent.core.requests import Send, SendLetter
+from device_agent.core.requests import Send, SendOutboxMessage
 from schemas.contributions import Contribution, HeldPart, Withdrawal
 from schemas.presence import Birth
 from schemas.values import BootId
@@ -30,12 +30,12 @@ class Ledger:
         self.parts: dict = {}
         self.size = 10
 
-    def answer(self, letter: SendLetter):
-        body = letter.body
-        key = letter.letter.key
-        if letter.letter.about == "nothing":
+    def answer(self, message: SendOutboxMessage):
+        body = message.body
+        key = message.message.key
+        if message.message.about == "nothing":
             return making.accepted("nothing", key)
-        about, revision = letter.letter.about, body.revision
+        about, revision = message.message.about, body.revision
         known = self.parts.get(key)
         if known is not None and known[0] >= revision:
             same = known == (revision, body.payload if isinstance(body, Contribution) else None)
@@ -110,7 +110,7 @@ class World:
         self.work()
 
     def greet(self) -> None:
-        self.agent.give(inputs.Connected())
+        self.agent.give(inputs.AgentConnected())
         born = making.born(self.ledger.size)
         self.agent.give(inputs.CoordinatorBorn(self.boot, born))
         self.assign()
@@ -134,11 +134,11 @@ class World:
         self.carry()
 
     def carry(self) -> None:
-        sent = self.agent.take(SendLetter)
-        for letter in sent + self.chance.sample(sent, len(sent) // 3):
+        sent = self.agent.take(SendOutboxMessage)
+        for message in sent + self.chance.sample(sent, len(sent) // 3):
             if self.chance.random() < self.loss:
                 continue
-            receipt = self.ledger.answer(letter)
+            receipt = self.ledger.answer(message)
             if self.chance.random() >= self.loss:
                 self.agent.receipt(receipt)
         for request in self.agent.take(Send):

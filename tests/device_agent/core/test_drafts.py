@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from device_agent.core.draft import LAYERS, Draft, Groups, Members, Overlay
-from device_agent.core.state import Records
+from device_agent.core.state import AgentRecords
 from tests.device_agent import making
 
 KEYS = st.integers(0, 5)
@@ -89,17 +89,19 @@ def test_groups_are_what_they_would_be_and_none_is_left_empty(below, steps) -> N
 
 def test_every_record_of_many_values_is_drafted() -> None:
     many = {
-        name for name, kind in get_type_hints(Records).items() if get_origin(kind) in (Mapping, Set)
+        name
+        for name, kind in get_type_hints(AgentRecords).items()
+        if get_origin(kind) in (Mapping, Set)
     }
     assert many == set(LAYERS)
 
 
 def test_a_draft_that_is_let_go_has_changed_nothing() -> None:
-    records = Records()
+    records = AgentRecords()
     draft = Draft.of(records)
     draft.answered.add(3)
     draft.counted[making.digest("lineage")]
     draft.next_part = 4
-    assert records == Records()
+    assert records == AgentRecords()
     draft.merge(records)
-    assert records == Records(answered={3}, next_part=4)
+    assert records == AgentRecords(answered={3}, next_part=4)

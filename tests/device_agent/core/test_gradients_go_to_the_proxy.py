@@ -1,4 +1,4 @@
-"""Gradients are a letter to the proxy: written with the answer, kept until its receipt."""
+"""Gradients are a message to the proxy: written with the answer, kept until its receipt."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from device_agent.core import inputs, policy, requests
 from device_agent.core.changes import AnswerWritten, GradientsWritten
 from device_agent.core.models import files_to_keep
-from device_agent.core.records import LetterKey
+from device_agent.core.records import OutboxKey
 from device_agent.status import describe_policy, describe_training, waiting_gradients
 from schemas.contributions import Contribution, Nothing
 from schemas.proxy import PrototypeGradients
@@ -28,18 +28,18 @@ def trainee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driven:
     return agent
 
 
-def train(agent: Driven, number: int = 1, *, offered: bool = False) -> LetterKey:
-    """Ask for a round and end it with gradients; return the key of their letter."""
+def train(agent: Driven, number: int = 1, *, offered: bool = False) -> OutboxKey:
+    """Ask for a round and end it with gradients; return the key of their message."""
     agent.order(number, action=agent.state.records.last_action + 1)
     agent.train(gradients=making.gradients(f"gradients {number}", offered=offered), memory="m")
-    return LetterKey("gradients", making.part_key(1, number))
+    return OutboxKey("gradients", making.part_key(1, number))
 
 
 def gradients(agent: Driven) -> list[PrototypeGradients]:
     return [body for body in agent.sent(PrototypeGradients) if isinstance(body, PrototypeGradients)]
 
 
-def test_a_letter_with_the_round_as_part_is_sent_until_the_proxys_receipt(trainee: Driven) -> None:
+def test_a_message_with_the_round_as_part_is_sent_until_the_proxys_receipt(trainee: Driven) -> None:
     key = train(trainee)
     (sent,) = gradients(trainee)
     assert (sent.key, sent.method) == (making.part_key(1, 1), "rounds")
@@ -81,28 +81,28 @@ def test_after_a_restart_a_full_outbox_is_sent_again(trainee: Driven) -> None:
     trainee.kill()
     trainee.requests.clear()
     trainee.connect()
-    assert [LetterKey("gradients", body.key) for body in gradients(trainee)] == keys
+    assert [OutboxKey("gradients", body.key) for body in gradients(trainee)] == keys
 
 
 def test_gradients_of_a_training_whose_order_is_over_are_dropped_with_it(trainee: Driven) -> None:
     trainee.order()
     trainee.give(inputs.Assigned(making.COORDINATOR, making.training(None, action=2)))
     trainee.train(gradients=making.gradients())
-    assert trainee.letters() == []
+    assert trainee.messages() == []
     assert trainee.state.records.outbox == {}
 
 
-def test_a_proxy_that_is_silent_holds_up_no_other_letter(trainee: Driven) -> None:
+def test_a_proxy_that_is_silent_holds_up_no_other_message(trainee: Driven) -> None:
     for number in range(1, 30):
         train(trainee, number)
         trainee.receipt(making.accepted("contribution", making.part_key(1, number)))
     trainee.requests.clear()
     trainee.order(30, action=trainee.state.records.last_action + 1)
     trainee.train()
-    sent = trainee.letters()
+    sent = trainee.messages()
     assert [body.key.part for body in sent if isinstance(body, Contribution)] == [30]
     under_way = set(trainee.state.sending.tries) & set(trainee.state.records.outbox)
-    assert sum(key.about == "gradients" for key in under_way) == trainee.rules.letters_under_way
+    assert sum(key.about == "gradients" for key in under_way) == trainee.rules.messages_under_way
 
 
 def test_refused_gradients_are_a_dead_letter_with_the_reason(trainee: Driven) -> None:

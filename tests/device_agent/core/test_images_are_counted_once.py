@@ -12,7 +12,7 @@ def test_new_images_become_a_part_that_is_sent(ready: Driven) -> None:
     ready.scan()
     assert ready.contents_of_job() == {"cat/a": "cat", "dog/b": "dog", "dog/c": "dog"}
     ready.compute("payload")
-    (body,) = ready.letters()
+    (body,) = ready.messages()
     assert isinstance(body, Contribution)
     assert body.key == making.part_key(1, 0)
     assert (body.revision, body.samples) == (0, {"cat": 1, "dog": 2})
@@ -28,7 +28,7 @@ def test_parts_hold_no_more_images_than_assigned(agent: Driven) -> None:
         sizes.append(len(agent.contents_of_job()))
         agent.compute(f"payload {len(sizes)}")
     assert sizes == [3, 3, 1]
-    assert [body.key.part for body in agent.letters()] == [0, 1, 2]
+    assert [body.key.part for body in agent.messages()] == [0, 1, 2]
 
 
 def test_part_numbers_start_where_the_coordinator_says(agent: Driven) -> None:
@@ -66,12 +66,12 @@ def test_a_relabelled_image_makes_its_part_be_computed_anew(ready: Driven) -> No
     ready.scan()
     ready.compute("first")
     ready.receipt(making.accepted("contribution", making.part_key()))
-    ready.letters()
+    ready.messages()
     ready.put(a="dog/1", b="cat/2")
     ready.scan()
     assert ready.contents_of_job() == {"cat/b": "cat", "dog/a": "dog"}
     ready.compute("second")
-    (body,) = ready.letters()
+    (body,) = ready.messages()
     assert isinstance(body, Contribution)
     assert (body.key, body.revision) == (making.part_key(), 1)
     assert body.samples == {"cat": 1, "dog": 1}
@@ -111,10 +111,10 @@ def test_a_part_whose_images_all_went_to_unknown_classes_is_withdrawn(ready: Dri
     ready.scan()
     ready.compute()
     ready.receipt(making.accepted("contribution", making.part_key()))
-    ready.letters()
+    ready.messages()
     ready.put(a="owl/1")
     ready.scan()
-    (body,) = ready.letters()
+    (body,) = ready.messages()
     assert isinstance(body, Withdrawal)
     assert (body.key, body.revision) == (making.part_key(), 1)
     ready.receipt(making.accepted("withdrawal", making.part_key(), revision=1))
@@ -208,21 +208,21 @@ def test_a_failed_job_is_tried_again_later_and_reported_once(ready: Driven) -> N
 def test_nothing_is_said_once_for_a_stage_without_data(agent: Driven) -> None:
     agent.connect()
     agent.assign("cat", stage=1)
-    assert agent.letters() == [Nothing(stage=1)]
+    assert agent.messages() == [Nothing(stage=1)]
     agent.receipt(making.accepted("nothing", making.part_key(1)))
     agent.scan()
-    assert agent.letters() == []
+    assert agent.messages() == []
     agent.assign("cat", "dog", action=2, stage=2)
-    assert agent.letters() == [Nothing(stage=2)]
+    assert agent.messages() == [Nothing(stage=2)]
 
 
 def test_nothing_is_not_said_for_a_stage_that_got_a_part(ready: Driven) -> None:
     ready.put(a="cat/1")
     ready.assign("cat", action=2, stage=2)
     ready.compute()
-    ready.letters()
+    ready.messages()
     ready.assign("cat", action=3, stage=2)
-    assert ready.letters() == []
+    assert ready.messages() == []
 
 
 def test_while_files_are_being_written_counting_waits_but_not_for_ever(ready: Driven) -> None:
@@ -251,7 +251,7 @@ def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(agent: Drive
     agent.give(inputs.FetchFinished(given.frozen.digest))
     agent.give(inputs.ScanFailed("data.folder: not there"))
     agent.give(inputs.ScanFailed("data.folder: not there"))
-    assert agent.letters() == []
+    assert agent.messages() == []
     assert agent.state.records.nothing == set()
 
 
@@ -292,7 +292,7 @@ def test_images_of_a_class_of_which_there_are_too_few_wait_for_more(agent: Drive
     assert agent.contents_of_job() == {"cat/a": "cat", "cat/d": "cat"}
     agent.compute("cats")
     assert agent.job() is None
-    assert agent.letters()[-1].samples == {"cat": 2}
+    assert agent.messages()[-1].samples == {"cat": 2}
 
 
 def test_no_part_ends_with_too_few_images_of_a_class(agent: Driven) -> None:
@@ -303,7 +303,7 @@ def test_no_part_ends_with_too_few_images_of_a_class(agent: Driven) -> None:
     agent.compute("cats")
     agent.compute("dogs")
     assert agent.job() is None
-    assert [body.samples for body in agent.letters()] == [{"cat": 3}, {"dog": 3}]
+    assert [body.samples for body in agent.messages()] == [{"cat": 3}, {"dog": 3}]
 
 
 def test_a_relabelling_that_leaves_too_few_of_a_class_lets_the_rest_wait(agent: Driven) -> None:
@@ -318,7 +318,7 @@ def test_a_relabelling_that_leaves_too_few_of_a_class_lets_the_rest_wait(agent: 
     assert agent.job() is None
     agent.put(a="cat/1", b="dog/2", c="dog/3", d="bird/4")
     agent.scan()
-    assert agent.letters()[-1] == Withdrawal(
+    assert agent.messages()[-1] == Withdrawal(
         key=making.part_key(), revision=2, reason=counting.RELABELLED
     )
     assert agent.contents_of_job() == {"dog/b": "dog", "dog/c": "dog"}

@@ -8,7 +8,7 @@ import pytest
 
 from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import images_asked, may_send, refusal
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy
 from methods.registry import card
 from schemas.contributions import Contribution, Nothing
@@ -16,7 +16,7 @@ from schemas.rounds import RoundAnswer
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
-FORBIDDEN, ALLOWED = Rules(), Rules(publish_images=True)
+FORBIDDEN, ALLOWED = AgentRules(), AgentRules(publish_images=True)
 PHASES = ("share", "train", "distil")
 
 
@@ -74,12 +74,12 @@ def test_what_becomes_of_images_is_said_with_the_first_assignment(
 def test_an_order_for_images_is_declined_with_the_way_out(device: tuple[Driven, bool]) -> None:
     agent, allowed = device
     begin(agent, number=3, phase="share")
-    letters = agent.letters()
+    messages = agent.messages()
     if allowed:
-        assert letters == []
+        assert messages == []
         assert agent.take(requests.Train)
         return
-    (declined,) = letters
+    (declined,) = messages
     assert isinstance(declined, Nothing)
     assert (declined.round, declined.reason) == (3, refusal(FORBIDDEN, "rounds", "share"))
     assert "agent.toml" in declined.reason
@@ -101,13 +101,13 @@ def test_images_that_wait_when_their_owner_forbids_them_stay_unsent(tmp_path: Pa
     begin(agent, number=1, phase="share")
     answer = RoundAnswer(number=1, phase="share", samples=3, steps=1, seconds=0)
     agent.train("images", payload_kind="images", answer=answer)
-    assert {type(body) for body in agent.letters()} == {Contribution}
+    assert {type(body) for body in agent.messages()} == {Contribution}
     for allowed, kinds in ((False, set()), (True, {"images"})):
-        agent.rules = Rules(publish_images=allowed)
+        agent.rules = AgentRules(publish_images=allowed)
         agent.kill()
         agent.connect()
         agent.wait(100.0)
-        sent = {body.payload_kind for body in agent.letters() if isinstance(body, Contribution)}
+        sent = {body.payload_kind for body in agent.messages() if isinstance(body, Contribution)}
         assert sent == kinds
 
 
@@ -157,7 +157,7 @@ def test_a_device_killed_between_phases_goes_on_with_what_it_remembers(tmp_path:
 def test_without_memory_and_images_a_later_phase_has_nothing_to_go_on_from(agent: Driven) -> None:
     agent.connect()
     begin(agent, number=2, phase="distil", follows=1)
-    (nothing,) = agent.letters()
+    (nothing,) = agent.messages()
     assert isinstance(nothing, Nothing)
     assert nothing.reason == "memory: nothing of round 1 is left here to go on from"
 
@@ -169,6 +169,6 @@ def test_a_method_that_finds_nothing_of_its_own_round_says_the_same(agent: Drive
     job = agent.state.training.job
     assert job is not None
     agent.give(inputs.NothingToTrain(job, ()))
-    (nothing,) = agent.letters()
+    (nothing,) = agent.messages()
     assert isinstance(nothing, Nothing)
     assert "nothing of round 1" in nothing.reason

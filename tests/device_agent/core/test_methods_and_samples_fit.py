@@ -8,7 +8,7 @@ import pytest
 
 from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import refusal
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy
 from methods.registry import METHODS, card
 from schemas.contributions import Nothing
@@ -36,7 +36,7 @@ def segmenting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_round_of_a_method_without_masks_is_declined_on_scenes(tmp_path: Path) -> None:
     agent = device(tmp_path, "scenes")
     agent.order()
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
     assert said.round == 1
     assert said.reason.startswith("data.samples = 'scenes': method 'rounds' gives samples a class")
@@ -51,7 +51,7 @@ def test_a_round_of_a_method_that_segments_is_declined_without_masks(
     segmenting(monkeypatch)
     agent = device(tmp_path, samples)
     agent.order()
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
     assert said.reason.startswith(f"data.samples = '{samples}': method 'rounds' gives every pixel")
     assert "'scenes' in agent.toml" in said.reason
@@ -71,7 +71,7 @@ def test_where_they_fit_or_nobody_says_what_there_is_the_round_is_trained(
 def test_a_stage_of_statistics_does_not_wait_for_scenes(tmp_path: Path) -> None:
     agent = device(tmp_path, "scenes")
     agent.assign("cat", "dog")
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
     assert said.reason.startswith("data.samples = 'scenes': method 'stsa'")
     assert agent.take(requests.ComputePart) == []
@@ -80,7 +80,7 @@ def test_a_stage_of_statistics_does_not_wait_for_scenes(tmp_path: Path) -> None:
 def test_every_method_fits_exactly_one_kind_of_device() -> None:
     for name in METHODS:
         refused = {
-            samples: bool(refusal(Rules(samples=samples, publish_features=True), name))
+            samples: bool(refusal(AgentRules(samples=samples, publish_features=True), name))
             for samples in ("pictures", "scenes")
         }
         assert refused == {"pictures": card(name).segments, "scenes": not card(name).segments}

@@ -37,7 +37,7 @@ def agent(tmp_path: Path) -> Driven:
 
 
 def want(agent: Driven, action: int, version: int) -> None:
-    agent.give(inputs.Desired(making.COORDINATOR, making.desired(action, version)))
+    agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(action, version)))
 
 
 def fetch_all(agent: Driven) -> list[str]:
@@ -125,11 +125,11 @@ def test_a_newer_action_overtakes_one_that_is_being_fetched(agent: Driven) -> No
 
 
 def test_a_file_that_the_newer_model_needs_too_is_fetched_on(agent: Driven) -> None:
-    agent.give(inputs.Desired(making.COORDINATOR, making.desired(5, 1, "shared")))
+    agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(5, 1, "shared")))
     (manifest,) = agent.take(FetchFile)
     agent.give(inputs.FetchFinished(manifest.offer.digest))
     (shared,) = agent.take(FetchFile)
-    agent.give(inputs.Desired(making.COORDINATOR, making.desired(6, 2, "shared")))
+    agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(6, 2, "shared")))
     assert agent.take(CancelFetch) == []
     assert agent.state.files.fetching == shared.offer
 

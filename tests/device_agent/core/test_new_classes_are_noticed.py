@@ -40,7 +40,7 @@ def arrive(agent: Driven, level: float, *names: str, label: str = "cat") -> None
     (request,) = agent.take(Measure)
     digests = tuple(image.digest for image in request.images)
     values = tuple(level + 0.001 * i for i in range(len(digests)))
-    agent.give(inputs.Measured(HEAD, digests, values))
+    agent.give(inputs.UncertaintyMeasured(HEAD, digests, values))
     if agent.job() is not None:
         agent.compute(" ".join(names))
 
@@ -111,7 +111,7 @@ def test_images_are_measured_before_they_are_counted_and_only_once(agent: Driven
     assert isinstance(measure, Measure)
     assert isinstance(compute, ComputePart)
     assert [image.path for image in measure.images] == ["cat/c"], "counted images are not new"
-    agent.give(inputs.Measured(HEAD, (making.digest("c"),), (0.3,)))
+    agent.give(inputs.UncertaintyMeasured(HEAD, (making.digest("c"),), (0.3,)))
     agent.compute("c")
     agent.take(Measure)
     agent.scan()
@@ -196,7 +196,7 @@ def test_a_model_that_cannot_measure_is_a_problem_and_stops_nothing(agent: Drive
     learn_and_run(agent)
     agent.put(a="cat/a", b="dog/b", c="cat/c")
     agent.scan()
-    agent.give(inputs.Measured(None, reason="model: the provider fell over"))
+    agent.give(inputs.UncertaintyMeasured(None, reason="model: the provider fell over"))
     assert any("fell over" in text for text in agent.state.told.recent)
     assert agent.job() is not None
 

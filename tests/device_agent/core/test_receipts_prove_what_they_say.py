@@ -12,7 +12,7 @@ from coordinator.ledger.store import Ledger
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.trust.keys import coordinator_key, note_signer
-from device_agent.core.state import Trust
+from device_agent.core.state import LedgerTrust
 from schemas.contributions import Contribution
 from schemas.keys import KeyName, SigningKey
 from schemas.presence import SeenCheckpoint
@@ -40,7 +40,7 @@ def ledger(home: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def agent(tmp_path: Path, home: Path) -> Driven:
-    trust = Trust(FLEET, DEVICE, coordinator_key(home, FLEET).verify_key)
+    trust = LedgerTrust(FLEET, DEVICE, coordinator_key(home, FLEET).verify_key)
     made = Driven(tmp_path / "agent.db", trust=trust)
     made.connect()
     made.put(a="cat/1")
@@ -49,7 +49,7 @@ def agent(tmp_path: Path, home: Path) -> Driven:
     return made
 
 
-def letter(agent: Driven) -> Contribution:
+def message(agent: Driven) -> Contribution:
     body = next(item.body for item in agent.state.records.outbox.values())
     assert isinstance(body, Contribution)
     return body
@@ -80,7 +80,7 @@ def fill(ledger: Ledger, count: int, text: str = "") -> None:
 
 
 def receipt_of(agent: Driven, ledger: Ledger, index: int) -> Receipt:
-    body = letter(agent)
+    body = message(agent)
     plain = Receipt(
         about="contribution",
         key=body.key,
@@ -102,16 +102,16 @@ def doubts(agent: Driven) -> str:
     return "; ".join(agent.state.told.recent)
 
 
-def test_a_receipt_whose_entry_is_proven_ends_the_letter(agent: Driven, ledger: Ledger) -> None:
+def test_a_receipt_whose_entry_is_proven_ends_the_message(agent: Driven, ledger: Ledger) -> None:
     fill(ledger, 5)
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     assert not agent.state.records.outbox
     assert agent.state.records.seen == SeenCheckpoint(size=6, root=ledger.root)
     assert agent.store.load().seen == agent.state.records.seen
 
 
 def test_what_was_seen_is_said_with_every_birth(agent: Driven, ledger: Ledger) -> None:
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     agent.kill()
     agent.connect()
     births = [item.body for item in agent.requests if getattr(item, "leaf", "") == "state"]
@@ -131,16 +131,16 @@ def test_what_was_seen_is_said_with_every_birth(agent: Driven, ledger: Ledger) -
 def test_an_entry_that_says_something_else_proves_nothing(
     agent: Driven, ledger: Ledger, changed: dict[str, object], device: DeviceId
 ) -> None:
-    index = accept(ledger, letter(agent), device, **changed)
+    index = accept(ledger, message(agent), device, **changed)
     agent.receipt(receipt_of(agent, ledger, index))
     assert agent.state.records.outbox
     assert "does not say that this was taken" in doubts(agent)
 
 
-def test_a_receipt_without_a_proof_leaves_the_letter_in_the_outbox(
+def test_a_receipt_without_a_proof_leaves_the_message_in_the_outbox(
     agent: Driven, ledger: Ledger
 ) -> None:
-    index = accept(ledger, letter(agent))
+    index = accept(ledger, message(agent))
     proven = receipt_of(agent, ledger, index)
     agent.receipt(proven.model_copy(update={"answer": Accepted(ledger_index=index)}))
     assert agent.state.records.outbox
@@ -152,7 +152,7 @@ def test_a_receipt_without_a_proof_leaves_the_letter_in_the_outbox(
 def test_a_receipt_that_somebody_else_signed_is_not_believed(agent: Driven, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger"
     with Ledger.open(stranger / "ledger.db", sign_note=note_signer(stranger, FLEET)) as other:
-        agent.receipt(receipt_of(agent, other, accept(other, letter(agent))))
+        agent.receipt(receipt_of(agent, other, accept(other, message(agent))))
     assert agent.state.records.outbox
     assert "not signed by" in doubts(agent)
 
@@ -161,7 +161,7 @@ def test_the_history_is_followed_from_checkpoint_to_checkpoint(
     agent: Driven, ledger: Ledger
 ) -> None:
     for number in range(2, 9):
-        agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+        agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
         assert not agent.state.records.outbox
         assert agent.state.records.seen == SeenCheckpoint(size=ledger.size, root=ledger.root)
         fill(ledger, number)
@@ -169,11 +169,11 @@ def test_the_history_is_followed_from_checkpoint_to_checkpoint(
 
 
 def test_an_older_way_does_not_move_what_was_seen(agent: Driven, ledger: Ledger) -> None:
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     seen = agent.state.records.seen
     fill(ledger, 3)
     compute_another(agent, "2")
-    late = receipt_of(agent, ledger, accept(ledger, letter(agent)))
+    late = receipt_of(agent, ledger, accept(ledger, message(agent)))
     assert isinstance(late.answer, Accepted)
     without = late.answer.model_copy(update={"grown": ledger.consistency_proof(2, ledger.size)})
     agent.receipt(late.model_copy(update={"answer": without}))
@@ -185,12 +185,12 @@ def test_a_fork_of_history_is_noticed_and_nothing_is_believed_of_it(
     agent: Driven, ledger: Ledger, home: Path
 ) -> None:
     fill(ledger, 4)
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     compute_another(agent, "2")
     # The coordinator's own key, and a ledger that it shows to this device alone.
     with Ledger.open(home / "fork.db", sign_note=note_signer(home, FLEET)) as fork:
         fill(fork, 9, "another history")
-        index = accept(fork, letter(agent))
+        index = accept(fork, message(agent))
         assert "two histories" in told_otherwise(fork, agent.state.records.seen)
         agent.receipt(receipt_of(agent, fork, index))
     assert agent.state.records.outbox
@@ -198,10 +198,10 @@ def test_a_fork_of_history_is_noticed_and_nothing_is_believed_of_it(
 
 
 def test_two_roots_of_one_size_are_noticed(agent: Driven, ledger: Ledger, home: Path) -> None:
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     compute_another(agent, "2")
     with Ledger.open(home / "fork.db", sign_note=note_signer(home, FLEET)) as fork:
-        agent.receipt(receipt_of(agent, fork, accept(fork, letter(agent))))
+        agent.receipt(receipt_of(agent, fork, accept(fork, message(agent))))
     assert "two histories" in doubts(agent)
     assert agent.state.records.outbox
 
@@ -210,11 +210,11 @@ def test_a_ledger_that_was_cut_short_is_believed_again_once_the_owner_says_so(
     agent: Driven, ledger: Ledger, home: Path
 ) -> None:
     fill(ledger, 20)
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, letter(agent))))
+    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
     compute_another(agent, "2")
     with Ledger.open(home / "backup.db", sign_note=note_signer(home, FLEET)) as backup:
         fill(backup, 10)
-        index = accept(backup, letter(agent))
+        index = accept(backup, message(agent))
         assert "ends before entry 11" in told_otherwise(backup, agent.state.records.seen)
         agent.receipt(receipt_of(agent, backup, index))
         assert "cut short or restored from a backup" in doubts(agent)
@@ -226,7 +226,7 @@ def test_a_ledger_that_was_cut_short_is_believed_again_once_the_owner_says_so(
 
 def test_every_altered_field_of_a_proof_is_refused(agent: Driven, ledger: Ledger) -> None:
     fill(ledger, 13)
-    good = receipt_of(agent, ledger, accept(ledger, letter(agent)))
+    good = receipt_of(agent, ledger, accept(ledger, message(agent)))
     assert isinstance(good.answer, Accepted)
     proof = good.answer.proof
     assert proof is not None

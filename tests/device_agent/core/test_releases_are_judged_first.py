@@ -50,7 +50,7 @@ def desired(
 
 
 def give(agent: Driven, body: DesiredModel, time_ns: int = 0) -> list[Request]:
-    return agent.give(inputs.Desired(making.COORDINATOR, body, time_ns))
+    return agent.give(inputs.DesiredArrived(making.COORDINATOR, body, time_ns))
 
 
 def install(agent: Driven, body: DesiredModel) -> None:

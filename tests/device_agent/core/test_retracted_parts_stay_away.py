@@ -18,7 +18,7 @@ def given(ready: Driven) -> Driven:
     ready.scan()
     ready.compute("payload")
     ready.receipt(making.accepted("contribution", making.part_key()))
-    ready.letters()
+    ready.messages()
     return ready
 
 
@@ -50,7 +50,7 @@ def test_its_images_are_neither_computed_nor_given_again(given: Driven) -> None:
     given.scan()
     given.wait(100)
     assert given.job() is None
-    assert all(isinstance(body, Nothing) for body in given.letters())
+    assert all(isinstance(body, Nothing) for body in given.messages())
 
 
 def test_without_the_message_a_part_that_is_not_held_would_be_computed_anew(
@@ -100,6 +100,6 @@ def test_a_device_whose_only_part_was_retracted_has_nothing_for_its_stage(agent:
     agent.assign("cat", "dog")
     agent.compute("payload")
     agent.receipt(making.accepted("contribution", making.part_key()))
-    agent.letters()
+    agent.messages()
     agent.receipt(retraction())
-    assert [body.stage for body in agent.letters() if isinstance(body, Nothing)] == [1]
+    assert [body.stage for body in agent.messages() if isinstance(body, Nothing)] == [1]

@@ -6,14 +6,14 @@ import pytest
 
 from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import may_send, refusal
-from device_agent.core.state import Rules
+from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy, is_settled
 from methods.registry import card
 from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
-FORBIDDEN, ALLOWED = Rules(), Rules(publish_features=True)
+FORBIDDEN, ALLOWED = AgentRules(), AgentRules(publish_features=True)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def assign(agent: Driven, *names: str, **details: int) -> None:
 
 def allow(agent: Driven, *, publish: bool) -> None:
     """Change the owner's mind, and start the agent again."""
-    agent.rules = Rules(publish_features=publish)
+    agent.rules = AgentRules(publish_features=publish)
     agent.kill()
     agent.connect()
     agent.give(inputs.FetchFinished(making.digest("frozen")))
@@ -59,7 +59,7 @@ def compute(agent: Driven) -> None:
 
 
 def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> None:
-    (said,) = ready.letters()
+    (said,) = ready.messages()
     assert isinstance(said, Nothing)
     assert said.stage == 1
     assert said.reason.startswith(
@@ -69,7 +69,7 @@ def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> Non
     ready.receipt_for_nothing()
     ready.scan()
     ready.wait(100.0)
-    assert ready.letters() == []
+    assert ready.messages() == []
     assert ready.take(requests.ComputePart) == []
     assert is_settled(ready.state)
     assert describe_policy(ready.state) == said.reason
@@ -79,23 +79,23 @@ def test_it_is_said_before_the_folder_was_looked_at_or_a_file_came(agent: Driven
     agent.connect()
     asked = making.assignment("cat").model_copy(update={"method": "pooled"})
     agent.give(inputs.Assigned(making.COORDINATOR, asked))
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
 
 
 def test_the_next_stage_is_told_again(ready: Driven) -> None:
-    ready.letters()
+    ready.messages()
     assign(ready, "cat", "dog", "owl", action=2, stage=2)
-    assert [body.stage for body in ready.letters() if isinstance(body, Nothing)] == [2]
+    assert [body.stage for body in ready.messages() if isinstance(body, Nothing)] == [2]
 
 
 def test_a_device_whose_owner_allows_it_and_starts_it_again_takes_part(ready: Driven) -> None:
-    ready.letters()
+    ready.messages()
     ready.receipt_for_nothing()
     allow(ready, publish=True)
     assert describe_policy(ready.state) == ""
     compute(ready)
-    (sent,) = ready.letters()
+    (sent,) = ready.messages()
     assert isinstance(sent, Contribution)
 
 
@@ -105,12 +105,12 @@ def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) 
     agent.connect()
     assign(agent, "cat")
     compute(agent)
-    agent.letters()
+    agent.messages()
     allow(agent, publish=False)
     agent.wait(100.0)
-    assert {type(body) for body in agent.letters()} == {Nothing}
+    assert {type(body) for body in agent.messages()} == {Nothing}
     allow(agent, publish=True)
-    assert Contribution in {type(body) for body in agent.letters()}
+    assert Contribution in {type(body) for body in agent.messages()}
 
 
 def test_an_order_of_a_round_is_declined_with_the_reason(
@@ -120,7 +120,7 @@ def test_an_order_of_a_round_is_declined_with_the_reason(
     agent.connect()
     agent.put(one="cat/1", two="dog/2")
     agent.order(3)
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
     assert (said.round, said.reason) == (3, refusal(FORBIDDEN, "rounds"))
     assert agent.take(requests.Train) == []
@@ -157,6 +157,6 @@ def test_a_new_installation_withdraws_what_was_given_and_gives_nothing_anew(agen
     assert isinstance(withdrawn, Withdrawal)
     assert (withdrawn.key, withdrawn.revision) == (given.key, 4)
     agent.receipt(making.accepted("withdrawal", given.key, revision=4))
-    (said,) = agent.letters()
+    (said,) = agent.messages()
     assert isinstance(said, Nothing)
     assert agent.take(requests.ComputePart) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs, requests
-from device_agent.core.state import Trust
+from device_agent.core.state import LedgerTrust
 from schemas.keys import KeyName, SigningKey
 from schemas.presence import Birth, CoordinatorHeartbeat
 from schemas.values import BootId, DeviceId, Digest, FleetId
@@ -23,7 +23,7 @@ FIRST, SECOND, THIRD = making.COORDINATOR, making.LATER_COORDINATOR, BootId("e" 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Driven:
-    trust = Trust(FleetId("orchard"), DeviceId("camera-1"), KEY)
+    trust = LedgerTrust(FleetId("orchard"), DeviceId("camera-1"), KEY)
     return Driven(tmp_path / "agent.db", trust=trust, silent_seconds=DAY)
 
 
@@ -43,13 +43,13 @@ def model(agent: Driven) -> int:
 
 def test_old_births_and_old_models_bring_no_old_model_back(agent: Driven) -> None:
     agent.connect(coordinator=FIRST, ledger_size=5)
-    agent.give(inputs.Desired(FIRST, making.desired(7, 1)))
+    agent.give(inputs.DesiredArrived(FIRST, making.desired(7, 1)))
     agent.connect(coordinator=SECOND, ledger_size=20)
-    agent.give(inputs.Desired(SECOND, making.desired(30, 2)))
+    agent.give(inputs.DesiredArrived(SECOND, making.desired(30, 2)))
     for boot, size in ((FIRST, 5), (THIRD, 20), (FIRST, 5)):
-        agent.give(inputs.Connected())
+        agent.give(inputs.AgentConnected())
         asked = born(agent, boot, size)
-        agent.give(inputs.Desired(boot, making.desired(7, 1)))
+        agent.give(inputs.DesiredArrived(boot, making.desired(7, 1)))
         assert (model(agent), agent.state.presence.coordinator) == (2, SECOND)
         assert not [item for item in asked if isinstance(item, requests.ReferTo)]
         agent.kill()
@@ -60,10 +60,10 @@ def test_old_births_and_old_models_bring_no_old_model_back(agent: Driven) -> Non
 def test_old_models_of_the_same_run_are_not_taken_again(agent: Driven) -> None:
     agent.connect(ledger_size=5)
     for action, version in ((7, 1), (9, 2), (7, 1), (9, 1), (8, 1)):
-        agent.give(inputs.Desired(FIRST, making.desired(action, version)))
+        agent.give(inputs.DesiredArrived(FIRST, making.desired(action, version)))
     agent.kill()
     agent.connect(ledger_size=5)
-    agent.give(inputs.Desired(FIRST, making.desired(8, 1)))
+    agent.give(inputs.DesiredArrived(FIRST, making.desired(8, 1)))
     assert model(agent) == 2
 
 
@@ -81,9 +81,9 @@ def test_an_old_birth_is_told_once_a_connection_with_the_way_out(agent: Driven) 
 def test_the_retained_birth_of_the_run_that_is_known_is_believed(agent: Driven) -> None:
     """It is of before the entries that this run has made and proven since."""
     agent.connect(coordinator=FIRST, ledger_size=5)
-    agent.give(inputs.Desired(FIRST, making.desired(7, 1)))
+    agent.give(inputs.DesiredArrived(FIRST, making.desired(7, 1)))
     agent.kill()
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     asked = born(agent, FIRST, 5)
     assert agent.state.presence.coordinator == FIRST
     assert [item for item in asked if isinstance(item, requests.ReferTo)]
@@ -92,8 +92,8 @@ def test_the_retained_birth_of_the_run_that_is_known_is_believed(agent: Driven) 
 def test_what_a_new_run_asks_for_may_come_before_its_birth(agent: Driven) -> None:
     agent.connect(coordinator=FIRST, ledger_size=5)
     agent.kill()
-    agent.give(inputs.Connected())
-    agent.give(inputs.Desired(SECOND, making.desired(12, 2)))
+    agent.give(inputs.AgentConnected())
+    agent.give(inputs.DesiredArrived(SECOND, making.desired(12, 2)))
     born(agent, SECOND, 10)
     assert agent.state.presence.coordinator == SECOND
 
@@ -148,12 +148,12 @@ def test_a_day_of_silence_is_told_over_restarts_too(agent: Driven) -> None:
 def test_what_is_said_again_ends_no_silence(agent: Driven) -> None:
     agent.connect()
     beat(agent, NOW_NS)
-    agent.give(inputs.Desired(FIRST, making.desired(1001, 1)))
+    agent.give(inputs.DesiredArrived(FIRST, making.desired(1001, 1)))
     for _ in range(25):
         agent.wait(HOUR)
         beat(agent, NOW_NS)
         born(agent, FIRST, 900)
-        agent.give(inputs.Desired(FIRST, making.desired(1001, 1)))
+        agent.give(inputs.DesiredArrived(FIRST, making.desired(1001, 1)))
     assert silence(agent)
     beat(agent, NOW_NS + 1)
     agent.wait(1)

@@ -8,9 +8,9 @@ import pytest
 
 from device_agent.core.records import ImageToCount
 from device_agent.features.cache import FeatureCache
-from device_agent.features.computing import Extractor
+from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
-from device_agent.inference import Frozen, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, SessionSettings
 from device_agent.store.blobs import BlobFolder, file_digest
 from learning.numerics.preprocessing import preprocess
 from schemas.values import ClassName
@@ -18,7 +18,7 @@ from tests.device_agent import models
 from tests.device_agent.making import GREY_8, digest
 
 
-class CountedSession(Session):
+class CountedSession(InferenceSession):
     """A real session that counts the images that it has seen."""
 
     seen = 0
@@ -51,7 +51,7 @@ class Room:
 
     def read(self, images: tuple[ImageToCount, ...]) -> ReadFeatures:
         frozen = Frozen(self.session, batch=3)
-        extractor = Extractor(self.folder, GREY_8, frozen, batch=3)
+        extractor = FrozenExtractor(self.folder, GREY_8, frozen, batch=3)
         return FeatureReader(self.backbone, extractor, self.cache).read(images)
 
     def expected(self, images: tuple[ImageToCount, ...]) -> np.ndarray:
@@ -123,7 +123,7 @@ def test_rows_of_another_width_are_computed_again(room: Room) -> None:
     images = room.images()[:1]
     room.read(images)
     source = FeatureReader(
-        room.backbone, Extractor(room.folder, GREY_8, Frozen(room.session, 3), 3), room.cache
+        room.backbone, FrozenExtractor(room.folder, GREY_8, Frozen(room.session, 3), 3), room.cache
     )._source
     room.cache.write(source, {images[0].digest: np.zeros(3, np.float32)})
     assert np.array_equal(room.read(images).features, room.expected(images))

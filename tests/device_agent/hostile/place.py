@@ -12,7 +12,7 @@ from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.probation import Probation
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.trying import COMMAND, Trial, TrialSettings
 from export.package import ExportedModel
@@ -38,7 +38,7 @@ class Place:
         self.outside.mkdir(parents=True)
         (self.outside / "secret").write_bytes(b"of somebody else" * 100)
         self.blobs = BlobFolder(folder / "state" / "blobs")
-        self.slots = Slots(folder / "state" / "slots")
+        self.slots = ModelSlots(folder / "state" / "slots")
         self.trial = Trial(self.blobs, SESSIONS, settings, command)
         self.probation = Probation(self.slots.folder, 60.0)
         good = models.exported(1)

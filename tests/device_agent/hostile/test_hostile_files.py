@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs
-from device_agent.inference import Session
+from device_agent.inference import InferenceSession
 from device_agent.trial.trying import Trial
 from schemas.models import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
@@ -28,7 +28,7 @@ def nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def loads(*_: object) -> None:
         raise AssertionError("a file was loaded that should have been refused")
 
-    monkeypatch.setattr(Session, "__init__", loads)
+    monkeypatch.setattr(InferenceSession, "__init__", loads)
     monkeypatch.setattr(Trial, "run", loads)
 
 

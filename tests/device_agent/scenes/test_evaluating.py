@@ -9,8 +9,8 @@ from device_agent.bench import Bench
 from device_agent.core import inputs
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
-from device_agent.inference import Model, PixelScores
-from device_agent.slots import Slots
+from device_agent.inference import InstalledModel, PixelScores
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
 from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
@@ -32,7 +32,7 @@ class Darkroom:
     def __init__(self, folder: Path) -> None:
         self.home = write_settings(folder, samples="scenes")
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
-        slots = Slots(self.home.state_folder / "slots")
+        slots = ModelSlots(self.home.state_folder / "slots")
         self.bench = Bench(self.home, self.blobs, slots, Counts)
         self.test = folder / "test"
         for root in (self.test, self.home.data_folder):
@@ -41,7 +41,7 @@ class Darkroom:
             put_scene(root, "wrong", blocks(1, 1, 0, 255), picture=blocks(1, 2, 2, 2))
             put_scene(root, "large", blocks(2, 1, 0, height=50, width=70))
 
-    def install(self, exported: ExportedModel) -> Model:
+    def install(self, exported: ExportedModel) -> InstalledModel:
         desired = models.store_model(self.blobs, exported)
         (event,) = self.bench.answer(InstallModel(desired))
         assert isinstance(event, inputs.ModelInstalled), event
@@ -68,10 +68,10 @@ class Darkroom:
             ImageToCount(image.path, image.digest, image.class_name) for image in scanned.images
         )
 
-    def measure(self, known=None, rules=RULES) -> inputs.Measured:
+    def measure(self, known=None, rules=RULES) -> inputs.UncertaintyMeasured:
         request = Measure(self.active, self.images(), known, rules)
         (event,) = self.bench.answer(request)
-        assert isinstance(event, inputs.Measured)
+        assert isinstance(event, inputs.UncertaintyMeasured)
         return event
 
 
@@ -80,7 +80,9 @@ def darkroom(tmp_path: Path) -> Darkroom:
     return Darkroom(tmp_path)
 
 
-def slow_results(model: Model, folder: Path, known: dict[int, int]) -> dict[int, tuple[int, int]]:
+def slow_results(
+    model: InstalledModel, folder: Path, known: dict[int, int]
+) -> dict[int, tuple[int, int]]:
     """Pixel by pixel: what the mask says, 0 for classes that the model lacks, and the model."""
     from PIL import Image
 
@@ -228,7 +230,9 @@ def test_scores_that_are_no_numbers_are_told_and_counted_nowhere(
 ) -> None:
     darkroom.install(dense.exported())
     none = np.full((3, *dense.SIZE), np.nan, np.float32)
-    monkeypatch.setattr(Model, "pixel_scores", lambda _model, _picture: PixelScores(none, none))
+    monkeypatch.setattr(
+        InstalledModel, "pixel_scores", lambda _model, _picture: PixelScores(none, none)
+    )
     for event in (darkroom.evaluate(), darkroom.evaluate(RULES), darkroom.measure()):
         assert event.head is None
         assert "NaN or infinity" in event.reason

@@ -10,10 +10,10 @@ import safetensors.numpy
 from device_agent.core import inputs
 from device_agent.errors import LoadError, SelfTestError
 from device_agent.host import ModelHost
-from device_agent.inference import Frozen, Model, SessionSettings
+from device_agent.inference import Frozen, InstalledModel, SessionSettings
 from device_agent.installing import Installer
 from device_agent.self_test import self_test
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from export.dense_golden import build_dense_golden
 from export.dense_package import pack_dense
@@ -35,7 +35,7 @@ def blobs(tmp_path: Path) -> BlobFolder:
     return BlobFolder(tmp_path / "blobs")
 
 
-def loaded(blobs: BlobFolder, exported: ExportedModel) -> Model:
+def loaded(blobs: BlobFolder, exported: ExportedModel) -> InstalledModel:
     models.store_model(blobs, exported)
     return ModelHost(blobs, SessionSettings()).model(exported.manifest)
 
@@ -96,7 +96,7 @@ def test_altered_weights_fail_the_self_test(blobs: BlobFolder) -> None:
 
 
 def test_a_model_of_altered_weights_is_not_switched_to(blobs: BlobFolder, tmp_path: Path) -> None:
-    slots = Slots(tmp_path / "slots")
+    slots = ModelSlots(tmp_path / "slots")
     host = ModelHost(blobs, SessionSettings())
     installer = Installer(blobs, slots, host, lambda _: [PICTURE])
     good = dense.exported()

@@ -11,7 +11,7 @@ from device_agent.cli import app
 from device_agent.errors import SegmentError
 from device_agent.home import AgentHome
 from device_agent.segmenting import active_model, segment
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.masks import decode_mask
 from device_agent.store.blobs import BlobFolder
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> AgentHome:
 
 def activate(home: AgentHome, exported: ExportedModel) -> None:
     models.store_model(BlobFolder(home.state_folder / "blobs"), exported)
-    Slots(home.state_folder / "slots").install(Slot.of(exported.manifest))
+    ModelSlots(home.state_folder / "slots").install(Slot.of(exported.manifest))
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
 
 def test_the_method_gets_pictures_with_masks_under_the_names_of_now(school: School) -> None:
     (event,) = school.look()
-    assert isinstance(event, inputs.Observed), event
+    assert isinstance(event, inputs.NoveltyChecked), event
     (data,) = school.given
     assert event.observation.images == len(data) == 3
     assert data.masks is not None
@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_scene_is_told_and_the_others_count(school: School)
     assert isinstance(told, inputs.Noticed)
     assert told.problem.about == "scene"
     assert "images/far.png: what the mask shows is too small" in told.problem.text
-    assert isinstance(event, inputs.Observed)
+    assert isinstance(event, inputs.NoveltyChecked)
     assert event.observation.images == 2
     ((_, reason),) = event.unusable
     assert reason.startswith("images/right.png: image: 17 bytes are no picture")

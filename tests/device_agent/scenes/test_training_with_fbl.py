@@ -44,7 +44,7 @@ def train(darkroom: Darkroom, *names: str) -> tuple[inputs.Input, ...]:
 def test_scenes_of_the_stage_are_trained_on_and_counted(darkroom: Darkroom) -> None:
     put_scene(darkroom.home.data_folder, "sky", blocks(3, 0))
     (event,) = train(darkroom, "green", "red")
-    assert isinstance(event, inputs.Trained), event
+    assert isinstance(event, inputs.TrainingFinished), event
     assert event.answer.samples == sum(event.samples.values()) == 3
     assert set(event.samples) <= {"green", "red"}
     assert event.answer.loss is not None

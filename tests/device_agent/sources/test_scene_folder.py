@@ -12,7 +12,7 @@ from device_agent.errors import SourceError
 from device_agent.sources import scene_folder as module
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.scene_folder import SceneFolder
-from device_agent.sources.shown import Shown, ShownCache, look_at
+from device_agent.sources.shown import ShownCache, ShownClasses, look_at
 from schemas.values import Digest
 from tests.device_agent.sources.drawing import index_png, picture, save
 
@@ -37,7 +37,7 @@ class Watched:
         self.write("june/two", 1)
         self.name(CLASSES)
 
-    def _look_at(self, data: bytes) -> Shown:
+    def _look_at(self, data: bytes) -> ShownClasses:
         self.read.append(len(data))
         return look_at(data)
 
@@ -211,7 +211,10 @@ def test_a_broken_cache_names_itself(tmp_path: Path) -> None:
 
 
 def test_what_a_mask_shows_comes_back_as_it_was_put(tmp_path: Path) -> None:
-    shown = {Digest.of(b"1"): Shown({0: 5, 7: 25}), Digest.of(b"2"): Shown(fault="torn")}
+    shown = {
+        Digest.of(b"1"): ShownClasses({0: 5, 7: 25}),
+        Digest.of(b"2"): ShownClasses(fault="torn"),
+    }
     cache = ShownCache(tmp_path / "masks.db")
     for digest, item in shown.items():
         cache.put(digest, item)

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from device_agent.core.changes import NextPartLearned, NothingWritten
-from device_agent.store.store import Store, make_blank_store
+from device_agent.store.store import AgentStore, make_blank_store
 from schemas.values import BootId
 
 NAME = BootId("5" * 16)
 
 
 def test_a_new_installation_gets_the_name_that_is_given(tmp_path: Path) -> None:
-    store = Store(tmp_path / "agent.db", name=lambda: NAME)
+    store = AgentStore(tmp_path / "agent.db", name=lambda: NAME)
     assert store.installation == NAME
     store.close()
-    again = Store(tmp_path / "agent.db", name=lambda: BootId("6" * 16))
+    again = AgentStore(tmp_path / "agent.db", name=lambda: BootId("6" * 16))
     assert again.installation == NAME
     again.close()
 
@@ -28,16 +28,16 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
     tmp_path: Path, durable: bool
 ) -> None:
     path = tmp_path / "agent.db"
-    store = Store(path, durable=durable)
+    store = AgentStore(path, durable=durable)
     store.commit(store.load(), [NextPartLearned(4), NothingWritten(2)])
     records = store.load()
     store.close()
-    again = Store(path, durable=durable, known=store.installation)
+    again = AgentStore(path, durable=durable, known=store.installation)
     assert again.installation == store.installation
     assert again.load() == records
     again.commit(again.load(), [NextPartLearned(5)])
     again.close()
-    last = Store(path)
+    last = AgentStore(path)
     assert last.load().next_part == 5
     last.close()
 
@@ -48,7 +48,7 @@ def test_copies_of_a_blank_store_are_installations_of_their_own(tmp_path: Path) 
     names = set()
     for name in ("one", "two"):
         shutil.copyfile(blank, tmp_path / name)
-        store = Store(tmp_path / name)
+        store = AgentStore(tmp_path / name)
         names.add(store.installation)
         assert store.load().parts == {}
         store.close()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import changes, inputs
-from device_agent.core.records import LetterKey
+from device_agent.core.records import OutboxKey
 from device_agent.errors import StoreError
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.contributions import Contribution
 from schemas.values import ClassName
 from tests.device_agent import making
@@ -34,11 +34,11 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 2 | 3 if agent.job() is not None:
             agent.compute(f"payload {chance.random()}", unusable=(str(chance.randrange(12)),))
         case 4 if outbox:
-            letter, item = chance.choice(outbox)
-            agent.receipt(making.accepted(letter.about, letter.key, item.revision))
+            message, item = chance.choice(outbox)
+            agent.receipt(making.accepted(message.about, message.key, item.revision))
         case 5 if outbox:
-            letter, item = chance.choice(outbox)
-            agent.receipt(making.refused(letter.about, letter.key, item.revision))
+            message, item = chance.choice(outbox)
+            agent.receipt(making.refused(message.about, message.key, item.revision))
         case 6:
             held = [making.held(chance.randrange(6), chance.randrange(3), "strange")]
             agent.connect(*held, next_part=chance.randrange(8))
@@ -62,7 +62,7 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
             agent.store.commit(agent.state.records, (changes.MemoryForgotten(),))
         case 9:
             last = agent.state.records.last_action
-            agent.give(inputs.Desired(making.COORDINATOR, making.desired(last + 1)))
+            agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(last + 1)))
 
 
 def end_training(agent: Driven, chance: random.Random) -> None:
@@ -84,12 +84,12 @@ def test_what_is_loaded_equals_what_was_applied(tmp_path: Path, seed: int) -> No
         live_one_moment(agent, chance)
         loaded = agent.store.load()
         assert loaded == agent.state.records
-        assert list(loaded.outbox) == list(agent.state.records.outbox), "the order of letters"
+        assert list(loaded.outbox) == list(agent.state.records.outbox), "the order of messages"
     assert agent.state.records.parts, "the history was empty"
 
 
 def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    store = Store(tmp_path / "agent.db")
+    store = AgentStore(tmp_path / "agent.db")
     records, before = store.load(), store.load()
     contribution = Contribution(
         key=making.part_key(),
@@ -111,11 +111,11 @@ def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None
     assert store.load() == records == before
     store.commit(records, (written,))
     assert store.load() == records != before
-    assert store.payload(LetterKey("contribution", making.part_key())) == b"payload"
+    assert store.payload(OutboxKey("contribution", making.part_key())) == b"payload"
 
 
 def test_commits_are_on_the_disk_before_they_return(tmp_path: Path) -> None:
-    store = Store(tmp_path / "agent.db")
+    store = AgentStore(tmp_path / "agent.db")
     modes = [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode",)]
     assert modes == ["wal"]
     assert store._db.execute("PRAGMA synchronous").fetchone()[0] == 2, "FULL"
@@ -125,24 +125,24 @@ def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     path.write_bytes(b"these are not the tables that you are looking for " * 100)
     with pytest.raises(StoreError, match=r"agent\.db: cannot be opened"):
-        Store(path)
+        AgentStore(path)
 
 
 def test_a_database_of_a_newer_agent_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    Store(path).close()
+    AgentStore(path).close()
     with sqlite3.connect(path) as db:
         db.execute(
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
             " VALUES ('agent', 'create_time_travel', '2099')"
         )
     with pytest.raises(StoreError, match="create_time_travel"):
-        Store(path)
+        AgentStore(path)
 
 
 def test_a_body_that_cannot_be_read_is_reported_and_nothing_is_deleted(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    store = Store(path)
+    store = AgentStore(path)
     with sqlite3.connect(path) as db:
         db.execute(
             "INSERT INTO record (field, key, value) VALUES ('assignment', '', '{\"action\":1}')"

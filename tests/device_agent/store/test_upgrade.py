@@ -14,11 +14,11 @@ from sqlite_utils import Database
 
 from device_agent.core.changes import Durable, GradientsWritten, TransitionWritten
 from device_agent.core.draft import Draft
-from device_agent.core.records import Letter, LetterKey
-from device_agent.core.state import Records
+from device_agent.core.records import OutboxKey, OutboxMessage
+from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
 from device_agent.store.schema import MIGRATIONS
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Transition
 from schemas.values import BootId, ClassName
@@ -26,7 +26,7 @@ from tests.device_agent import making
 
 
 @pytest.mark.parametrize("step", ["let_letters_be_transitions", "let_letters_be_gradients"])
-def test_letters_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str) -> None:
+def test_messages_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str) -> None:
     path = tmp_path / "agent.db"
     before = Database(str(path))
     MIGRATIONS.apply(before, stop_before=step)
@@ -39,13 +39,13 @@ def test_letters_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str)
     before.conn.commit()
     before.close()
 
-    store = Store(path)
+    store = AgentStore(path)
     assert [key.key.stage for key in store.load().outbox] == [3, 1]
     told = Transition(stage=1, number=0, why="class name", classes={ClassName("owl"): 2})
     store.commit(store.load(), (TransitionWritten(told),))
-    letters = store.load().outbox
-    assert list(letters)[-1] == LetterKey("transition", making.part_key(1, 0))
-    assert letters[list(letters)[-1]].body == told
+    messages = store.load().outbox
+    assert list(messages)[-1] == OutboxKey("transition", making.part_key(1, 0))
+    assert messages[list(messages)[-1]].body == told
     body = PrototypeGradients(
         key=making.part_key(1, 4),
         method="lga",
@@ -54,8 +54,8 @@ def test_letters_stay_in_their_order_over_the_upgrade(tmp_path: Path, step: str)
         payload_bytes=9,
     )
     store.commit(store.load(), (GradientsWritten(body, b"gradients"),))
-    key = LetterKey("gradients", body.key)
-    assert list(store.load().outbox.items())[-1] == (key, Letter(0, body))
+    key = OutboxKey("gradients", body.key)
+    assert list(store.load().outbox.items())[-1] == (key, OutboxMessage(0, body))
     assert store.payload(key) == b"gradients"
     store.close()
 
@@ -94,11 +94,11 @@ def _read(text: str) -> object:
 class Written(Durable):
     """Everything, as if it had happened at once."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: AgentRecords) -> None:
         self.records = records
 
     def __call__(self, draft: Draft) -> None:
-        for item in fields(Records):
+        for item in fields(AgentRecords):
             value = getattr(self.records, item.name)
             if item.name == "counted":
                 for lineage, images in value.items():
@@ -114,26 +114,26 @@ class Written(Durable):
 
 def test_a_database_of_tables_is_taken_over_without_loss(tmp_path: Path) -> None:
     path = Path(shutil.copy(FORMER, tmp_path / "agent.db"))
-    store = Store(path)
+    store = AgentStore(path)
     records = store.load()
     expected = json.loads(FORMER_RECORDS.read_text("utf-8"))
-    assert plain(records) == plain(Records()) | expected["records"]
+    assert plain(records) == plain(AgentRecords()) | expected["records"]
     assert store.installation == expected["installation"]
     assert list(store.begin_run(BootId("f" * 16))) == expected["runs"]
     assert [item.reason for item in store.dead_letters()] == expected["reasons"]
     attached = {key: store.payload(key).decode() for key in records.outbox}
     assert [[plain(key), text] for key, text in attached.items() if text] == expected["attached"]
     store.close()
-    with closing(Store(path)) as again:
+    with closing(AgentStore(path)) as again:
         assert again.load() == records
 
 
 def test_what_is_taken_over_stands_as_this_program_writes_it(tmp_path: Path) -> None:
     former = Path(shutil.copy(FORMER, tmp_path / "former.db"))
-    with closing(Store(former)) as store:
+    with closing(AgentStore(former)) as store:
         records = store.load()
-    with closing(Store(tmp_path / "fresh.db")) as store:
-        store.commit(Records(), (Written(records),))
+    with closing(AgentStore(tmp_path / "fresh.db")) as store:
+        store.commit(AgentRecords(), (Written(records),))
         assert store.load() == records
     assert rows(former) == rows(tmp_path / "fresh.db")
 
@@ -145,10 +145,10 @@ def test_a_takeover_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> No
         db.execute("UPDATE fact SET value = '{' WHERE name = 'look'")
         db.commit()
     with pytest.raises(StoreError, match="JSON"):
-        Store(path)
+        AgentStore(path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE fact SET value = ? WHERE name = 'look'", [look])
         db.commit()
-    with closing(Store(path)) as store:
+    with closing(AgentStore(path)) as store:
         expected = json.loads(FORMER_RECORDS.read_text("utf-8"))["records"]
-        assert plain(store.load()) == plain(Records()) | expected
+        assert plain(store.load()) == plain(AgentRecords()) | expected

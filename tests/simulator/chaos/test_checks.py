@@ -13,7 +13,7 @@ import pytest
 from coordinator.core.state import State
 from coordinator.ledger.blobs import BlobStore
 from coordinator.paths import blob_folder, ledger_path
-from device_agent.slots import Slots
+from device_agent.slots import ModelSlots
 from schemas.contributions import PartKey
 from schemas.receipts import Accepted, Receipt
 from schemas.values import DeviceId, Digest
@@ -180,12 +180,12 @@ def test_receipts_are_held_against_the_ledger(left: Left) -> None:
 
 
 def test_a_device_without_the_last_model_is_found(left: Left) -> None:
-    Slots(left.places.states[DEVICE] / "slots").go_back()
+    ModelSlots(left.places.states[DEVICE] / "slots").go_back()
     assert left.promises() == {"every device runs the last model"}
 
 
 def test_a_torn_file_of_a_device_s_model_is_found(left: Left) -> None:
-    slot = Slots(left.places.states[DEVICE] / "slots").active()
+    slot = ModelSlots(left.places.states[DEVICE] / "slots").active()
     assert slot is not None
     path = left.places.states[DEVICE] / "blobs" / slot.files[0]
     path.write_bytes(path.read_bytes()[:-1])

@@ -9,7 +9,7 @@ from random import Random
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import Ledger
 from device_agent.chance import SECRET_BYTES, device_secret
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from schemas.values import Digest
 from simulator.chaos.disk import Disk, Drive
@@ -60,16 +60,16 @@ def test_the_agent_switches_models_whole_under_the_model_of_the_disk(tmp_path: P
     finished = []
 
     def prepare(root: Path) -> None:
-        slots = Slots(root / "slots")
+        slots = ModelSlots(root / "slots")
         slots.install(slot(1))
         slots.install(slot(2))
 
     def install(root: Path) -> None:
-        Slots(root / "slots").install(slot(3))
+        ModelSlots(root / "slots").install(slot(3))
         finished.append(root)
 
     for root in cuts(tmp_path, prepare, install):
-        after = Slots(root / "slots")
+        after = ModelSlots(root / "slots")
         assert after.active() in ((slot(3),) if root in finished else (slot(2), slot(3)))
         after.install(slot(3))
         assert (after.active(), after.other()) == (slot(3), slot(2))
@@ -77,12 +77,12 @@ def test_the_agent_switches_models_whole_under_the_model_of_the_disk(tmp_path: P
 
 def test_going_back_leaves_a_model_or_none_but_never_a_torn_one(tmp_path: Path) -> None:
     def prepare(root: Path) -> None:
-        slots = Slots(root / "slots")
+        slots = ModelSlots(root / "slots")
         slots.install(slot(1))
         slots.install(slot(2))
 
-    for root in cuts(tmp_path, prepare, lambda root: Slots(root / "slots").go_back()):
-        after = Slots(root / "slots")
+    for root in cuts(tmp_path, prepare, lambda root: ModelSlots(root / "slots").go_back()):
+        after = ModelSlots(root / "slots")
         assert after.active() in (slot(1), slot(2))
 
 
@@ -105,10 +105,10 @@ def test_an_installed_model_keeps_the_files_that_a_killed_run_had_fetched(tmp_pa
         if DIGEST not in blobs.digests():
             blobs.put(DATA)
         blobs.settle()
-        Slots(root / "slots").install(Slot(version=1, manifest=DIGEST, files=()))
+        ModelSlots(root / "slots").install(Slot(version=1, manifest=DIGEST, files=()))
 
     for root in kills_then_power_cuts(tmp_path, install, install):
-        active = Slots(root / "slots").active()
+        active = ModelSlots(root / "slots").active()
         assert active is not None
         assert BlobFolder(root / "blobs").read(active.manifest) == DATA
 

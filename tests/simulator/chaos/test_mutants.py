@@ -13,7 +13,7 @@ from coordinator.ledger.store import Ledger
 from coordinator.serving import shell
 from coordinator.topics.contributions.rules import Intake
 from device_agent import slots
-from device_agent.store.store import Store
+from device_agent.store.store import AgentStore
 from simulator.chaos.trials import Trials
 
 MOST_SEEDS = 40
@@ -61,29 +61,29 @@ def test_a_coordinator_that_answers_before_its_commit_is_found(
 
 
 def test_an_agent_that_forgets_its_outbox_is_found(mutant: Callable[..., None]) -> None:
-    load = Store.load
+    load = AgentStore.load
 
-    def forgetful(self: Store) -> Any:
+    def forgetful(self: AgentStore) -> Any:
         records = load(self)
         records.outbox.clear()
         return records
 
     # What it had sent is in the sum, and its own books never hear of it; the rest is missed.
     promises = ("every run comes to its end", "nothing accepted is lost")
-    mutant(Store, "load", forgetful, *promises)
+    mutant(AgentStore, "load", forgetful, *promises)
 
 
 def test_an_agent_that_forgets_which_images_it_counted_is_found(
     mutant: Callable[..., None],
 ) -> None:
-    load = Store.load
+    load = AgentStore.load
 
-    def forgetful(self: Store) -> Any:
+    def forgetful(self: AgentStore) -> Any:
         records = load(self)
         records.counted.clear()
         return records
 
-    mutant(Store, "load", forgetful, "every image counts once")
+    mutant(AgentStore, "load", forgetful, "every image counts once")
 
 
 def test_a_coordinator_that_counts_every_copy_is_found(

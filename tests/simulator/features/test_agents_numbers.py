@@ -10,7 +10,7 @@ from benchmarks.networks.mobilenet_v2 import (
     imagenet_preprocessing,
     random_weights,
 )
-from device_agent.inference import Frozen, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, SessionSettings
 from export.backbone import import_backbone
 from export.frozen import build_frozen
 from learning.numerics.counter_generator import integer_map
@@ -48,7 +48,7 @@ def test_an_agents_features_are_the_banks(
 ):
     path = tmp_path / "frozen.onnx"
     path.write_bytes(model.data)
-    agent = Frozen(Session(path, SessionSettings(threads=threads, batch=batch)), batch)
+    agent = Frozen(InferenceSession(path, SessionSettings(threads=threads, batch=batch)), batch)
     samples = split().train
     order = np.random.default_rng(0).permutation(30)  # in other batches than the bank's
     pixels = [preprocess(samples.picture(int(i)), BACKBONE.preprocessing) for i in order]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.inference import Frozen, Session, SessionSettings
+from device_agent.inference import Frozen, InferenceSession, SessionSettings
 from learning.numerics.preprocessing import preprocess
 from schemas.values import Digest
 from simulator.datasets.image_folder import load_image_folder
@@ -26,7 +26,7 @@ def agent_features(model: FrozenModel, samples: LabelledImages, folder: Path) ->
     """What an agent computes: batches of eight on one thread."""
     path = folder / "frozen.onnx"
     path.write_bytes(model.data)
-    session = Session(path, SessionSettings())
+    session = InferenceSession(path, SessionSettings())
     pixels = [preprocess(samples.picture(index), COLOUR) for index in range(len(samples))]
     return Frozen(session, batch=8).features(pixels)
 

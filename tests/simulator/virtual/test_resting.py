@@ -6,25 +6,25 @@ from dataclasses import fields
 
 from device_agent.core.records import (
     ActiveModel,
-    Enrolling,
+    CountingState,
+    EnrollingState,
     Files,
-    Heard,
     ImageToCount,
     Job,
-    LetterKey,
     Listening,
-    Models,
+    ModelProgress,
+    ModelWait,
     News,
-    Presence,
+    OutboxKey,
+    OwnReports,
+    PresenceState,
     Scanning,
     Sending,
     Sighting,
-    Told,
+    SignedNews,
     Try,
-    Waiting,
-    Work,
 )
-from device_agent.core.state import PIECES, Identity, Rules, State
+from device_agent.core.state import PIECES, AgentRules, AgentState, DeviceIdentity
 from schemas.enrolment import KeyRotation
 from schemas.keys import SignatureText
 from schemas.reports import Problem
@@ -33,18 +33,18 @@ from simulator.virtual.resting import Resting, rest, wake
 from tests.device_agent import making
 from tests.schemas.examples import VERIFY_KEY
 
-IDENTITY = Identity(BootId("a" * 16), BootId("b" * 16), making.CAPABILITIES)
+IDENTITY = DeviceIdentity(BootId("a" * 16), BootId("b" * 16), making.CAPABILITIES)
 
 
-def fresh() -> State:
-    return State(Rules(), IDENTITY)
+def fresh() -> AgentState:
+    return AgentState(AgentRules(), IDENTITY)
 
 
-def full() -> State:
+def full() -> AgentState:
     state, cat = fresh(), ClassName("cat")
     key, digest = making.part_key(2, 3), making.digest
     held = making.held(3, 1, "payload", stage=2)
-    state.presence = Presence(
+    state.presence = PresenceState(
         connected=True,
         coordinator=making.COORDINATOR,
         held_by=making.COORDINATOR,
@@ -61,22 +61,24 @@ def full() -> State:
         done_for=7,
     )
     image = ImageToCount("cat/a.png", digest("a"), cat)
-    state.work = Work(Job(key, 1, "stsa", digest("frozen")), (image,), True, Try(1, 3.0))
-    state.sending = Sending({LetterKey("contribution", key): Try(1, 8.0)})
+    state.work = CountingState(Job(key, 1, "stsa", digest("frozen")), (image,), True, Try(1, 3.0))
+    state.sending = Sending({OutboxKey("contribution", key): Try(1, 8.0)})
     state.files = Files(
         here=frozenset({digest("frozen")}),
         fetching=making.offer("head"),
         tries={digest("head"): Try(3, 1.5)},
         littered=True,
     )
-    state.models = Models(ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0))
-    state.waiting = Waiting(3.5, 7)
-    state.listening = Listening(2.5, News(Heard(making.COORDINATOR, 4, 1, 9), 3, 2), told=True)
+    state.models = ModelProgress(
+        ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0)
+    )
+    state.waiting = ModelWait(3.5, 7)
+    state.listening = Listening(2.5, News(SignedNews(making.COORDINATOR, 4, 1, 9), 3, 2), told=True)
     told = Problem(about="image", text="broken")
-    state.enrolling = Enrolling(
+    state.enrolling = EnrollingState(
         KeyRotation(key=VERIFY_KEY, approval=SignatureText.of(bytes(64))), tried=Try(2, 4.5)
     )
-    state.told = Told(
+    state.told = OwnReports(
         waiting={cat: 2}, status=True, problems=frozenset({"broken"}), queue=(told,), untold=1
     )
     return state
@@ -91,6 +93,6 @@ def test_what_rested_wakes_as_it_was() -> None:
 
 def test_every_piece_of_a_run_is_remembered() -> None:
     state = fresh()
-    pieces = {f.name for f in fields(State) if isinstance(getattr(state, f.name), PIECES)}
+    pieces = {f.name for f in fields(AgentState) if isinstance(getattr(state, f.name), PIECES)}
     remembered = {name.replace("tries", "sending") for name in Resting.model_fields}
     assert pieces == remembered - {"wake_at", "held", "images"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.slots import Slot, Slots
+from device_agent.slots import ModelSlots, Slot
 from schemas.values import Digest
 from simulator.virtual.slots import QuickSlots
 
@@ -20,7 +20,7 @@ def slot(version: int) -> Slot:
 @pytest.mark.parametrize("seed", range(5))
 def test_they_agree_with_real_slots_whatever_happens(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    real, path = Slots(tmp_path / "slots"), tmp_path / "slots.json"
+    real, path = ModelSlots(tmp_path / "slots"), tmp_path / "slots.json"
     quick = QuickSlots(path)
     for _ in range(30):
         match chance.choice(["install", "install", "go back", "wake"]):

@@ -14,7 +14,7 @@ from coordinator.core.state import read_entry
 from coordinator.topics.lineages.entries import BackboneImported
 from device_agent.chance import part_context
 from device_agent.core.records import Job
-from device_agent.settings import AgentSettings, DataSettings
+from device_agent.settings import AgentDataSettings, AgentSettings
 from methods.registry import statistics_coordinator, statistics_device
 from schemas.contributions import PartKey
 from schemas.values import DeviceId, Digest
@@ -139,7 +139,7 @@ class ByHand:
         state.mkdir(parents=True, exist_ok=True)
         (state / "secret").write_bytes(seeded_secret(self.prepared.plan.seed, name))
         settings = AgentSettings(
-            device=name, fleet="simulation", data=DataSettings(folder=Path("data"))
+            device=name, fleet="simulation", data=AgentDataSettings(folder=Path("data"))
         )
         job = Job(PartKey(stage=stage, part=0), 0, "stsa", self.lineage)
         return part_context(settings, job, state)

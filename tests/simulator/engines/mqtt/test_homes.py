@@ -6,10 +6,10 @@ import pytest
 
 from device_agent.home import AgentHome
 from device_agent.settings import (
+    AgentBrokerSettings,
+    AgentDataSettings,
+    AgentDetectionSettings,
     AgentSettings,
-    BrokerSettings,
-    DataSettings,
-    DetectionSettings,
     ModelSettings,
 )
 from schemas.values import DeviceId, FleetId
@@ -39,10 +39,10 @@ def test_an_agent_reads_the_settings_that_were_written(tmp_path: Path):
         device=FIRST,
         fleet=FleetId("simulated"),
         contribution_form="exact",
-        broker=BrokerSettings(host="::1", port=99, password_file=Path('a "secret"')),
-        data=DataSettings(folder=Path("bilder/ä"), scan_seconds=0.25),
+        broker=AgentBrokerSettings(host="::1", port=99, password_file=Path('a "secret"')),
+        data=AgentDataSettings(folder=Path("bilder/ä"), scan_seconds=0.25),
         model=ModelSettings(providers=("CUDAExecutionProvider", "CPUExecutionProvider"), threads=2),
-        detection=DetectionSettings(mode="fixed-rise", rise_nats=0.7),
+        detection=AgentDetectionSettings(mode="fixed-rise", rise_nats=0.7),
     )
     (tmp_path / "agent.toml").write_text(settings_text(written), encoding="utf-8")
     assert AgentHome.open(tmp_path).settings == written

@@ -29,7 +29,7 @@ def waiting(ready: Driven) -> Driven:
     ready.put(a="cat/1")
     ready.scan()
     ready.compute("payload")
-    assert len(ready.letters()) == 1
+    assert len(ready.messages()) == 1
     return ready
 
 
@@ -45,7 +45,7 @@ def test_a_heartbeat_says_what_the_device_believes_to_be_held(waiting: Driven) -
 
 
 def test_before_a_welcome_a_heartbeat_says_nothing_of_it(agent: Driven) -> None:
-    agent.give(inputs.Connected())
+    agent.give(inputs.AgentConnected())
     agent.wait(20)
     assert {beat.held for beat in agent.take(SendHeartbeat)} == {None}
 
@@ -74,7 +74,7 @@ def test_a_part_that_was_refused_for_a_foreign_one_is_given_with_a_higher_revisi
     assert waiting.contents_of_job() == {"cat/a": "cat"}
     waiting.compute("payload")
     waiting.wait(5)
-    (body,) = waiting.letters()
+    (body,) = waiting.messages()
     assert isinstance(body, Contribution)
     assert (body.key, body.revision) == (making.part_key(), 4)
 
@@ -83,18 +83,18 @@ def test_a_part_that_is_refused_again_is_not_given_for_ever(waiting: Driven) -> 
     waiting.receipt(making.refused("contribution", making.part_key()))
     welcome_again(waiting, held(0, "foreign"))
     waiting.compute("payload")
-    waiting.letters()
+    waiting.messages()
     waiting.receipt(making.refused("contribution", making.part_key(), revision=1))
     welcome_again(waiting, held(0, "foreign"))
     waiting.wait(100)
     assert waiting.job() is None
-    assert waiting.letters() == []
+    assert waiting.messages() == []
 
 
 def test_a_foreign_part_that_came_late_is_withdrawn(waiting: Driven) -> None:
     waiting.receipt(making.accepted("contribution", making.part_key()))
     welcome_again(waiting, held(0, "payload"), held(5, "foreign", revision=2))
-    (body,) = waiting.letters()
+    (body,) = waiting.messages()
     assert isinstance(body, Withdrawal)
     assert (body.key, body.revision) == (making.part_key(1, 5), 3)
 
@@ -102,11 +102,11 @@ def test_a_foreign_part_that_came_late_is_withdrawn(waiting: Driven) -> None:
 def test_a_withdrawal_that_a_late_revision_has_passed_is_written_anew(waiting: Driven) -> None:
     waiting.receipt(making.accepted("contribution", making.part_key()))
     welcome_again(waiting, held(0, "payload"), held(5, "foreign", revision=2))
-    waiting.letters()
+    waiting.messages()
     welcome_again(waiting, held(5, "foreign anew", revision=3))
     waiting.wait(5)
-    (body,) = waiting.letters()
+    (body,) = waiting.messages()
     assert isinstance(body, Withdrawal)
     assert (body.key, body.revision) == (making.part_key(1, 5), 4)
     welcome_again(waiting, held(5, "foreign anew", revision=3))
-    assert waiting.letters() == []
+    assert waiting.messages() == []

@@ -3,14 +3,14 @@
 import pytest
 
 from device_agent.core import inputs
-from device_agent.core.records import LetterKey
-from device_agent.core.requests import SendLetter
+from device_agent.core.records import OutboxKey
+from device_agent.core.requests import SendOutboxMessage
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
-KEY = LetterKey("contribution", making.part_key())
+KEY = OutboxKey("contribution", making.part_key())
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def waiting(ready: Driven) -> Driven:
     ready.put(a="cat/1")
     ready.scan()
     ready.compute("payload")
-    assert len(ready.letters()) == 1
+    assert len(ready.messages()) == 1
     return ready
 
 
@@ -27,7 +27,7 @@ def test_the_outbox_survives_a_kill_with_its_payload(waiting: Driven) -> None:
     waiting.kill()
     assert waiting.store.payload(KEY) == b"payload"
     waiting.connect()
-    (body,) = waiting.letters()
+    (body,) = waiting.messages()
     assert isinstance(body, Contribution)
     assert body.payload == making.digest("payload")
     waiting.assign("cat", "dog")
@@ -44,7 +44,7 @@ def test_nothing_is_sent_if_the_commit_fails(ready: Driven, monkeypatch) -> None
     monkeypatch.setattr(ready.store, "commit", full_disk)
     with pytest.raises(OSError, match="disk full"):
         ready.compute()
-    assert ready.letters() == []
+    assert ready.messages() == []
     monkeypatch.undo()
     ready.kill()
     ready.connect()
@@ -52,11 +52,11 @@ def test_nothing_is_sent_if_the_commit_fails(ready: Driven, monkeypatch) -> None
     assert ready.contents_of_job() == {"cat/a": "cat"}
 
 
-def test_an_accepted_letter_is_dropped_with_its_payload(waiting: Driven) -> None:
+def test_an_accepted_message_is_dropped_with_its_payload(waiting: Driven) -> None:
     waiting.receipt(making.accepted("contribution", making.part_key()))
     assert waiting.store.payload(KEY) == b""
     waiting.wait(100)
-    assert waiting.letters() == []
+    assert waiting.messages() == []
     assert waiting.store.load().parts[making.part_key()].state == "accepted"
 
 
@@ -71,7 +71,7 @@ def test_repeated_and_strange_receipts_change_nothing(waiting: Driven) -> None:
     assert waiting.store.load() == before
 
 
-def test_a_refused_letter_becomes_a_dead_letter_and_its_images_are_not_sent_for_ever(
+def test_a_refused_message_becomes_a_dead_letter_and_its_images_are_not_sent_for_ever(
     waiting: Driven,
 ) -> None:
     waiting.receipt(making.refused("contribution", making.part_key(), reason="wrong shape"))
@@ -98,16 +98,16 @@ def test_a_refused_part_is_sent_anew_when_its_image_is_relabelled(waiting: Drive
     waiting.put(a="dog/1")
     waiting.scan()
     waiting.compute("better")
-    (body,) = waiting.letters()
+    (body,) = waiting.messages()
     assert (body.key, body.revision) == (making.part_key(), 1)
 
 
 def test_later_means_after_so_many_seconds(waiting: Driven) -> None:
     waiting.receipt(making.later("contribution", making.part_key(), seconds=30))
     waiting.wait(29)
-    assert waiting.letters() == []
+    assert waiting.messages() == []
     waiting.wait(1)
-    assert len(waiting.letters()) == 1
+    assert len(waiting.messages()) == 1
 
 
 def test_waits_between_sends_double_from_one_to_sixty_seconds_with_jitter(waiting: Driven) -> None:
@@ -117,36 +117,36 @@ def test_waits_between_sends_double_from_one_to_sixty_seconds_with_jitter(waitin
         waits.append(due - waiting.now)
         waiting.now = due
         waiting.give(inputs.Ticked())
-        assert len(waiting.letters()) == 1
+        assert len(waiting.messages()) == 1
     for number, wait in enumerate(waits):
         longest = min(60, 2 * 2**number)
         assert longest / 2 <= wait <= longest
     assert len({wait / min(60, 2 * 2**n) for n, wait in enumerate(waits)}) > 1, "no jitter"
 
 
-def test_a_letter_is_sent_again_at_once_after_a_new_connection(waiting: Driven) -> None:
-    waiting.give(inputs.Disconnected())
+def test_a_message_is_sent_again_at_once_after_a_new_connection(waiting: Driven) -> None:
+    waiting.give(inputs.AgentDisconnected())
     waiting.wait(100)
-    assert waiting.letters() == []
+    assert waiting.messages() == []
     waiting.connect()
-    assert len(waiting.letters()) == 1
+    assert len(waiting.messages()) == 1
 
 
 def test_nothing_is_sent_while_the_coordinator_is_away(waiting: Driven) -> None:
     waiting.give(inputs.CoordinatorDied(making.COORDINATOR))
     waiting.wait(100)
-    assert waiting.letters() == []
+    assert waiting.messages() == []
 
 
-def test_only_a_few_letters_are_under_way_at_a_time(agent: Driven) -> None:
+def test_only_a_few_messages_are_under_way_at_a_time(agent: Driven) -> None:
     agent.put(**{f"i{n:02}": f"cat/{n}" for n in range(20)})
     agent.connect()
     agent.assign("cat", per_part=1)
     for n in range(20):
         agent.compute(f"payload {n}")
-    assert len(agent.letters()) == agent.rules.letters_under_way
+    assert len(agent.messages()) == agent.rules.messages_under_way
     agent.receipt(making.accepted("contribution", making.part_key(1, 3)))
-    assert [body.key.part for body in agent.letters()] == [16]
+    assert [body.key.part for body in agent.messages()] == [16]
 
 
 def test_withdrawals_go_before_contributions(agent: Driven) -> None:
@@ -154,10 +154,10 @@ def test_withdrawals_go_before_contributions(agent: Driven) -> None:
     agent.put(a="cat/1")
     agent.assign("cat")
     agent.compute()
-    (body,) = agent.letters()
+    (body,) = agent.messages()
     assert isinstance(body, Withdrawal)
     agent.receipt(making.accepted("withdrawal", making.part_key(1, 4), revision=3))
-    (body,) = agent.letters()
+    (body,) = agent.messages()
     assert isinstance(body, Contribution)
 
 
@@ -165,16 +165,16 @@ def test_a_refused_nothing_is_not_repeated(agent: Driven) -> None:
     agent.connect()
     agent.assign("cat")
     agent.receipt(making.refused("nothing", making.part_key(1)))
-    agent.letters()
+    agent.messages()
     agent.scan()
-    assert agent.letters() == []
+    assert agent.messages() == []
 
 
 def test_a_repeated_nothing_has_the_same_key(agent: Driven) -> None:
     agent.connect()
     agent.assign("cat")
     agent.wait(3)
-    sent = agent.take(SendLetter)
-    assert {request.letter for request in sent} == {LetterKey("nothing", making.part_key(1))}
+    sent = agent.take(SendOutboxMessage)
+    assert {request.message for request in sent} == {OutboxKey("nothing", making.part_key(1))}
     assert len(sent) > 1
     assert all(request.body == Nothing(stage=1) for request in sent)
