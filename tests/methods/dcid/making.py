@@ -10,8 +10,11 @@ import numpy as np
 
 from methods.dcid import coordinator
 from methods.dcid.assignment import DcidAssignment
+from methods.dcid.messages import model_frame
+from methods.dcid.model import Beginning
 from methods.training_half import Asked, LocalData, Order
 from schemas.values import ClassName, Digest
+from tests.methods.exchange import Exchange
 from tests.methods.making import given, joined, told_of
 
 SHAPE = (1, 8, 8)
@@ -20,10 +23,29 @@ EVERY = (ANT, BEE, CAT, DOG)
 MEAN, DEVIATION = (0.3,), (0.25,)
 
 
-def assignment(**settings: Any) -> DcidAssignment:
-    small = {"network": "mlp", "epochs": 2, "batch": 16, "rate": 0.05, "smallest_batch": 2}
-    brief = {"shared_per_class": 5, "anchors_per_class": 4, "distil_rate": 0.01}
-    return coordinator.assign(small | brief | settings, SHAPE)
+EXCHANGE = Exchange(
+    coordinator,
+    lambda of, question: beginning(of, question).sent,
+    lambda of, first, question: model_frame(of, first, 0, len(question.class_names)).weights,
+    (ANT, BEE),
+    SHAPE,
+    {
+        "network": "mlp",
+        "epochs": 2,
+        "batch": 16,
+        "rate": 0.05,
+        "smallest_batch": 2,
+        "shared_per_class": 5,
+        "anchors_per_class": 4,
+        "distil_rate": 0.01,
+    },
+)
+assignment = EXCHANGE.assignment
+
+
+def beginning(of: DcidAssignment, question: Asked) -> Beginning:
+    rows = (question.weights_class_names, question.class_names)
+    return Beginning(of, question.weights, *rows, question.extras, question.aliases)
 
 
 def samples(count: int, *names: ClassName, seed: int = 0) -> LocalData:
@@ -49,17 +71,7 @@ def sites(count: int, *, alike: bool = False) -> dict[str, LocalData]:
 
 
 def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> Asked:
-    values: dict[str, Any] = {
-        "phase": of.round_phases[0],
-        "round_of_stage": 1,
-        "rounds_of_stage": 2,
-        "weights": coordinator.first_weights(of),
-        "weights_class_names": (),
-        "class_names": names or (ANT, BEE),
-        "mean": MEAN,
-        "deviation": DEVIATION,
-    }
-    return Asked(**(values | changes))
+    return EXCHANGE.asked(of, *names, **({"mean": MEAN, "deviation": DEVIATION} | changes))
 
 
 def order(question: Asked, stage: int, new: Sequence[ClassName], site: str, number: int) -> Order:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from methods.fbl import coordinator
-from methods.fbl.assignment import FblAssignment
 from methods.fbl.messages import frame_of, received
-from methods.training_half import Asked, LocalData
+from methods.training_half import LocalData
 from schemas.values import ClassName, Digest
-from tests.methods.making import asked_of, shaken
+from tests.methods.exchange import Exchange
 
 SIDE = 16
 SHAPE = (3, SIDE, SIDE)
@@ -24,19 +22,27 @@ COLOURS = {ANT: (250, 0, 0), BEE: (0, 250, 0), CAT: (0, 0, 250), DOG: (250, 250,
 COLOURS[EEL] = (0, 250, 250)
 _SQUARE = 6
 
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def assignment(**settings: Any) -> FblAssignment:
-    small = {
+EXCHANGE = Exchange(
+    coordinator,
+    lambda of, question: received(
+        of, question.weights, question.weights_class_names, question.class_names
+    ),
+    lambda of, first, _: frame_of(of, first),
+    (ANT, BEE),
+    SHAPE,
+    {
         "network": "small_dense",
         "epochs": 2,
         "batch": 5,
         "first_rate": 0.05,
         "rate": 0.02,
         "detection": "stage",
-    }
-    return coordinator.assign(small | settings, SHAPE)
+    },
+)
+assignment = EXCHANGE.assignment
+asked, sent, moved = EXCHANGE.asked, EXCHANGE.sent, EXCHANGE.moved
+answer, answers = EXCHANGE.answer, EXCHANGE.answers
 
 
 def scenes(
@@ -94,31 +100,6 @@ def renamed(data: LocalData, names: Mapping[ClassName, ClassName]) -> LocalData:
     return LocalData(
         data.inputs, labels, data.digests, masks=values[data.masks], mask_class_names=known
     )
-
-
-def asked(
-    of: FblAssignment,
-    *names: ClassName,
-    weights: bytes | None = None,
-    rows: tuple[ClassName, ...] = (),
-    **changes: Any,
-) -> Asked:
-    first = weights or coordinator.first_weights(of)
-    return asked_of(first, names or (ANT, BEE), rows, **changes)
-
-
-def sent(of: FblAssignment, question: Asked) -> Arrays:
-    """What devices begin with."""
-    return received(of, question.weights, question.weights_class_names, question.class_names)
-
-
-def moved(of: FblAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
-    """Weights as a device might have trained them."""
-    return shaken(sent(of, question), seed, far)
-
-
-def answer(of: FblAssignment, question: Asked, arrays: Arrays) -> bytes:
-    return frame_of(of, sent(of, question)).encode(arrays)
 
 
 def _paint(picture: npt.NDArray[np.uint8], colour: Sequence[int], top: int, left: int) -> None:

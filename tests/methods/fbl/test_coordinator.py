@@ -1,18 +1,16 @@
-"""The coordinator's half: answers are checked and averaged exactly, the old model is kept."""
+"""The coordinator side of FBL: rows grow out of background, the old model is kept."""
 
 from __future__ import annotations
 
-from itertools import permutations
 from math import log
 
 import numpy as np
 import pytest
 
-from methods.errors import ContributionError
 from methods.fbl import coordinator
 from methods.fbl.assignment import OLD_MODEL
 from methods.fbl.growth import first_rows
-from methods.network_weights import decode_weights, encode_weights
+from methods.network_weights import encode_weights
 from tests.methods.fbl.making import (
     ANT,
     BEE,
@@ -20,19 +18,12 @@ from tests.methods.fbl.making import (
     DOG,
     EEL,
     EVERY,
-    answer,
+    answers,
     asked,
     assignment,
     moved,
     sent,
 )
-from tests.methods.making import given, no_answers, still
-
-
-def answers(of, question, *counts):
-    models = [moved(of, question, seed) for seed in range(len(counts))]
-    payloads = [answer(of, question, model) for model in models]
-    return models, [given(*pair) for pair in zip(payloads, counts, strict=True)]
 
 
 def trained(of, *names, seed=1):
@@ -45,35 +36,6 @@ def shares(head, features):
     """Probabilities of background and classes."""
     scores = head["head.weight"] @ features + head["head.bias"]
     return np.exp(scores) / np.exp(scores).sum()
-
-
-@pytest.mark.parametrize(("averaging", "weights"), [("plain", (1, 1, 1)), ("samples", (5, 1, 10))])
-def test_the_mean_counts_devices_alike_or_their_scenes(averaging, weights):
-    of = assignment(averaging=averaging)
-    question = asked(of)
-    models, some = answers(of, question, 5, 1, 10)
-    made = coordinator.combine(of, question, some)
-    mean, names = decode_weights(made.weights, of.network)
-    assert names == (ANT, BEE)
-    assert mean["head.bias"].shape == (3,)
-    assert any("running_mean" in name for name in mean)
-    for name, array in mean.items():
-        expected = np.average([model[name] for model in models], axis=0, weights=weights)
-        assert np.abs(array - expected).max() <= 2**-20, name
-    assert made.samples == 16
-
-
-def test_the_order_of_answers_and_whether_they_are_summed_as_they_come_do_not_matter():
-    of = assignment()
-    question = asked(of)
-    _, some = answers(of, question, 1, 2, 3)
-    made = [coordinator.combine(of, question, list(each)) for each in permutations(some)]
-    total = coordinator.summing(of, question, 3)
-    for one in some:
-        total.add(one.read(), one.samples)
-    made.append(coordinator.combine(of, question, total))
-    assert len({item.weights for item in made}) == 1
-    assert len({item.aggregate for item in made}) == 1
 
 
 def test_the_first_head_is_drawn_and_later_rows_share_what_background_had():
@@ -156,27 +118,6 @@ def test_without_distillation_no_old_model_travels():
     question = asked(of, *EVERY, weights=weights, rows=(ANT, BEE))
     _, some = answers(of, question, 1)
     assert not coordinator.combine(of, question, some).extras
-
-
-def test_answers_that_cannot_be_are_refused():
-    of = assignment()
-    question = asked(of)
-    first = sent(of, question)
-    coordinator.check(of, answer(of, question, moved(of, question, 1)), question)
-    for payload, why in no_answers(first, without="head.bias"):
-        with pytest.raises(ContributionError, match=why):
-            coordinator.check(of, payload, question)
-    other = asked(of, ANT)
-    with pytest.raises(ContributionError, match="head"):
-        coordinator.check(of, answer(of, other, moved(of, other, 1)), question)
-    assert set(still(first)) == set(of.network.shapes(2))
-
-
-def test_weights_of_another_network_are_refused():
-    of = assignment()
-    weights, _ = trained(of, ANT, BEE)
-    with pytest.raises(ContributionError, match="weights"):
-        sent(of, asked(of, weights=weights[:-4], rows=(ANT, BEE)))
 
 
 def test_what_is_exported_has_background_first():

@@ -227,18 +227,6 @@ def test_without_any_scene_there_is_nothing():
         assert device.observe(fleet.of, fleet.order, data, None, PICTURES) is None
 
 
-def test_a_round_is_looked_at_once():
-    fleet = Taught(assignment())
-    first = device.observe(fleet.of, fleet.order, fleet.data, fleet.memory, PICTURES)
-    assert first is not None
-    again = device.observe(fleet.of, fleet.order, fleet.data, first.memory, PICTURES)
-    assert again is not None
-    assert (again.observation, again.memory) == (first.observation, first.memory)
-    answer = learn(fleet.of, fleet.order, fleet.data, first.memory)
-    assert answer.observation == first.observation
-    assert answer.payload == fleet.learn().payload
-
-
 def test_entropy_is_that_of_the_incoming_model_over_the_pixels_that_count():
     fleet = Taught(assignment())
     found = fleet.learn().observation
@@ -310,18 +298,12 @@ def test_scenes_that_do_not_fit_are_refused(change, why):
             half(fleet.of, fleet.order, data, fleet.memory, PICTURES)
 
 
-def test_orders_and_memories_that_do_not_fit_are_refused():
+def test_a_remembered_model_that_is_none_is_refused():
     fleet = Taught(assignment())
-    with pytest.raises(MethodError, match="class_stages"):
-        begun(fleet.of, replace(fleet.order, class_stages=(1, 1)), fleet.data)
-    with pytest.raises(MethodError, match="memory"):
-        begun(fleet.of, fleet.order, fleet.data, b"nothing")
     strange = Memory(looks=read_memory(fleet.memory).looks, old=Digest.of(b"x"), kept=b"x")
     hidden = Taught(assignment(**NEVER))
     with pytest.raises(MethodError, match="weights"):
         begun(hidden.of, hidden.order, hidden.data, strange.write())
-    with pytest.raises(MethodError, match="pictures"):
-        device.begin(fleet.of, fleet.order, fleet.data, fleet.memory, None)
 
 
 def test_weights_that_left_the_numbers_are_told():

@@ -7,8 +7,6 @@ from functools import cache
 from typing import Any
 
 from learning.networks.pictures import Pictures
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.fbl import coordinator, device
 from methods.fbl.assignment import FblAssignment
@@ -26,28 +24,19 @@ from tests.methods.fbl.making import (
     scenes,
     together,
 )
+from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, order
 
 PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 
 
-def begun(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
-    found = device.begin(of, asks, data, memory, PICTURES)
-    assert found is not None
-    return found
-
-
-def learn(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
-    """One local round."""
-    work = begun(of, asks, data, memory)
-    return device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
+LOCAL = LocalRounds(device, PICTURES)
+begun, learn = LOCAL.begun, LOCAL.learn
 
 
 def seen(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
     """What a device outside the cohort remembers after its look."""
-    found = device.observe(of, asks, data, memory, PICTURES)
-    assert found is not None
-    return read_memory(found.memory)
+    return read_memory(LOCAL.observed(of, asks, data, memory).memory)
 
 
 @cache

@@ -5,26 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from methods.fedhaf import coordinator
-from methods.fedhaf.assignment import FedHafAssignment
 from methods.fedhaf.messages import frame_of, received
 from methods.training_half import Asked, LocalData, Order
 from schemas.values import ClassName, Digest
-from tests.methods.making import asked_of, shaken, told_of
+from tests.methods.exchange import Exchange
+from tests.methods.making import told_of
 
 WIDTH = 6
 ANT, BEE, CAT, DOG = (ClassName(name) for name in ("ant", "bee", "cat", "dog"))
 EVERY = (ANT, BEE, CAT, DOG)
 
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def assignment(**settings: Any) -> FedHafAssignment:
-    small = {"hidden": 10, "width": 5, "batch": 8, "smallest_batch": 2}
-    brief = {"head_epochs": 3, "head_rate": 0.05}
-    return coordinator.assign(small | brief | settings, (WIDTH,))
+EXCHANGE = Exchange(
+    coordinator,
+    lambda of, question: received(
+        of,
+        question.weights,
+        question.weights_class_names,
+        question.class_names,
+        question.round_of_stage,
+    ),
+    lambda of, first, _: frame_of(first, of.settings.upload),
+    (ANT, BEE),
+    (WIDTH,),
+    {
+        "hidden": 10,
+        "width": 5,
+        "batch": 8,
+        "smallest_batch": 2,
+        "head_epochs": 3,
+        "head_rate": 0.05,
+    },
+)
+assignment = EXCHANGE.assignment
+asked, sent, moved = EXCHANGE.asked, EXCHANGE.sent, EXCHANGE.moved
+answer, answers = EXCHANGE.answer, EXCHANGE.answers
 
 
 def samples(count: int, *names: ClassName, seed: int = 0, **changes: Any) -> LocalData:
@@ -38,17 +55,6 @@ def samples(count: int, *names: ClassName, seed: int = 0, **changes: Any) -> Loc
     return LocalData(features, labels, digests, **changes)
 
 
-def asked(
-    of: FedHafAssignment,
-    *names: ClassName,
-    weights: bytes | None = None,
-    rows: tuple[ClassName, ...] = (),
-    **changes: Any,
-) -> Asked:
-    first = weights or coordinator.first_weights(of)
-    return asked_of(first, names or (ANT, BEE), rows, **changes)
-
-
 def order(
     question: Asked,
     *task: ClassName,
@@ -60,18 +66,3 @@ def order(
     told = told_of(question, stage, aliases=aliases or {})
     new = task or question.class_names
     return Order(stage, new, told, question.weights, question.extras, device_name)
-
-
-def sent(of: FedHafAssignment, question: Asked) -> Arrays:
-    """What devices begin with."""
-    rows = (question.weights_class_names, question.class_names)
-    return received(of, question.weights, *rows, question.round_of_stage)
-
-
-def moved(of: FedHafAssignment, question: Asked, seed: int, far: float = 0.1) -> Arrays:
-    """Weights as a device might have trained them."""
-    return shaken(sent(of, question), seed, far)
-
-
-def answer(of: FedHafAssignment, question: Asked, arrays: Arrays) -> bytes:
-    return frame_of(sent(of, question)).encode(arrays)

@@ -39,7 +39,7 @@ from tests.methods.fedhaf.making import (
     sent,
 )
 from tests.methods.fedhaf.slow import Round
-from tests.methods.fedhaf.training import Taught, begun, carried_out, learn
+from tests.methods.fedhaf.training import Taught, begun, carried_out
 from tests.methods.making import given
 
 
@@ -169,24 +169,6 @@ def test_the_same_order_gives_the_same_answer():
     assert one.stored_samples == 4
 
 
-def test_devices_have_chance_of_their_own():
-    of = assignment()
-    data = samples(20, ANT, BEE)
-    one, other = (
-        learn(of, order(asked(of), device_name=name), data) for name in ("dev-1", "dev-2")
-    )
-    assert one.payload != other.payload
-
-
-def test_a_fleet_of_identical_devices_is_one_device():
-    fleet = Taught(assignment())
-    payload = fleet.learn().payload
-    alone = coordinator.combine(fleet.of, fleet.question, [given(payload, 18)])
-    three = coordinator.combine(fleet.of, fleet.question, [given(payload, 18) for _ in range(3)])
-    assert three.weights == alone.weights
-    coordinator.check(fleet.of, payload, fleet.question)
-
-
 def ragged(of: Any) -> list[Begun]:
     """Devices with many samples, few, no exemplars, and exemplars alone."""
     fleet = Taught(of)
@@ -275,12 +257,6 @@ def test_the_printed_form_diverges_and_the_device_says_so():
         fleet.learn()
     calm = Taught(assignment(width=256, adapter_epochs=60, exemplar_ratio=1.0))
     coordinator.check(calm.of, calm.learn().payload, calm.question)
-
-
-def test_an_answer_is_refused_where_training_left_the_numbers():
-    of = assignment(head_rate=1e30)
-    with pytest.raises(MethodError, match="train with a lower rate"):
-        learn(of, order(asked(of)), samples(20, ANT, BEE))
 
 
 def test_anything_but_features_of_the_backbone_is_refused():

@@ -9,15 +9,13 @@ from learning.training.engine import train
 from learning.training.settings import EngineName, TrainingEngineSettings
 from methods.fedhaf import coordinator, device
 from methods.fedhaf.assignment import FedHafAssignment
-from methods.training_half import Answer, Begun, Combined, LocalData, Order
+from methods.training_half import Answer, Begun, Combined, LocalData
 from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, EVERY, asked, order, samples
+from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined
 
-
-def begun(of: FedHafAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
-    found = device.begin(of, asks, data, memory, None)
-    assert found is not None
-    return found
+LOCAL = LocalRounds(device, None)
+begun, learn = LOCAL.begun, LOCAL.learn
 
 
 def carried_out(
@@ -39,14 +37,6 @@ def carried_out(
             if item.following is not None
         }
     return [ended[index] for index in range(len(works))]
-
-
-def learn(
-    of: FedHafAssignment, asks: Order, data: LocalData, memory: bytes | None = None
-) -> Answer:
-    """One local round."""
-    ((last, trained),) = carried_out([begun(of, asks, data, memory)])
-    return device.finish(of, last, trained)
 
 
 class Taught:

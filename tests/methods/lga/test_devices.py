@@ -194,19 +194,6 @@ def test_what_was_withheld_of_a_task_that_is_over_is_not_sent():
     assert not read_memory(answer.memory).gradients.withheld
 
 
-def test_a_round_is_looked_at_once():
-    fleet = Taught(assignment())
-    first = device.observe(fleet.of, fleet.order, fleet.data, fleet.memory, PICTURES)
-    assert first is not None
-    again = device.observe(fleet.of, fleet.order, fleet.data, first.memory, PICTURES)
-    assert again is not None
-    assert (again.observation, again.memory) == (first.observation, first.memory)
-    trained = learn(fleet.of, fleet.order, fleet.data, first.memory)
-    straight = fleet.learn()
-    assert (trained.payload, trained.memory) == (straight.payload, straight.memory)
-    assert trained.gradients == straight.gradients
-
-
 def test_without_a_proxy_nothing_is_sent():
     for preset in ("without-psr", "fedavg", "fedavg-exemplars"):
         fleet = Taught(assignment(preset=preset))
@@ -351,17 +338,8 @@ def test_more_classes_than_the_encoding_has_outputs_are_told_by_name():
     assert fleet.begun(only(fleet.data, range(21)))  # ant, bee and one cat
 
 
-def test_what_does_not_fit_is_refused_by_field():
+def test_an_old_model_that_is_none_is_refused():
     fleet = Taught(assignment())
-    with pytest.raises(MethodError, match="class_stages: 0 for 4 classes"):
-        begun(fleet.of, replace(fleet.order, class_stages=()), fleet.data)
-    with pytest.raises(MethodError, match="memory"):
-        begun(fleet.of, fleet.order, fleet.data, b"something else")
-    with pytest.raises(MethodError, match="uint8 pictures"):
-        device.begin(fleet.of, fleet.order, fleet.data, None, None)
-    features = LocalData(np.zeros((2, 64), np.float32), (ANT, BEE), fleet.data.digests[:2])
-    with pytest.raises(MethodError, match="uint8 pictures"):
-        device.observe(fleet.of, fleet.order, features, None, PICTURES)
     broken = replace(fleet.order, extras={NEW_MODEL: b"nothing"})
     with pytest.raises(MethodError, match="weights"):
         begun(fleet.of, broken, fleet.data, fleet.memory)

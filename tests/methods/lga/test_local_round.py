@@ -11,7 +11,7 @@ import torch
 
 from learning.training.engine import train
 from learning.training.settings import TrainingEngineSettings
-from methods.lga import coordinator, device
+from methods.lga import coordinator
 from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
 from methods.network_weights import decode_weights
@@ -155,12 +155,3 @@ def test_other_numbers_of_rounds_have_the_marks_at_the_same_places():
     rates = [rates_of(settings, number, 4) for number in range(1, 5)]
     assert rates == [(1.0,) * 5, (1.0,) * 5, (0.2,) * 5, (0.04,) * 3 + (0.008,) * 2]
     assert rates_of(LgaSettings(epochs=3), 9, 10) == (0.1,) * 3
-
-
-def test_weights_that_left_the_numbers_are_not_answered():
-    from methods.errors import MethodError
-
-    of = assignment(rate=1e30)
-    with pytest.raises(MethodError, match="training"):
-        learn(of, order(asked(of), (1, 1)), samples(20, ANT, BEE))
-    assert device.begin(of, order(asked(of), (1, 1)), samples(0, ANT), None, PICTURES) is None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from methods.errors import MethodError
@@ -120,18 +117,6 @@ def test_pictures_that_are_not_square_need_settings_without_a_proxy():
     with pytest.raises(MethodError, match="square pictures"):
         coordinator.assign({"network": "mlp"}, (1, 8, 6))
     assert coordinator.assign({"network": "mlp", "preset": "without-psr"}, (1, 8, 6))
-
-
-def test_the_coordinators_half_needs_no_torch():
-    program = (
-        "import sys\n"
-        "from methods.lga import coordinator\n"
-        f"of = coordinator.assign({{'network': 'mlp'}}, {SHAPE})\n"
-        "coordinator.first_weights(of)\n"
-        "print('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    assert done.stdout.decode().strip() == "False"
 
 
 def test_the_proxys_rules_come_from_the_settings():

@@ -5,36 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from learning.networks.pictures import Pictures
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.lga import coordinator, device
 from methods.lga.assignment import NEW_MODEL, LgaAssignment
 from methods.lga.memory import Memory, read_memory
 from methods.training_half import Answer, Begun, LocalData, Order
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, samples
+from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined, order
 
 PICTURES = Pictures((0.3,), (0.25,))
 
 
-def begun(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
-    found = device.begin(of, asks, data, memory, PICTURES)
-    assert found is not None
-    return found
-
-
-def learn(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
-    """One local round."""
-    work = begun(of, asks, data, memory)
-    return device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
+LOCAL = LocalRounds(device, PICTURES)
+begun, learn = LOCAL.begun, LOCAL.learn
 
 
 def seen(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
     """What a device outside the cohort remembers after its look."""
-    found = device.observe(of, asks, data, memory, PICTURES)
-    assert found is not None
-    return read_memory(found.memory)
+    return read_memory(LOCAL.observed(of, asks, data, memory).memory)
 
 
 class Taught:

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from methods.network_weights import decode_weights, grown
 from methods.rounds import coordinator
-from methods.rounds.assignment import RoundsAssignment
-from methods.rounds.messages import frame_of
-from methods.training_half import Asked
-from schemas.values import ClassName
-from tests.methods.making import asked_of, shaken
+from methods.rounds.messages import frame_of, received
+from methods.training_half import LocalData
+from schemas.values import ClassName, Digest
+from tests.methods.exchange import Exchange
 
 SHAPE = (1, 4, 4)
 CAT, DOG, OWL = (ClassName(name) for name in ("cat", "dog", "owl"))
 
-
-def assignment(**settings: Any) -> RoundsAssignment:
-    return coordinator.assign({"rate": 0.1, "batch": 8} | settings, SHAPE)
-
-
-def asked(
-    of: RoundsAssignment,
-    *names: ClassName,
-    weights: bytes | None = None,
-    rows: tuple[ClassName, ...] = (),
-    **changes: Any,
-) -> Asked:
-    first = weights or coordinator.first_weights(of)
-    return asked_of(first, names or (CAT, DOG), rows, **changes)
-
-
-def sent(of: RoundsAssignment, question: Asked) -> dict[str, npt.NDArray[Any]]:
-    """What devices begin with."""
-    arrays, rows = decode_weights(question.weights, of.network)
-    return grown(arrays, rows, question.class_names, of.settings.seed)
+EXCHANGE = Exchange(
+    coordinator,
+    lambda of, question: received(
+        of, question.weights, question.weights_class_names, question.class_names
+    ),
+    lambda of, first, question: frame_of(of, first, question.phase),
+    (CAT, DOG),
+    SHAPE,
+    {"rate": 0.1, "batch": 8},
+)
+assignment = EXCHANGE.assignment
+asked, sent, moved = EXCHANGE.asked, EXCHANGE.sent, EXCHANGE.moved
+answer, answers = EXCHANGE.answer, EXCHANGE.answers
 
 
-def moved(
-    of: RoundsAssignment, question: Asked, seed: int, far: float = 0.1
-) -> dict[str, npt.NDArray[np.float32]]:
-    """Weights as a device might have trained them."""
-    return shaken(sent(of, question), seed, far)
-
-
-def answer(of: RoundsAssignment, question: Asked, arrays: dict[str, Any]) -> bytes:
-    return frame_of(of, sent(of, question), question.phase).encode(arrays)
+def images(count: int, *names: ClassName, seed: int = 0) -> LocalData:
+    """Pictures with one bright row for each class, and noise of their own."""
+    random = np.random.default_rng(seed)
+    labels = [names[number % len(names)] for number in range(count)]
+    pixels = random.integers(0, 90, (count, *SHAPE)).astype(np.uint8)
+    for picture, label in zip(pixels, labels, strict=True):
+        picture[0, (CAT, DOG, OWL).index(label)] += 150
+    digests = tuple(Digest.of(f"{seed}/{number}".encode()) for number in range(count))
+    return LocalData(pixels, tuple(labels), digests)

@@ -24,7 +24,7 @@ from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked
-from tests.methods.rounds.test_device import OFFER
+from tests.schemas.examples import OFFER
 
 TINY = VisionTransformer(8, 4, width=12, blocks=1, heads=3, hidden=20, adapter=5)
 PICTURES = Pictures((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))

@@ -18,8 +18,18 @@ from methods.rounds.messages import frame_of, received
 from methods.training_half import Asked, Order
 from schemas.values import ClassName, Digest
 from tests.methods.making import given, relabelled
-from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
-from tests.methods.rounds.test_device import begun, images, learn, order
+from tests.methods.rounds.making import (
+    CAT,
+    DOG,
+    OWL,
+    answer,
+    asked,
+    assignment,
+    images,
+    moved,
+    sent,
+)
+from tests.methods.rounds.training import begun, learn, order
 
 PUSS = ClassName("puss")
 PRESETS = ("fedavg-exemplars", "fed-lwf", "flwf-2t", "fed-ewc", "icarl")

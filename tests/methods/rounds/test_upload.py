@@ -83,7 +83,8 @@ def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
     from learning.training.loop import train_alone
     from learning.training.settings import TrainingEngineSettings
     from methods.rounds import device
-    from tests.methods.rounds.test_device import begun, images, order
+    from tests.methods.rounds.making import images
+    from tests.methods.rounds.training import begun, order
 
     def trained(upload: Upload) -> tuple[dict[str, np.ndarray], int]:
         of = assignment(upload=upload)
