@@ -16,15 +16,15 @@ from typing import TypeAlias
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.making.model_maker import ModelMaker, check_payload
-from coordinator.making.workshop import Workplace, Workshop
+from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.intake_desk import IntakeDesk
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
-from coordinator.serving.shell import Inbox, Parts, Shell
+from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
 from coordinator.settings import CoordinatorSettings, load, rules_of_serving
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
 from coordinator.trust.invitations import Invitations
@@ -46,7 +46,7 @@ Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CoordinatorSurroundings:
     """What a coordinator runs on; a real one where nothing else is said."""
 
     connect: Connect
@@ -54,8 +54,8 @@ class Surroundings:
         connect(party.role, None), party.topics, party.sender
     )
     """Makes the exchange of blocks, not yet at work."""
-    workshop: Callable[[Callable[[], None]], Workplace] = Workshop
-    inbox: Callable[[Path], Inbox] = OperatorInbox
+    workshop: Callable[[Callable[[], None]], ModelWorkshop] = Workshop
+    inbox: Callable[[Path], CommandInbox] = OperatorInbox
     clock: Clock = SYSTEM_CLOCK
     boot: BootId = field(default_factory=BootId.fresh)
     rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
@@ -70,7 +70,7 @@ class BackOffice:
     settings: CoordinatorSettings
     rules: Rules
     key: SigningKey
-    engine: Engine
+    engine: LedgerEngine
     store: BlobStore
     maker: ModelMaker
 
@@ -81,7 +81,7 @@ class BackOffice:
 
 
 @dataclass(frozen=True)
-class Assembled:
+class AssembledCoordinator:
     """A coordinator that has not begun yet, and what it is made of."""
 
     office: BackOffice
@@ -101,12 +101,12 @@ def open_office(
 ) -> BackOffice:
     """Open the ledger of the coordinator that lives in `home`; its settings must be there.
 
-    Raises `SettingsError`, `KeyFileError`, and what `Engine.open` raises.
+    Raises `SettingsError`, `KeyFileError`, and what `LedgerEngine.open` raises.
     """
     settings = load(home)
     key = coordinator_key(home, settings.fleet)
     decides_by = rules(settings)
-    engine = Engine.open(
+    engine = LedgerEngine.open(
         home,
         decides_by,
         clock=steady_time(clock),
@@ -118,7 +118,7 @@ def open_office(
     return BackOffice(home, settings, decides_by, key, engine, store, ModelMaker(home, store))
 
 
-def assemble(home: Path, around: Surroundings) -> Assembled:
+def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinator:
     """Put the coordinator that lives in `home` together; its settings must be there.
 
     Raises what `open_office` raises, and what making the connections does.
@@ -142,7 +142,7 @@ def assemble(home: Path, around: Surroundings) -> Assembled:
         exchange.on_failure = workshop.fail
         links = _Links(sender, control, exchange, workshop, inbox)
         shell = Shell(_parts(office, links, around.clock))
-        return Assembled(office, shell, exchange, stack.pop_all().close)
+        return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,14 @@ class _Links:
     sender: Sender
     control: Connection
     exchange: BlockExchange
-    workshop: Workplace
-    inbox: Inbox
+    workshop: ModelWorkshop
+    inbox: CommandInbox
 
 
-def _parts(office: BackOffice, links: _Links, clock: Clock) -> Parts:
+def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
     home, settings, engine = office.home, office.settings, office.engine
     topics, invitations = FleetTopics(settings.fleet), Invitations(home)
-    return Parts(
+    return CoordinatorParts(
         topics=topics,
         sender=links.sender,
         connection=links.control,

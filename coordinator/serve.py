@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.assembling import Connect, Surroundings, assemble
+from coordinator.assembling import Connect, CoordinatorSurroundings, assemble
 from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
 from transport.interface import Connection, OutgoingMessage
@@ -27,7 +27,7 @@ def serve(home: Path) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = load(home)
     with ExitStack() as stack:
-        coordinator = assemble(home, Surroundings(mqtt_connect(home, settings)))
+        coordinator = assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
         stack.callback(coordinator.close)
         shell = coordinator.shell
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -30,7 +30,7 @@ HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
 DEFAULT_HOME = "coordinator-home"
 
 
-class BrokerSettings(Strict):
+class CoordinatorBrokerSettings(Strict):
     """Where the MQTT broker is, and who the coordinator is there."""
 
     host: str = "127.0.0.1"
@@ -41,14 +41,14 @@ class BrokerSettings(Strict):
     """Left out, the connection is not encrypted."""
 
 
-class MethodSettings(Strict):
+class MethodSection(Strict):
     """The method that the fleet learns with, and its own settings."""
 
     name: str = "stsa"
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-class FirstStageSettings(Strict):
+class FirstStageSection(Strict):
     """How a network is trained in the first stage, before it is frozen for the fleet's method."""
 
     name: str = "rounds"
@@ -83,9 +83,9 @@ class CoordinatorSettings(Strict):
     """Everything that the operator may set."""
 
     fleet: FleetId
-    broker: BrokerSettings = BrokerSettings()
-    method: MethodSettings = MethodSettings()
-    first_stage: FirstStageSettings | None = None
+    broker: CoordinatorBrokerSettings = CoordinatorBrokerSettings()
+    method: MethodSection = MethodSection()
+    first_stage: FirstStageSection | None = None
     """For a method of statistics whose frozen network the fleet trains itself."""
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()

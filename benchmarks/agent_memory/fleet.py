@@ -25,7 +25,12 @@ from coordinator.core.rules import ModelRules, StageRules
 from coordinator.making.backbones import prepare_backbone
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
-from coordinator.settings import BrokerSettings, CoordinatorSettings, MethodSettings, write_new
+from coordinator.settings import (
+    CoordinatorBrokerSettings,
+    CoordinatorSettings,
+    MethodSection,
+    write_new,
+)
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.stages.commands import OpenStage
@@ -100,8 +105,10 @@ def make_coordinator(folder: Path, broker: Broker, case: Case) -> Path:
     write_password(home, broker, "coordinator")
     settings = CoordinatorSettings(
         fleet=FLEET,
-        broker=BrokerSettings(host=broker.host, port=broker.port, password_file=Path(PASSWORD)),
-        method=MethodSettings(settings={"form": case.form, "map_width": case.map_width}),
+        broker=CoordinatorBrokerSettings(
+            host=broker.host, port=broker.port, password_file=Path(PASSWORD)
+        ),
+        method=MethodSection(settings={"form": case.form, "map_width": case.map_width}),
         stages=StageRules(quorum=1.0, quiet_seconds=0.5),
         models=ModelRules(solve_every_seconds=1.0),
     )

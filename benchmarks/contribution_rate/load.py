@@ -15,11 +15,11 @@ from coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadSto
 from coordinator.core.requests import AnswerOperator
 from coordinator.core.rules import IntakeRules, ModelRules, StageRules
 from coordinator.making.backbones import prepare_backbone
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.settings import (
-    BrokerSettings,
+    CoordinatorBrokerSettings,
     CoordinatorSettings,
-    MethodSettings,
+    MethodSection,
     SecuritySettings,
     load,
     write_new,
@@ -111,7 +111,7 @@ def enrol(home: Path, keys: Mapping[DeviceId, SigningKey]) -> None:
     expires_ns = time.time_ns() + round(LONG_SECONDS * 1e9)
     invited = [InviteDevice(device=name, invitation=token, expires_ns=expires_ns) for name in keys]
     _carry_out(home, invited, prefix="invite")
-    engine = Engine.open(home, load(home).rules)
+    engine = LedgerEngine.open(home, load(home).rules)
     try:
         proofs = [EnrolmentProven(name, key.verify_key, token) for name, key in keys.items()]
         engine.process(proofs)
@@ -128,20 +128,20 @@ def _settings(plan: Plan, broker: MosquittoBroker) -> CoordinatorSettings:
     }
     return CoordinatorSettings(
         fleet=FLEET,
-        broker=BrokerSettings(
+        broker=CoordinatorBrokerSettings(
             host=broker.host,
             port=broker.port,
             username=DeviceId(username),
             password_file=Path("broker.password"),
         ),
-        method=MethodSettings(settings=method),
+        method=MethodSection(settings=method),
         stages=StageRules(quiet_seconds=LONG_SECONDS, deadline_seconds=LONG_SECONDS),
         models=ModelRules(automatic=False, solve_every_seconds=LONG_SECONDS),
     )
 
 
 def _carry_out(home: Path, wanted: Sequence[Command], prefix: str = "setup") -> None:
-    engine = Engine.open(home, load(home).rules)
+    engine = LedgerEngine.open(home, load(home).rules)
     try:
         for number, command in enumerate(wanted):
             for request in engine.process([OperatorCommand(f"{prefix}-{number}", command)]):
@@ -158,7 +158,7 @@ def fill(home: Path, plan: Plan, lineage: BackboneImported) -> None:
     random = np.random.default_rng(1)
     sender = Sender(FLEET, plan.names[0], BootId.fresh())
     one = _contribution(sender, 0, lineage, random).read(Contribution)
-    engine = Engine.open(home, load(home).rules)
+    engine = LedgerEngine.open(home, load(home).rules)
     try:
         for part in range(plan.parts):
             engine.process(PayloadStored(name, _like(one, name, part)) for name in plan.names)

@@ -25,7 +25,7 @@ from coordinator.cli.keys import enrol, revoke, settle
 from coordinator.errors import QuestionError
 from coordinator.ledger.describe import time_text
 from coordinator.proxy import settings as proxy_settings
-from coordinator.settings import BrokerSettings, CoordinatorSettings
+from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
 from coordinator.topics.clock import views as clock_views
 from coordinator.topics.clock.commands import CorrectClock
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
@@ -72,7 +72,7 @@ def init(
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
-    broker = BrokerSettings(
+    broker = CoordinatorBrokerSettings(
         host=broker_host,
         port=broker_port,
         username=DeviceId(username),
@@ -101,10 +101,10 @@ def proxy_init(
     home: ProxyHome = PROXY_HOME,
 ) -> None:
     """Write a commented settings file for a proxy."""
-    broker = proxy_settings.BrokerSettings(
+    broker = proxy_settings.ProxyBrokerSettings(
         host=broker_host, port=broker_port, password_file=password_file
     )
-    settings = proxy_settings.ProxySettings(fleet=FleetId(fleet), broker=broker)
+    settings = proxy_settings.ProxyHomeSettings(fleet=FleetId(fleet), broker=broker)
     path = proxy_settings.write_new(home, settings)
     Console().print(f"wrote {path}; next: fleetledger coordinator proxy", markup=False)
 

@@ -36,7 +36,7 @@ from coordinator.topics.contributions.rules import Intake
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
-from coordinator.topics.keys.rules import Enrolling
+from coordinator.topics.keys.rules import KeyRules
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -74,7 +74,7 @@ class Core:
         self.devices = Devices(
             rules.intake, self.state, self.live, self.models, self.intake, self.twins
         )
-        self.enrolling = Enrolling(self.state)
+        self.enrolling = KeyRules(self.state)
         self.silence = Silence(rules.silence, self.state, self.live)
         self.operator = Operator(
             self.state,
@@ -92,7 +92,7 @@ class Core:
         match happening:
             case inputs.PayloadStored():  # most are this one
                 return self._stored(happening, now_ns)
-            case inputs.Connected():
+            case inputs.CoordinatorConnected():
                 reminded = self.devices.remind_all() + self.rounds.proxy.order()
                 announced = ask(AnnounceCoordinator(self.state.size)) + self.silence.beat(now_ns)
                 return announced + reminded

@@ -15,7 +15,7 @@ from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import KINDS, State
 from coordinator.topics.contributions.refusals import told_of_newest_retraction, told_of_retractions
-from coordinator.topics.contributions.rules import Intake, Letter
+from coordinator.topics.contributions.rules import DeviceBody, Intake
 from coordinator.topics.devices.entries import DeviceBorn
 from coordinator.topics.devices.rules import note_problem
 from coordinator.topics.devices.twins import Twins
@@ -36,10 +36,10 @@ _SILENCE = Decision()
 _TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not None}
 """What devices are told again, by the kind of entry; of most they are told nothing."""
 
-_LETTERS: dict[str, type[Letter]] = {
+_ANSWERED_KINDS: dict[str, type[DeviceBody]] = {
     body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition)
 }
-_ANSWERED = tuple(_LETTERS)
+_ANSWERED = tuple(_ANSWERED_KINDS)
 
 
 class Devices:
@@ -97,8 +97,8 @@ class Devices:
         shut_out = self._twins.shut_out(device, header.boot)
         waits = "" if shut_out else self._twins.waits(device, header.boot, now_ns)
         if header.kind in _ANSWERED and (shut_out or waits):
-            letter = envelope.read(_LETTERS[header.kind])
-            return self._intake.not_now(device, letter, shut_out or waits)
+            message = envelope.read(_ANSWERED_KINDS[header.kind])
+            return self._intake.not_now(device, message, shut_out or waits)
         if not shut_out:
             return self._by_kind(device, envelope, now_ns)
         if header.kind == Death.kind or not self._live.device(device).may_tell_forgery(now_ns):
@@ -168,8 +168,8 @@ class Devices:
                 return self._intake.transition(device, envelope.read(Transition), now_ns)
 
     def put_off(self, device: DeviceId, envelope: Envelope, seconds: float) -> Decision:
-        """Ask a device that has used up its quota to send a letter again; nothing else is said."""
-        body = _LETTERS.get(envelope.header.kind)
+        """Ask a device that has used up its quota to send a message again; nothing else is said."""
+        body = _ANSWERED_KINDS.get(envelope.header.kind)
         if body is None:
             return _SILENCE
         try:

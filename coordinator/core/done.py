@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Kind, Place, Topic
+from coordinator.core.kind import Kind, LedgerTopic, Place
 
 
 class CommandDone(EntryBody):
@@ -35,4 +35,4 @@ def _say_done(body: CommandDone, _: Place) -> str:
     return f"A command of the operator was carried out: {body.text}."
 
 
-DONE = Topic("done", kinds=(Kind(CommandDone, _answer, _say_done),))
+DONE = LedgerTopic("done", kinds=(Kind(CommandDone, _answer, _say_done),))

@@ -13,7 +13,7 @@ from schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)
-class Connected:
+class CoordinatorConnected:
     """The connection to the broker is up (again)."""
 
 
@@ -129,7 +129,7 @@ class Tick:
 
 
 Input = (
-    Connected
+    CoordinatorConnected
     | DeviceMessage
     | FormerRunSpoke
     | UnreadableMessage

@@ -87,7 +87,7 @@ Change = Callable[[Any, Place], None]
 
 
 @dataclass(frozen=True)
-class Topic(Generic[Part]):
+class LedgerTopic(Generic[Part]):
     """A topic: its kinds, and the kinds of others that its part of the state follows."""
 
     name: str

@@ -17,7 +17,7 @@ from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
 from coordinator.topics.devices.rules import admit
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.commands import KeyCommand
-from coordinator.topics.keys.rules import Enrolling
+from coordinator.topics.keys.rules import KeyRules
 from coordinator.topics.lineages import rules as lineages
 from coordinator.topics.lineages.commands import LineageCommand
 from coordinator.topics.models.commands import ModelCommand
@@ -36,7 +36,7 @@ class Operator:
     state: State
     correcting: Correcting
     twins: Twins
-    enrolling: Enrolling
+    enrolling: KeyRules
     stages: Stages
     models: Models
     releases: Releases

@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.core.done import DONE, DoneState
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Change, Kind, Place, Topic
+from coordinator.core.kind import Change, Kind, LedgerTopic, Place
 from coordinator.topics.classes.entries import CLASSES
 from coordinator.topics.classes.state import ClassRegistry
 from coordinator.topics.clock.entries import CLOCK
@@ -28,7 +28,7 @@ from coordinator.topics.lineages.state import LineagesState
 from coordinator.topics.models.entries import MODELS
 from coordinator.topics.models.state import ModelsState
 from coordinator.topics.proxy.entries import PROXY
-from coordinator.topics.proxy.state import ProxyState
+from coordinator.topics.proxy.state import OldModelsState
 from coordinator.topics.releases.entries import RELEASES
 from coordinator.topics.releases.state import Trust
 from coordinator.topics.rounds.entries import ROUNDS
@@ -37,7 +37,7 @@ from coordinator.topics.stages.entries import STAGES
 from coordinator.topics.stages.state import StagesState
 from schemas.values import DeviceId
 
-TOPICS: tuple[Topic[Any], ...] = (
+TOPICS: tuple[LedgerTopic[Any], ...] = (
     CLOCK,
     DEVICES,
     KEYS,
@@ -77,7 +77,7 @@ class State:
     stages: StagesState = field(init=False)
     contributions: ContributionsState = field(init=False)
     rounds: RoundsState = field(init=False)
-    proxy: ProxyState = field(init=False)
+    proxy: OldModelsState = field(init=False)
     models: ModelsState = field(init=False)
     trust: Trust = field(init=False)
     """Root documents and releases."""
@@ -88,7 +88,7 @@ class State:
         self.stages = StagesState(self.lineages)
         self.contributions = ContributionsState(self.lineages, self.classes)
         self.rounds = RoundsState(self.lineages, self.stages)
-        self.proxy = ProxyState(self.lineages, self.rounds)
+        self.proxy = OldModelsState(self.lineages, self.rounds)
         self.models = ModelsState(self.lineages)
         self.trust = Trust(self.models)
         found: dict[type[EntryBody], list[Change]] = defaultdict(list)

@@ -20,7 +20,7 @@ from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from schemas.values import Digest
 
 
-class Place(Protocol):
+class BlobPlace(Protocol):
     """Where a store keeps bytes under names; `folder_store` and `fsspec_store` are the two."""
 
     def write(self, digest: Digest, parts: Iterable[bytes]) -> None:
@@ -44,7 +44,7 @@ class BlobStore:
 
     def __init__(self, location: str | Path) -> None:
         """Open the store; nothing is made before the first blob. Raises `BlobError`."""
-        self.place: Place = _place(location)
+        self.place: BlobPlace = _place(location)
 
     def put(self, data: bytes) -> Digest:
         """Store bytes and return their digest; durable when this returns, on a local folder."""
@@ -183,7 +183,7 @@ def prune_held(ledger: Ledger, store: BlobStore, digests: Iterable[Digest]) -> i
     return len(sizes)
 
 
-def _place(location: str | Path) -> Place:
+def _place(location: str | Path) -> BlobPlace:
     text = os.fspath(location)
     if "://" not in text:
         return FolderStore(Path(text))

@@ -31,7 +31,7 @@ _PAGE = 512
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class StoredCheckpoint:
     """The tree after a group: how many entries, their root, when; `note` is a signature's place."""
 
     size: int
@@ -91,12 +91,12 @@ class LedgerReader:
         return checkpoint.root if checkpoint else Digest(EMPTY_ROOT.hex())
 
     @property
-    def checkpoint(self) -> Checkpoint | None:
+    def checkpoint(self) -> StoredCheckpoint | None:
         """The newest checkpoint; None in an empty ledger."""
         rows = self._rows(_CHECKPOINTS + " ORDER BY size DESC LIMIT 1")
         return _checkpoint(rows[0]) if rows else None
 
-    def checkpoints(self) -> Iterator[Checkpoint]:
+    def checkpoints(self) -> Iterator[StoredCheckpoint]:
         """Yield all checkpoints, smallest first."""
         size = -1
         while rows := self._rows(
@@ -235,14 +235,14 @@ def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+def _checkpoint(row: Sequence[Any]) -> StoredCheckpoint:
     size, root, time_ns, note = row
     if len(root) != HASH_BYTES:
         place = f"checkpoint of size {size}"
         raise LedgerCorruptError(
             Mismatch(place, "root", f"{HASH_BYTES} bytes", root.hex() or "none")
         )
-    return Checkpoint(size, Digest(root.hex()), time_ns, note)
+    return StoredCheckpoint(size, Digest(root.hex()), time_ns, note)
 
 
 def ledger_of(home: Path) -> LedgerReader:

@@ -28,7 +28,7 @@ from coordinator.errors import (
 )
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import Checkpoint, LedgerReader
+from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
 from schemas.errors import SignatureError
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest
@@ -166,7 +166,7 @@ class _Walk:
         else:
             self.fitting.add(digest)
 
-    def _check_root(self, checkpoint: Checkpoint) -> None:
+    def _check_root(self, checkpoint: StoredCheckpoint) -> None:
         found = Digest(self.frontier.root.hex())
         if found != checkpoint.root:
             place = (
@@ -178,7 +178,7 @@ class _Walk:
         self.checkpoints += 1
         self.covered = checkpoint.size
 
-    def _check_note(self, checkpoint: Checkpoint) -> None:
+    def _check_note(self, checkpoint: StoredCheckpoint) -> None:
         if self.read_note is None or checkpoint.note is None:
             return
         place = f"checkpoint of size {checkpoint.size}"
@@ -191,7 +191,7 @@ class _Walk:
             expected = f"one of size {checkpoint.size}, root {checkpoint.root}"
             _fail(Mismatch(place, "note", expected, found, self.covered))
 
-    def _check_end(self, due: Checkpoint | None) -> None:
+    def _check_end(self, due: StoredCheckpoint | None) -> None:
         size = self.frontier.size
         if due is not None:
             place = f"checkpoint of size {due.size}"

@@ -14,7 +14,7 @@ from coordinator.making.first_files import FirstFiles, base_tensors, extras_of, 
 from coordinator.making.offering import offer_of
 from coordinator.making.pixel_networks import check_pixels, dense_golden
 from coordinator.paths import blob_folder
-from coordinator.settings import CoordinatorSettings, FirstStageSettings, MethodSettings, load
+from coordinator.settings import CoordinatorSettings, FirstStageSection, MethodSection, load
 from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported, Successor
 from export.backbone import import_backbone
 from export.frozen import plain_frozen
@@ -187,7 +187,7 @@ def _golden(
 
 def _who_trains(
     settings: CoordinatorSettings,
-) -> tuple[MethodSettings | FirstStageSettings, Successor | None]:
+) -> tuple[MethodSection | FirstStageSection, Successor | None]:
     """Return the method that trains, and what follows it."""
     fleet, first = settings.method, settings.first_stage
     if first is not None:

@@ -33,7 +33,7 @@ class Finished:
 Job = Callable[[], Sequence[Finished]]
 
 
-class Workplace(Protocol):
+class ModelWorkshop(Protocol):
     """Whoever does the jobs."""
 
     def payload_job(self, job: Job) -> None:

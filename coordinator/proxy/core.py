@@ -1,4 +1,4 @@
-"""The rules of a proxy, without I/O: orders here, gradients in `letters`.
+"""The rules of a proxy, without I/O: orders here, gradients in `gradients`.
 
 - The newest order is scored, one at a time, when its weights are here and nothing is being checked;
   gradients that are still on their way are waited for a little.
@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from coordinator.proxy import inputs
-from coordinator.proxy.letters import Letters, Rules
-from coordinator.proxy.records import Change, Records, apply
-from coordinator.proxy.requests import NOTHING, Decision, FetchWeights, Score, Tell
+from coordinator.proxy.gradients import GradientsIntake, ProxyLimits
+from coordinator.proxy.records import Change, ProxyRecords, apply
+from coordinator.proxy.requests import NOTHING, FetchWeights, ProxyDecision, Score, Tell
 from schemas.proxy import ScoringOrder
 from schemas.receipts import Receipt
 from schemas.reports import Problem
@@ -25,12 +25,12 @@ RETRY_SECONDS = 10.0
 _MOST_TEXT = 500
 
 
-class Core:
+class ProxyCore:
     """Decides; `commit` follows what was decided and written."""
 
-    def __init__(self, rules: Rules, records: Records) -> None:
+    def __init__(self, rules: ProxyLimits, records: ProxyRecords) -> None:
         self._records = records
-        self._letters = Letters(rules, records)
+        self._intake = GradientsIntake(rules, records)
         self._order: ScoringOrder | None = None
         self._since = 0.0
         self._weights: Digest | None = None
@@ -48,40 +48,40 @@ class Core:
         for change in changes:
             apply(self._records, change)
 
-    def take(self, event: inputs.Input, now: float) -> Decision:
+    def take(self, event: inputs.Input, now: float) -> ProxyDecision:
         """Decide about what happened."""
         match event:
             case inputs.Gradients():
-                return self._letters.gradients(event)
+                return self._intake.gradients(event)
             case inputs.PayloadFetched(name, data):
-                return self._letters.fetched(name, data)
+                return self._intake.fetched(name, data)
             case inputs.PayloadLost(name, reason):
-                return self._letters.lost(name, reason)
+                return self._intake.lost(name, reason)
             case inputs.Checked(name, fault):
-                return self._letters.checked(name, fault)
+                return self._intake.checked(name, fault)
             case inputs.Ordered(order):
                 self._ordered(order, now)
             case inputs.WeightsFetched(weights) if self._is_ordered(weights):
                 self._weights = weights
             case inputs.WeightsLost(weights) if self._is_ordered(weights):
                 self._fetch_weights_at = now + RETRY_SECONDS
-            case inputs.Scored(change):
+            case inputs.ScoringFinished(change):
                 self._scoring, self._told, self._tell_at = None, False, now
-                return Decision((change,))
+                return ProxyDecision((change,))
             case inputs.OrderFailed(action, reason):
                 return self._order_failed(action, reason, now)
-            case inputs.Connected():
+            case inputs.ProxyConnected():
                 self._tell_at = now
             case inputs.Acknowledged(receipt):
                 self._acknowledged(receipt)
         return NOTHING
 
-    def due(self, now: float) -> Decision:
+    def due(self, now: float) -> ProxyDecision:
         """Return the next thing that is to be done; ask again until there is nothing."""
         order = self._order
         if order is None:
             return NOTHING
-        checks = NOTHING if self._failed else self._letters.due(order)
+        checks = NOTHING if self._failed else self._intake.due(order)
         return checks or self._tell(now) or self._score(order, now)
 
     def wake_at(self) -> float:
@@ -90,7 +90,7 @@ class Core:
         if self._wants_score and self._scoring is None:
             if self._fetch_weights_at is not None:
                 times.append(self._fetch_weights_at)
-            if self._letters.under_way:
+            if self._intake.under_way:
                 times.append(self._since + GATHER_SECONDS)
         return min(times, default=float("inf"))
 
@@ -99,52 +99,52 @@ class Core:
         if known is not None and known.lineage == order.lineage and order.action < known.action:
             return
         if known is None or (known.action, known.lineage) != (order.action, order.lineage):
-            self._letters.new_order(order)
+            self._intake.new_order(order)
             self._weights = None
             self._fetch_weights_at = self._since = now
         self._order = order
         self._failed = False
         self._told, self._tell_at = False, now
 
-    def _tell(self, now: float) -> Decision:
+    def _tell(self, now: float) -> ProxyDecision:
         scored = self._records.scored
         if scored is None or self._told or now < self._tell_at or not self._answers_order:
             return NOTHING
         self._tell_at = now + TELL_SECONDS
-        return Decision(requests=(Tell(scored.answer),))
+        return ProxyDecision(requests=(Tell(scored.answer),))
 
     def _acknowledged(self, receipt: Receipt) -> None:
         scored = self._records.scored
         if scored is not None and receipt.key == scored.key:
             self._told = True
 
-    def _score(self, order: ScoringOrder, now: float) -> Decision:
+    def _score(self, order: ScoringOrder, now: float) -> ProxyDecision:
         if self._scoring is not None or not self._wants_score:
             return NOTHING
         if self._weights is None:
             if self._fetch_weights_at is None or now < self._fetch_weights_at:
                 return NOTHING
             self._fetch_weights_at = None
-            return Decision(requests=(FetchWeights(order),))
-        waits = self._letters.under_way and now < self._since + GATHER_SECONDS
-        if self._letters.being_checked or waits:
+            return ProxyDecision(requests=(FetchWeights(order),))
+        waits = self._intake.under_way and now < self._since + GATHER_SECONDS
+        if self._intake.being_checked or waits:
             return NOTHING
         self._scoring = order.action
         scored = self._records.scored
         anew = scored is None or scored.lineage != order.lineage
-        return Decision(requests=(Score(order, self._letters.fresh(order), anew),))
+        return ProxyDecision(requests=(Score(order, self._intake.fresh(order), anew),))
 
-    def _order_failed(self, action: int, reason: str, now: float) -> Decision:
+    def _order_failed(self, action: int, reason: str, now: float) -> ProxyDecision:
         if self._scoring == action:
             self._scoring = None
         if self._order is None or self._order.action != action or self._failed:
             return NOTHING
         self._failed = True
-        self._letters.stop_checking()
+        self._intake.stop_checking()
         # Should the same order come again, it gets another chance, and its file again.
         self._weights, self._fetch_weights_at = None, now
         text = f"order {action} of the coordinator was not carried out: {reason}"[:_MOST_TEXT]
-        return Decision(requests=(Tell(Problem(about="scoring", text=text)),))
+        return ProxyDecision(requests=(Tell(Problem(about="scoring", text=text)),))
 
     def _is_ordered(self, weights: Digest) -> bool:
         return self._order is not None and self._order.weights.digest == weights

@@ -12,7 +12,7 @@ from schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)
-class Connected:
+class ProxyConnected:
     """The broker let us in."""
 
 
@@ -71,7 +71,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoringFinished:
     """An order was carried out."""
 
     change: OrderScored
@@ -93,6 +93,6 @@ class Acknowledged:
 
 
 Input: TypeAlias = (
-    "Connected | Gradients | PayloadFetched | PayloadLost | Ordered | WeightsFetched"
-    " | WeightsLost | Checked | Scored | OrderFailed | Acknowledged"
+    "ProxyConnected | Gradients | PayloadFetched | PayloadLost | Ordered | WeightsFetched"
+    " | WeightsLost | Checked | ScoringFinished | OrderFailed | Acknowledged"
 )

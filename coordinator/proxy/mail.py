@@ -14,7 +14,7 @@ from transport.clock import Clock
 from transport.interface import IncomingMessage, OutgoingMessage
 
 
-class Mail:
+class ProxyMail:
     """Reads what arrives, and seals what goes out."""
 
     def __init__(self, fleet: FleetId, sender: Sender, clock: Clock) -> None:

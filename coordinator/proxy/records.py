@@ -15,14 +15,14 @@ Final: TypeAlias = Accepted | Refused
 
 @dataclass(frozen=True)
 class Name:
-    """Names a letter with gradients without its device; repeats have the same."""
+    """Names a message with gradients without its device; repeats have the same."""
 
     key: PartKey
     payload: Digest
 
 
 @dataclass(frozen=True)
-class Letter:
+class HeldGradients:
     """Gradients of a device: here, then answered, then used."""
 
     name: Name
@@ -50,28 +50,28 @@ class ScoredOrder:
 
 
 @dataclass
-class Records:
-    """All of it, but for the bytes: payloads of letters, and the method's state."""
+class ProxyRecords:
+    """All of it, but for the bytes: payloads of messages, and the method's state."""
 
-    letters: dict[Name, Letter] = field(default_factory=dict)
+    gradients: dict[Name, HeldGradients] = field(default_factory=dict)
     scored: ScoredOrder | None = None
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of gradients that lie here."""
-        return sum(letter.size for letter in self.letters.values())
+        return sum(held.size for held in self.gradients.values())
 
 
 @dataclass(frozen=True)
-class LetterKept:
+class GradientsKept:
     """Gradients came; nothing is acknowledged yet."""
 
-    letter: Letter
+    held: HeldGradients
     data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
-class LetterAnswered:
+class GradientsAnswered:
     """Gradients were checked. Of those that are refused neither bytes nor device stay."""
 
     name: Name
@@ -87,27 +87,29 @@ class OrderScored:
     used: tuple[Name, ...]
 
 
-Change: TypeAlias = "LetterKept | LetterAnswered | OrderScored"
+Change: TypeAlias = "GradientsKept | GradientsAnswered | OrderScored"
 
 
-def apply(records: Records, change: Change) -> None:
+def apply(records: ProxyRecords, change: Change) -> None:
     """Bring the records in memory up to a change that is on the disk."""
     match change:
-        case LetterKept(letter):
-            records.letters[letter.name] = letter
-        case LetterAnswered(name, answer):
-            letter = records.letters[name]
+        case GradientsKept(held):
+            records.gradients[held.name] = held
+        case GradientsAnswered(name, answer):
+            held = records.gradients[name]
             accepted = isinstance(answer, Accepted)
-            records.letters[name] = Letter(
+            records.gradients[name] = HeldGradients(
                 name,
-                letter.device if accepted else None,
-                letter.method,
-                letter.lineage,
-                letter.size if accepted else 0,
+                held.device if accepted else None,
+                held.method,
+                held.lineage,
+                held.size if accepted else 0,
                 answer,
             )
         case OrderScored(scored, _, used):
             records.scored = scored
             for name in used:
-                old = records.letters[name]
-                records.letters[name] = Letter(name, None, old.method, old.lineage, 0, old.answer)
+                old = records.gradients[name]
+                records.gradients[name] = HeldGradients(
+                    name, None, old.method, old.lineage, 0, old.answer
+                )

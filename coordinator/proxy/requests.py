@@ -14,7 +14,7 @@ from schemas.values import DeviceId
 
 
 @dataclass(frozen=True)
-class Answer:
+class SendReceipt:
     """Send a device a receipt for its gradients."""
 
     device: DeviceId
@@ -62,11 +62,11 @@ class Score:
     """Whether the method's state is of another network and does not count."""
 
 
-Request: TypeAlias = "Answer | Tell | FetchPayload | FetchWeights | Check | Score"
+Request: TypeAlias = "SendReceipt | Tell | FetchPayload | FetchWeights | Check | Score"
 
 
 @dataclass(frozen=True)
-class Decision:
+class ProxyDecision:
     """What is to be written, and then done."""
 
     changes: tuple[Change, ...] = ()
@@ -76,4 +76,4 @@ class Decision:
         return bool(self.changes or self.requests)
 
 
-NOTHING = Decision()
+NOTHING = ProxyDecision()

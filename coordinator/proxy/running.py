@@ -13,13 +13,13 @@ from pathlib import Path
 
 from coordinator.errors import LedgerLockedError, ProxyError
 from coordinator.ledger.lock import WriterLock
-from coordinator.proxy.core import Core
-from coordinator.proxy.letters import Rules
-from coordinator.proxy.mail import Mail
-from coordinator.proxy.settings import MEGABYTE, ProxySettings, load, read_password
-from coordinator.proxy.shell import Parts, Proxy
-from coordinator.proxy.store import Store
-from coordinator.proxy.workbench import Workbench, Workplace
+from coordinator.proxy.core import ProxyCore
+from coordinator.proxy.gradients import ProxyLimits
+from coordinator.proxy.mail import ProxyMail
+from coordinator.proxy.settings import MEGABYTE, ProxyHomeSettings, load, read_password
+from coordinator.proxy.shell import ProxyParts, ProxyProgram
+from coordinator.proxy.store import ProxyStore
+from coordinator.proxy.workbench import ScoringBench, ScoringWorker
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
 from schemas.values import BootId
@@ -37,14 +37,14 @@ Connect = Callable[[str], Connection]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ProxySurroundings:
     """What a proxy runs on: its connections, whoever does its work, its clock."""
 
     sender: Sender
     control: Connection
     ordinary: Exchange
     branch: Exchange
-    workbench: Workplace
+    workbench: ScoringWorker
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -73,7 +73,7 @@ class Embedded:
         self._on_end = on_end
         self._error: BaseException | None = None
         self._made = threading.Event()
-        self._proxy: Proxy | None = None
+        self._proxy: ProxyProgram | None = None
         self._thread = threading.Thread(
             target=self._run, args=(home, settings), name="proxy", daemon=True
         )
@@ -91,7 +91,7 @@ class Embedded:
         if self._error is not None:
             raise self._error
 
-    def _run(self, home: Path, settings: ProxySettings) -> None:
+    def _run(self, home: Path, settings: ProxyHomeSettings) -> None:
         try:
             # The store is for one thread, so all is made in the one that runs it.
             self._proxy = build(home, settings, mqtt_connect(home, settings))
@@ -117,17 +117,17 @@ def take_home(home: Path) -> WriterLock:
         raise ProxyError(f"{home}: another proxy runs here; stop it first") from error
 
 
-def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
+def build(home: Path, settings: ProxyHomeSettings, connect: Connect) -> ProxyProgram:
     """Return a proxy over connections that `connect` makes; raise `ProxyError`."""
     boot, fleet = BootId.fresh(), settings.fleet
     # A sender is for one thread, so each exchange has its own.
     senders = (Sender(fleet, PROXY, boot) for _ in range(3))
     control = connect("control")
-    workbench = Workbench(control.wake)
+    workbench = ScoringBench(control.wake)
     ordinary = BlockExchange(connect("data"), FleetTopics(fleet), next(senders), device=PROXY)
     branch = BlockExchange(connect("branch"), FleetTopics(fleet, "proxy"), next(senders))
     ordinary.on_failure = branch.on_failure = workbench.fail
-    around = Surroundings(
+    around = ProxySurroundings(
         sender=next(senders),
         control=control,
         ordinary=ordinary,
@@ -137,23 +137,23 @@ def build(home: Path, settings: ProxySettings, connect: Connect) -> Proxy:
     return proxy_of(home, settings, around)
 
 
-def proxy_of(home: Path, settings: ProxySettings, around: Surroundings) -> Proxy:
+def proxy_of(home: Path, settings: ProxyHomeSettings, around: ProxySurroundings) -> ProxyProgram:
     """Return the proxy that lives in `home`, on given surroundings; raise `ProxyError`."""
-    store = Store(home / "proxy.db")
+    store = ProxyStore(home / "proxy.db")
     incoming = home / "incoming"
     # Nothing in it outlives the run that fetched it: devices and coordinator offer it again.
     shutil.rmtree(incoming, ignore_errors=True)
     incoming.mkdir()
     limits = settings.limits
-    rules = Rules(
+    rules = ProxyLimits(
         payload_bytes=round(limits.payload_megabytes * MEGABYTE),
         waiting_bytes=round(limits.waiting_megabytes * MEGABYTE),
     )
-    return Proxy(
-        Parts(
-            core=Core(rules, store.load()),
+    return ProxyProgram(
+        ProxyParts(
+            core=ProxyCore(rules, store.load()),
             store=store,
-            mail=Mail(settings.fleet, around.sender, around.clock),
+            mail=ProxyMail(settings.fleet, around.sender, around.clock),
             control=around.control,
             ordinary=around.ordinary,
             branch=around.branch,
@@ -164,7 +164,7 @@ def proxy_of(home: Path, settings: ProxySettings, around: Surroundings) -> Proxy
     )
 
 
-def mqtt_connect(home: Path, settings: ProxySettings) -> Connect:
+def mqtt_connect(home: Path, settings: ProxyHomeSettings) -> Connect:
     """Return what makes MQTT connections.
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.errors import ProxyError
 from coordinator.proxy.inputs import Checked, OrderFailed
-from coordinator.proxy.inputs import Scored as ScoredInput
+from coordinator.proxy.inputs import ScoringFinished as ScoredInput
 from coordinator.proxy.records import Name, OrderScored, ScoredOrder
 from learning.errors import LearningError
 from methods.errors import ContributionError

@@ -18,7 +18,7 @@ DEFAULT_HOME = "proxy-home"
 MEGABYTE = 1_000_000
 
 
-class BrokerSettings(Strict):
+class ProxyBrokerSettings(Strict):
     """Where the MQTT broker is; the proxy's user name there is always `proxy`."""
 
     host: str = "127.0.0.1"
@@ -37,25 +37,25 @@ class Limits(Strict):
     """Of all that wait for a score."""
 
 
-class ProxySettings(Strict):
+class ProxyHomeSettings(Strict):
     """Everything that whoever runs the proxy may set."""
 
     fleet: FleetId
-    broker: BrokerSettings = BrokerSettings()
+    broker: ProxyBrokerSettings = ProxyBrokerSettings()
     limits: Limits = Limits()
 
 
-def load(home: Path) -> ProxySettings:
+def load(home: Path) -> ProxyHomeSettings:
     """Read the settings of the proxy that lives in `home`; raise `SettingsError`."""
-    return load_settings(home / FILE_NAME, ProxySettings)
+    return load_settings(home / FILE_NAME, ProxyHomeSettings)
 
 
-def read_password(home: Path, settings: ProxySettings) -> str | None:
+def read_password(home: Path, settings: ProxyHomeSettings) -> str | None:
     """Return the broker password, or None where none is set; raise `SettingsError`."""
     return read_secret(home, settings.broker.password_file)
 
 
-def write_new(home: Path, settings: ProxySettings) -> Path:
+def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
     """Write a commented settings file into `home`; raise `SettingsError` if there is one."""
     path = home / FILE_NAME
     broker, limits = settings.broker, settings.limits

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.proxy import inputs
-from coordinator.proxy.core import Core
-from coordinator.proxy.mail import Mail
+from coordinator.proxy.core import ProxyCore
+from coordinator.proxy.mail import ProxyMail
 from coordinator.proxy.records import Name
 from coordinator.proxy.requests import (
-    Answer,
     Check,
-    Decision,
     FetchPayload,
     FetchWeights,
+    ProxyDecision,
     Request,
     Score,
+    SendReceipt,
     Tell,
 )
 from coordinator.proxy.scoring import Fresh, check, score
-from coordinator.proxy.store import Store
-from coordinator.proxy.workbench import Workplace
+from coordinator.proxy.store import ProxyStore
+from coordinator.proxy.workbench import ScoringWorker
 from schemas.envelope import PROXY
 from schemas.errors import SchemaError
 from schemas.values import Digest
@@ -51,27 +51,27 @@ FETCH_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class Parts:
+class ProxyParts:
     """What the shell is put together from."""
 
-    core: Core
-    store: Store
-    mail: Mail
+    core: ProxyCore
+    store: ProxyStore
+    mail: ProxyMail
     control: Connection
     ordinary: Exchange
     """With the coordinator, as a device."""
     branch: Exchange
     """With devices, as their coordinator has one."""
-    workbench: Workplace
+    workbench: ScoringWorker
     incoming: Path
     """Folder of what is being fetched."""
     clock: Clock = SYSTEM_CLOCK
 
 
-class Proxy:
+class ProxyProgram:
     """Runs until `stop` is called."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ProxyParts) -> None:
         self._parts = parts
         self._stopping = False
 
@@ -131,7 +131,7 @@ class Proxy:
         match event:
             case Connected():
                 log.info("connected to the broker")
-                self._give(inputs.Connected())
+                self._give(inputs.ProxyConnected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
             case ConnectionProblem(error):
@@ -159,7 +159,7 @@ class Proxy:
             self._follow(decision)
         return did
 
-    def _follow(self, decision: Decision) -> None:
+    def _follow(self, decision: ProxyDecision) -> None:
         if decision.changes:
             self._parts.store.commit(decision.changes)
             self._parts.core.commit(decision.changes)
@@ -169,7 +169,7 @@ class Proxy:
     def _carry_out(self, request: Request) -> None:
         parts = self._parts
         match request:
-            case Answer(device, receipt):
+            case SendReceipt(device, receipt):
                 self._publish(parts.mail.to_device(device, receipt))
             case Tell(body):
                 self._publish(parts.mail.to_coordinator(body))

@@ -1,6 +1,6 @@
 """What the proxy remembers, on the disk: one transaction for what was decided together.
 
-letter   a row for every letter with gradients; bytes and device only as long as they are needed
+letter   a row for every message with gradients; bytes and device only as long as they are needed
 scored   one row: the last order that was scored, its answer, and the method's state after it
 
 What is deleted is overwritten, and does not stay in the write-ahead log: gradients, and the
@@ -22,12 +22,12 @@ from coordinator.errors import ProxyError
 from coordinator.proxy.records import (
     Change,
     Final,
-    Letter,
-    LetterAnswered,
-    LetterKept,
+    GradientsAnswered,
+    GradientsKept,
+    HeldGradients,
     Name,
     OrderScored,
-    Records,
+    ProxyRecords,
     ScoredOrder,
 )
 from schemas.contributions import PartKey
@@ -71,7 +71,7 @@ def letters_and_the_last_score(db: Database) -> None:
     )
 
 
-class Store:
+class ProxyStore:
     """Open for one thread; WAL with `synchronous=FULL`: what is committed outlives a power cut."""
 
     def __init__(self, path: Path) -> None:
@@ -89,15 +89,15 @@ class Store:
         """Close the database."""
         self._db.close()
 
-    def load(self) -> Records:
+    def load(self) -> ProxyRecords:
         """Return what was written; raise `ProxyError` where it cannot be read."""
         with self._translated("read"):
             rows = self._db.execute(
                 "SELECT stage, part, payload, device, method, lineage, size, answer FROM letter"
             ).fetchall()
             try:
-                letters = [_letter(row) for row in rows]
-                return Records({letter.name: letter for letter in letters}, self._scored())
+                gradients = [_held(row) for row in rows]
+                return ProxyRecords({held.name: held for held in gradients}, self._scored())
             except (ValidationError, ValueError) as error:
                 raise ProxyError(
                     f"{self._path}: holds what this program cannot read ({error}); use the program "
@@ -115,7 +115,7 @@ class Store:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def payload(self, name: Name) -> bytes:
-        """Return the gradients of a letter that waits."""
+        """Return the gradients of a message that waits."""
         with self._translated("read"):
             row = self._db.execute(
                 f"SELECT data FROM letter WHERE {_WHERE}",  # noqa: S608 - a constant
@@ -133,19 +133,19 @@ class Store:
 
     def _write(self, change: Change) -> None:
         match change:
-            case LetterKept(letter, data):
+            case GradientsKept(held, data):
                 self._db.execute(
                     "INSERT INTO letter VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                     [
-                        *_row(letter.name),
-                        letter.device,
-                        letter.method,
-                        letter.lineage,
-                        letter.size,
+                        *_row(held.name),
+                        held.device,
+                        held.method,
+                        held.lineage,
+                        held.size,
                         data,
                     ],
                 )
-            case LetterAnswered(name, answer):
+            case GradientsAnswered(name, answer):
                 self._db.execute(
                     f"UPDATE letter SET answer = ? WHERE {_WHERE}",  # noqa: S608 - a constant
                     [answer.model_dump_json(), *_row(name)],
@@ -201,7 +201,7 @@ class Store:
 
 def _deletes(change: Change) -> bool:
     match change:
-        case LetterAnswered(answer=answer):
+        case GradientsAnswered(answer=answer):
             return not isinstance(answer, Accepted)
         case OrderScored():
             return True
@@ -213,10 +213,10 @@ def _row(name: Name) -> list[int | str]:
     return [name.key.stage, name.key.part, name.payload]
 
 
-def _letter(row: Sequence[object]) -> Letter:
+def _held(row: Sequence[object]) -> HeldGradients:
     stage, part, payload, device, method, lineage, size, answer = row
     assert isinstance(size, int)
-    return Letter(
+    return HeldGradients(
         Name(PartKey.model_validate({"stage": stage, "part": part}), Digest(payload)),
         None if device is None else DeviceId(device),
         str(method),

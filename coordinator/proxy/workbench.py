@@ -16,7 +16,7 @@ log = logging.getLogger("coordinator.proxy")
 Job = Callable[[], Input]
 
 
-class Workplace(Protocol):
+class ScoringWorker(Protocol):
     """Whoever does the work of a proxy."""
 
     def submit(self, job: Job) -> None:
@@ -32,7 +32,7 @@ class Workplace(Protocol):
         """Drop what has not begun and wait for what has."""
 
 
-class Workbench:
+class ScoringBench:
     """One thread, on which torch runs; `wake` tells whoever waits that there is a result."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

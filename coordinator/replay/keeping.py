@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coordinator.ledger.blobs import BlobStore, Place
+from coordinator.ledger.blobs import BlobPlace, BlobStore
 from schemas.values import Digest
 
 
@@ -29,7 +29,7 @@ class KeepingStore(BlobStore):
 class _Kept:
     """A place over another one, which it never changes."""
 
-    def __init__(self, below: Place) -> None:
+    def __init__(self, below: BlobPlace) -> None:
         self._below = below
         self.written: dict[Digest, bytes] = {}
 

@@ -31,7 +31,7 @@ _NEEDS_TORCH = "the coordinator trained in it, which needs torch; pip install 'f
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RemadeOutcome:
     """What came of making one thing again."""
 
     index: int
@@ -64,11 +64,11 @@ class Remaking:
         self._blobs = Blobs(ledger, store)
         self._maker = ModelMaker(home, store)
 
-    def outcome(self, recipe: Recipe) -> Outcome:
+    def outcome(self, recipe: Recipe) -> RemadeOutcome:
         """Carry a recipe out and compare what comes of it."""
         state, detail = self._made(recipe)
         self._store.forget()
-        return Outcome(recipe.index, _title(recipe), state, detail)
+        return RemadeOutcome(recipe.index, _title(recipe), state, detail)
 
     def _made(self, recipe: Recipe) -> tuple[State, str]:
         if isinstance(recipe, TakenRecipe):

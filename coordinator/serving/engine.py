@@ -28,7 +28,7 @@ from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger, SignNote
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.serving.operator import Answered, OperatorInbox
+from coordinator.serving.operator import AnswersCommands, OperatorInbox
 from coordinator.settings import load
 from coordinator.topics.releases.rules import SignRelease
 from coordinator.trust.invitations import Invitations
@@ -47,7 +47,7 @@ class _Decided(NamedTuple):
     requests: list[Request]
 
 
-class Engine:
+class LedgerEngine:
     """A coordinator's core whose state is the ledger's; the ledger's one writer."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Engine:
         calendar: Callable[[], int] | None = None,
         sign_note: SignNote | None = None,
         sign_release: SignRelease | None = None,
-    ) -> Engine:
+    ) -> LedgerEngine:
         """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
         ledger = Ledger.open(ledger_path(home), TABLES, clock=clock, sign_note=sign_note)
         return cls(ledger, rules, clock=clock, calendar=calendar, sign_release=sign_release)
@@ -166,7 +166,7 @@ def carry_out_waiting(home: Path) -> bool:
     """Carry out the operator's commands here, if no coordinator runs; return whether it did."""
     try:
         settings = load(home)
-        engine = Engine.open(
+        engine = LedgerEngine.open(
             home,
             settings.rules,
             sign_note=note_signer(home, settings.fleet),
@@ -188,7 +188,7 @@ def carry_out_waiting(home: Path) -> bool:
     return True
 
 
-def answer_operator(inbox: Answered, requests: Sequence[Request]) -> None:
+def answer_operator(inbox: AnswersCommands, requests: Sequence[Request]) -> None:
     """Write the answers among the requests into the inbox."""
     for request in requests:
         if isinstance(request, AnswerOperator):

@@ -26,7 +26,7 @@ left out in silence, and comes again."""
 class Hearing:
     """Reads what arrives; the quota is asked first, because reading is what costs.
 
-    What is beyond the quota is not read, except for the few short letters that may be answered.
+    What is beyond the quota is not read, except for the few short messages that may be answered.
     """
 
     def __init__(self, topics: FleetTopics, gate: Gate, quotas: Quotas, clock: Clock) -> None:

@@ -16,7 +16,7 @@ from coordinator.core.work import TakePayload
 from coordinator.errors import BlobError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
-from coordinator.making.workshop import Finished, Workplace
+from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
 from schemas.offers import Offer
 from schemas.tensors import reading_cost
@@ -49,7 +49,7 @@ class IntakeDesk:
     def __init__(
         self,
         fetcher: Fetcher,
-        workshop: Workplace,
+        workshop: ModelWorkshop,
         store: BlobStore,
         folder: Path,
         check: Check,

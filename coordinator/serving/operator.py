@@ -30,7 +30,7 @@ _COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandAnswer:
     """What came of a command."""
 
     done: bool
@@ -40,14 +40,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingCommand:
     """A command that nobody has carried out yet."""
 
     ticket: str
     command: Command
 
 
-class Answered(Protocol):
+class AnswersCommands(Protocol):
     """Where answers to commands go."""
 
     def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
@@ -86,7 +86,7 @@ class OperatorInbox:
             self._table.insert({"ticket": ticket, "body": body, "done": None, "answer": None})
         return ticket
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingCommand]:
         """Return unanswered commands in their order; unreadable ones are answered at once."""
         found = []
         with self._translated("read"):
@@ -97,7 +97,7 @@ class OperatorInbox:
             except ValidationError as error:
                 self.answer(row["ticket"], done=False, text=f"command: {explain(error)}")
                 continue
-            found.append(Waiting(row["ticket"], command))
+            found.append(WaitingCommand(row["ticket"], command))
         return found
 
     def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
@@ -108,12 +108,12 @@ class OperatorInbox:
                 [_ASKS if asks else done, text, ticket],
             )
 
-    def answer_to(self, ticket: str) -> Answer | None:
+    def answer_to(self, ticket: str) -> CommandAnswer | None:
         """Return the answer to a command, or None while there is none."""
         row: dict[str, Any]
         with self._translated("read"):
             for row in self._table.rows_where("ticket = ? and answer is not null", [ticket]):
-                return Answer(row["done"] == 1, row["answer"], row["done"] == _ASKS)
+                return CommandAnswer(row["done"] == 1, row["answer"], row["done"] == _ASKS)
         return None
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ def send(
 
 def _wait(
     inbox: OperatorInbox, ticket: str, carry_out_here: Callable[[], bool], deadline: float
-) -> Answer | None:
+) -> CommandAnswer | None:
     carry_out_here()
     while (answer := inbox.answer_to(ticket)) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

@@ -13,7 +13,7 @@ _RUNS = 4
 _ALL = (1 << WIDTH) - 1
 
 
-class Window:
+class SequenceWindow:
     """The numbers of one run on one topic: each is new once."""
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Replayed:
     """Windows of every device, for as long as this program runs."""
 
     def __init__(self) -> None:
-        self._windows: dict[DeviceId, OrderedDict[tuple[BootId, str], Window]] = {}
+        self._windows: dict[DeviceId, OrderedDict[tuple[BootId, str], SequenceWindow]] = {}
 
     def is_new(self, device: DeviceId, boot: BootId, leaf: str, sequence: int) -> bool:
         """Whether a message comes for the first time."""
         windows = self._windows.setdefault(device, OrderedDict())
-        window = windows.setdefault((boot, leaf), Window())
+        window = windows.setdefault((boot, leaf), SequenceWindow())
         windows.move_to_end((boot, leaf))
         if len(windows) > 2 * _RUNS:
             windows.popitem(last=False)

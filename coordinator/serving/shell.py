@@ -28,13 +28,13 @@ from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, Solve
 from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from coordinator.ledger.blobs import BlobStore, prune_held
 from coordinator.making.model_maker import ModelMaker
-from coordinator.making.workshop import Workplace
-from coordinator.serving.engine import Engine, answer_operator
+from coordinator.making.workshop import ModelWorkshop
+from coordinator.serving.engine import LedgerEngine, answer_operator
 from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.hearing import Hearing
 from coordinator.serving.intake_desk import IntakeDesk
-from coordinator.serving.operator import Answered, Waiting
+from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.serving.refusing_disk import RefusingDisk
@@ -71,10 +71,10 @@ TICK_SECONDS = 0.2
 OPERATOR_SECONDS = 0.1
 
 
-class Inbox(Answered, Protocol):
+class CommandInbox(AnswersCommands, Protocol):
     """Where the operator's commands wait, and their answers go."""
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingCommand]:
         """Return the unanswered commands in their order."""
 
     def close(self) -> None:
@@ -82,15 +82,15 @@ class Inbox(Answered, Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class CoordinatorParts:
     """What the shell is put together from."""
 
     topics: FleetTopics
     sender: Sender
     connection: Connection
-    engine: Engine
-    inbox: Inbox
-    workshop: Workplace
+    engine: LedgerEngine
+    inbox: CommandInbox
+    workshop: ModelWorkshop
     desk: IntakeDesk
     maker: ModelMaker
     files: FileServer
@@ -113,7 +113,7 @@ class _Group:
 class Shell:
     """Runs a coordinator until `stop` is called."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: CoordinatorParts) -> None:
         self._parts = parts
         self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
         self._stopping = False
@@ -234,7 +234,7 @@ class Shell:
         match event:
             case Connected():
                 log.info("connected to the broker")
-                group.happenings.append(inputs.Connected())
+                group.happenings.append(inputs.CoordinatorConnected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
             case ConnectionProblem(error):

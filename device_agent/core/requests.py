@@ -76,7 +76,7 @@ class ComputePart:
 class Train:
     """Do a phase of a round, or look at the images where the order says so.
 
-    Answered by `Trained`, `Observed`, `NothingToTrain` or `TrainingFailed`.
+    Answered by `TrainingFinished`, `NoveltyChecked`, `NothingToTrain` or `TrainingFailed`.
     """
 
     job: TrainingJob
@@ -140,7 +140,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Measure:
-    """Measure how uncertain the active model is about new images; answered by `Measured`."""
+    """Measure how unsure the active model is of new images; answered by `UncertaintyMeasured`."""
 
     active: ActiveModel
     images: tuple[ImageToCount, ...]

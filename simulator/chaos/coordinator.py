@@ -6,13 +6,18 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.assembling import Assembled, BackOffice, Surroundings, assemble
+from coordinator.assembling import (
+    AssembledCoordinator,
+    BackOffice,
+    CoordinatorSurroundings,
+    assemble,
+)
 from coordinator.core.commands import Command
 from coordinator.core.due import next_look
 from coordinator.core.state import State
 from coordinator.making.workshop import Job
 from coordinator.serving.operator import OperatorInbox
-from coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, Inbox
+from coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
 from simulator.chaos.mortal import Mortal, World
 from simulator.virtual.coordinator import GROUP_SECONDS
 from simulator.virtual.loop import Endpoint
@@ -49,8 +54,8 @@ class MortalCoordinator(Mortal):
     def __init__(self, world: World, home: Path) -> None:
         super().__init__(world, "coordinator", home)
         self.home = home
-        self._made: Assembled | None = None
-        self._inbox: Inbox | None = None
+        self._made: AssembledCoordinator | None = None
+        self._inbox: CommandInbox | None = None
         self._workshop: SlowWorkshop
         self._control: VirtualConnection
         self._endpoint: Endpoint | None = None
@@ -73,7 +78,7 @@ class MortalCoordinator(Mortal):
         self._endpoint = endpoint = self.endpoint(self._step, GROUP_SECONDS)
         self._made = made = assemble(
             self.home,
-            Surroundings(
+            CoordinatorSurroundings(
                 connect=self._connect,
                 exchange=lambda _, party: self.exchange(party),
                 workshop=self._open_workshop,
@@ -115,7 +120,7 @@ class MortalCoordinator(Mortal):
         self._workshop = SlowWorkshop(on_finished, self._later_observed)
         return self._workshop
 
-    def _open_inbox(self, home: Path) -> Inbox:
+    def _open_inbox(self, home: Path) -> CommandInbox:
         self._inbox = OperatorInbox(home)
         return self._inbox
 

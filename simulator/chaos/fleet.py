@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from coordinator.ledger.store import Ledger
-from coordinator.proxy.store import Store as ProxyStore
+from coordinator.proxy.store import ProxyStore
 from coordinator.serving.operator import OperatorInbox
 from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host

@@ -13,7 +13,7 @@ from coordinator.core.state import State, read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from device_agent.core.state import AgentRecords
 from device_agent.store.rows import load_records
 from schemas.values import ClassName, DeviceId, Digest
@@ -41,7 +41,7 @@ class Outcome:
     devices: Mapping[DeviceId, AgentRecords]
 
     @property
-    def model(self) -> Model | None:
+    def model(self) -> ModelVersion | None:
         """The newest model."""
         return self.state.models.newest
 

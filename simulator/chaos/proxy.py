@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.proxy.inputs import Input
-from coordinator.proxy.running import Surroundings, proxy_of
-from coordinator.proxy.settings import ProxySettings
-from coordinator.proxy.shell import Proxy
+from coordinator.proxy.running import ProxySurroundings, proxy_of
+from coordinator.proxy.settings import ProxyHomeSettings
+from coordinator.proxy.shell import ProxyProgram
 from coordinator.proxy.workbench import Job
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
@@ -55,7 +55,7 @@ class MortalProxy(Mortal):
         super().__init__(world, PROXY, home)
         self._home = home
         self._fleet = fleet
-        self._shell: Proxy | None = None
+        self._shell: ProxyProgram | None = None
 
     def begin(self) -> None:
         """Put the proxy together, and let it connect."""
@@ -69,8 +69,8 @@ class MortalProxy(Mortal):
         ordinary = self.exchange(Party(FleetTopics(self._fleet), sender(), PROXY))
         branch = self.exchange(Party(FleetTopics(self._fleet, "proxy"), sender()))
         bench = SlowWorkbench(control.wake, lambda act: self.later("scoring", act))
-        around = Surroundings(sender(), control, ordinary, branch, bench, self.clock)
-        self._shell = shell = proxy_of(self._home, ProxySettings(fleet=self._fleet), around)
+        around = ProxySurroundings(sender(), control, ordinary, branch, bench, self.clock)
+        self._shell = shell = proxy_of(self._home, ProxyHomeSettings(fleet=self._fleet), around)
         for exchange in (ordinary, branch):
             exchange.start()
         shell.begin()

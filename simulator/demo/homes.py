@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
+from coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings
 from device_agent.enrolling import enrol
 from device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
 from schemas.values import DeviceId
@@ -47,7 +47,7 @@ def coordinator_settings(broker: Broker, settings: DemoSettings) -> CoordinatorS
     return CoordinatorSettings(
         fleet=settings.fleet,
         broker=coordinator_broker(broker),
-        method=MethodSettings(name="stsa", settings=method_settings(settings)),
+        method=MethodSection(name="stsa", settings=method_settings(settings)),
         stages=StageRules(
             quorum=1.0,
             quiet_seconds=QUIET_SECONDS,

@@ -29,7 +29,7 @@ from coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.stages.entries import TransitionReported
 from schemas.values import DeviceId
@@ -170,7 +170,7 @@ class Recorder:
             notes=(*stage.notes, *measured.notes),
         )
 
-    def _read(self, state: State, stage: StagePlan, model: Model) -> Counter[DeviceId]:
+    def _read(self, state: State, stage: StagePlan, model: ModelVersion) -> Counter[DeviceId]:
         """Read to the end of a stage; return what its model has of each device more than before."""
         if stage.number - 1 not in self._learned:  # a former run recorded it
             last = self._plan.stages[stage.number - 2]
@@ -179,7 +179,7 @@ class Recorder:
         self._read_one(state, stage, model)
         return self._learned[stage.number] - before
 
-    def _read_one(self, state: State, stage: StagePlan, model: Model | None) -> None:
+    def _read_one(self, state: State, stage: StagePlan, model: ModelVersion | None) -> None:
         closed = closed_index(state, ledger_stages(state, self._plan, stage))
         end = 1 + max(closed, -1 if model is None else model.solved_index)
         self._gathered = _Gathered()
@@ -188,7 +188,7 @@ class Recorder:
             self._size += 1
         self._learned = {stage.number: self._in(model)}
 
-    def _in(self, model: Model | None) -> Counter[DeviceId]:
+    def _in(self, model: ModelVersion | None) -> Counter[DeviceId]:
         """Return the samples of each device that a model was solved from."""
         found: Counter[DeviceId] = Counter()
         for index in model.solved.inputs if model is not None else ():
@@ -296,7 +296,7 @@ def _transition(
     )
 
 
-def _contributions(state: State, model: Model) -> int:
+def _contributions(state: State, model: ModelVersion) -> int:
     """Count what is in the model; of a network, the answers of its last round.
 
     A network that was imported with trained weights has none yet.

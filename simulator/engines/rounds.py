@@ -9,7 +9,7 @@ from typing import Any
 from coordinator.core.rules import BoundRules, IntakeRules, RoundRules
 from coordinator.making.first_files import FirstFiles
 from coordinator.making.networks import prepare_network
-from coordinator.settings import FirstStageSettings, MethodSettings
+from coordinator.settings import FirstStageSection, MethodSection
 from coordinator.topics.lineages.entries import NetworkImported
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
@@ -46,13 +46,13 @@ def method_settings(scenario: Scenario, seed: int) -> dict[str, Any]:
     """Return the coordinator's `method` and, where the scenario has it, `first_stage`."""
     method, trainer = scenario.method, trainer_of(scenario)
     if trainer is None:
-        return {"method": MethodSettings(name=method.name, settings=method.settings)}
+        return {"method": MethodSection(name=method.name, settings=method.settings)}
     settings = trainer.seeded(seed)
     if method.first_stage is None:
-        return {"method": MethodSettings(name=trainer.method, settings=settings)}
+        return {"method": MethodSection(name=trainer.method, settings=settings)}
     return {
-        "method": MethodSettings(name=method.name, settings=method.settings),
-        "first_stage": FirstStageSettings(name=trainer.method, settings=settings),
+        "method": MethodSection(name=method.name, settings=method.settings),
+        "first_stage": FirstStageSection(name=trainer.method, settings=settings),
     }
 
 

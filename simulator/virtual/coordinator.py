@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from coordinator.assembling import Surroundings, assemble
+from coordinator.assembling import CoordinatorSurroundings, assemble
 from coordinator.core.due import next_look
 from coordinator.core.live import Live
 from coordinator.core.state import State
@@ -39,7 +39,7 @@ class VirtualCoordinator:
         self.inbox = MemoryInbox(self._endpoint.ask, boot)
         self._made = assemble(
             home,
-            Surroundings(
+            CoordinatorSurroundings(
                 connect=self._connect,
                 exchange=lambda _, party: VirtualExchange(world, party),
                 workshop=lambda _: self._workshop,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from coordinator.core.commands import Command
-from coordinator.serving.operator import Answer, Waiting
+from coordinator.serving.operator import CommandAnswer, WaitingCommand
 from schemas.values import BootId
 
 
@@ -20,27 +20,27 @@ class MemoryInbox:
     def __init__(self, on_command: Callable[[], None], boot: BootId) -> None:
         self._on_command = on_command
         self._boot = boot
-        self._waiting: dict[str, Waiting] = {}
-        self._answers: dict[str, Answer] = {}
+        self._waiting: dict[str, WaitingCommand] = {}
+        self._answers: dict[str, CommandAnswer] = {}
         self._numbers = itertools.count(1)
 
     def submit(self, command: Command) -> str:
         """Put a command in and return its ticket."""
         ticket = f"{self._boot}-{next(self._numbers)}"
-        self._waiting[ticket] = Waiting(ticket, command)
+        self._waiting[ticket] = WaitingCommand(ticket, command)
         self._on_command()
         return ticket
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingCommand]:
         """Return the unanswered commands in their order."""
         return list(self._waiting.values())
 
     def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
         """Say what came of a command."""
         self._waiting.pop(ticket, None)
-        self._answers[ticket] = Answer(done, text, asks)
+        self._answers[ticket] = CommandAnswer(done, text, asks)
 
-    def answer_to(self, ticket: str) -> Answer | None:
+    def answer_to(self, ticket: str) -> CommandAnswer | None:
         """Take the answer to a command; None while there is none."""
         return self._answers.pop(ticket, None)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from coordinator.proxy import inputs
 from coordinator.proxy.inputs import Input
-from coordinator.proxy.running import Surroundings, proxy_of
-from coordinator.proxy.settings import ProxySettings
+from coordinator.proxy.running import ProxySurroundings, proxy_of
+from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.proxy.workbench import Job
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
@@ -61,7 +61,7 @@ class InlineWorkbench:
 
 @dataclass(frozen=True)
 class ProxyTraffic:
-    """What a proxy has sent and received, letters and blocks."""
+    """What a proxy has sent and received, messages and blocks."""
 
     coordinator: Counts
     """On the fleet's ordinary branch: orders, scores, and the models that it scores."""
@@ -84,14 +84,14 @@ class VirtualProxy:
         ordinary = Party(FleetTopics(fleet), Sender(fleet, PROXY, boot), PROXY)
         branch = Party(FleetTopics(fleet, "proxy"), Sender(fleet, PROXY, boot))
         self._exchanges = (VirtualExchange(world, ordinary), VirtualExchange(world, branch))
-        around = Surroundings(
+        around = ProxySurroundings(
             Sender(fleet, PROXY, boot),
             self._control,
             *self._exchanges,
             InlineWorkbench(world, self._endpoint.ask),
             world.loop.clock.readings,
         )
-        self._shell = proxy_of(home, ProxySettings(fleet=fleet), around)
+        self._shell = proxy_of(home, ProxyHomeSettings(fleet=fleet), around)
 
     def start(self) -> None:
         """Connect."""
@@ -103,8 +103,8 @@ class VirtualProxy:
     def traffic(self) -> ProxyTraffic:
         """Return what it has sent and received, to and from everybody."""
         of_models, of_gradients = (exchange.traffic() for exchange in self._exchanges)
-        letters = self._control.meter.by_class().items()
-        own = sum((carried for kind, carried in letters if kind.startswith(PROXY)), Counts())
+        by_class = self._control.meter.by_class().items()
+        own = sum((carried for kind, carried in by_class if kind.startswith(PROXY)), Counts())
         total = self._control.meter.total()
         return ProxyTraffic(of_models + total - own, of_gradients + own)
 
@@ -121,8 +121,8 @@ class VirtualProxy:
 
 def in_fleet_time(result: Input) -> Input:
     """Return a result that says nothing of this machine's clock."""
-    if not isinstance(result, inputs.Scored):
+    if not isinstance(result, inputs.ScoringFinished):
         return result
     scored = result.change.scored
     answer = scored.answer.model_copy(update={"seconds": WORK_SECONDS})
-    return inputs.Scored(replace(result.change, scored=replace(scored, answer=answer)))
+    return inputs.ScoringFinished(replace(result.change, scored=replace(scored, answer=answer)))

@@ -21,14 +21,14 @@ from coordinator.making.model_maker import ModelMaker, check_payload
 from coordinator.making.offering import offer_of
 from coordinator.making.workshop import Workshop
 from coordinator.paths import blob_folder
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.intake_desk import IntakeDesk
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
-from coordinator.serving.shell import Parts, Shell
-from coordinator.settings import CoordinatorSettings, MethodSettings, write_new
+from coordinator.serving.shell import CoordinatorParts, Shell
+from coordinator.settings import CoordinatorSettings, MethodSection, write_new
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.stages.commands import OpenStage
@@ -62,7 +62,7 @@ Found = TypeVar("Found", bound=Message)
 
 def write_home(home: Path, method: str = "stsa", **method_settings: object) -> None:
     """Write the settings and the backbone files of a small coordinator."""
-    learning = MethodSettings(name=method, settings=dict(method_settings))
+    learning = MethodSection(name=method, settings=dict(method_settings))
     write_new(home, CoordinatorSettings(fleet=FLEET, method=learning))
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
@@ -90,7 +90,7 @@ class MemoryCoordinator:
     ) -> None:
         self.home = home
         signer = note_signer(home, FLEET) if signs else None
-        self.engine = Engine.open(
+        self.engine = LedgerEngine.open(
             home, rules, clock=clock.time_ns, calendar=calendar, sign_note=signer
         )
         self._inbox = OperatorInbox(home)
@@ -111,7 +111,7 @@ class MemoryCoordinator:
         self.gate = Gate(TOPICS, lambda: self.engine.core.state, invitations.secret)
         self.quotas = Quotas(rules.intake)
         self.shell = Shell(
-            Parts(
+            CoordinatorParts(
                 topics=TOPICS,
                 sender=sender,
                 connection=control,

@@ -8,9 +8,9 @@ import pytest
 
 from coordinator.settings import (
     FILE_NAME,
-    BrokerSettings,
+    CoordinatorBrokerSettings,
     CoordinatorSettings,
-    MethodSettings,
+    MethodSection,
     load,
     read_password,
     write_new,
@@ -21,8 +21,8 @@ from schemas.values import FleetId
 
 SETTINGS = CoordinatorSettings(
     fleet=FleetId("demo"),
-    broker=BrokerSettings(port=2883, password_file=Path("secret")),
-    method=MethodSettings(settings={"form": "exact", "map_width": 256, "ridge": 1e4}),
+    broker=CoordinatorBrokerSettings(port=2883, password_file=Path("secret")),
+    method=MethodSection(settings={"form": "exact", "map_width": 256, "ridge": 1e4}),
 )
 
 
@@ -33,7 +33,7 @@ def test_what_init_writes_is_what_is_read(tmp_path: Path) -> None:
 
 def test_lists_quotes_and_tables_in_a_methods_settings_are_read_back(tmp_path: Path) -> None:
     values = {"milestones": (10, 15), "note": 'a "quoted" word', "nested": {"on": True, "k": 0.5}}
-    write_new(tmp_path, SETTINGS.model_copy(update={"method": MethodSettings(settings=values)}))
+    write_new(tmp_path, SETTINGS.model_copy(update={"method": MethodSection(settings=values)}))
     assert load(tmp_path).method.settings == {**values, "milestones": [10, 15]}
 
 

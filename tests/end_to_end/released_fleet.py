@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.assembling import Surroundings, assemble
+from coordinator.assembling import CoordinatorSurroundings, assemble
 from coordinator.cli.models import app as model_app
 from coordinator.cli.trust import app as trust_app
 from coordinator.core.commands import Command
@@ -23,7 +23,7 @@ from coordinator.serve import mqtt_connect as coordinator_connect
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.serving.shell import Shell
-from coordinator.settings import CoordinatorSettings, MethodSettings, load
+from coordinator.settings import CoordinatorSettings, MethodSection, load
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.releases.entries import ReleaseSigned
@@ -78,7 +78,7 @@ class RunningCoordinator:
     def _run(self) -> None:
         with ExitStack() as stack:
             connect = coordinator_connect(self._home, load(self._home))
-            coordinator = assemble(self._home, Surroundings(connect))
+            coordinator = assemble(self._home, CoordinatorSurroundings(connect))
             stack.callback(coordinator.close)
             coordinator.start()
             self._shell = coordinator.shell
@@ -183,7 +183,7 @@ class ReleasedFleet:
         settings = CoordinatorSettings(
             fleet=self.fleet,
             broker=coordinator_broker(self.broker),
-            method=MethodSettings(settings={"map": "none", "form": "exact"}),
+            method=MethodSection(settings={"map": "none", "form": "exact"}),
             stages=StageRules(quiet_seconds=0.2),
             models=ModelRules(solve_every_seconds=0.2),
         )

@@ -16,7 +16,7 @@ import pytest
 from coordinator.core.entry import EntryBody
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings
+from coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.devices.entries import DeviceBorn
 from coordinator.topics.keys.entries import DeviceEnrolled
@@ -69,7 +69,7 @@ class KeyedFleet(ProcessFleet):
         settings = CoordinatorSettings(
             fleet=FleetId(self.name),
             broker=coordinator_broker(self.broker),
-            method=MethodSettings(name="stsa", settings={"map_width": 60, "form": "exact"}),
+            method=MethodSection(name="stsa", settings={"map_width": 60, "form": "exact"}),
             stages=StageRules(quiet_seconds=0.2),
             models=ModelRules(solve_every_seconds=0.2),
             security=SecuritySettings(require_keys=True),

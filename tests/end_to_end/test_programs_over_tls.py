@@ -12,7 +12,7 @@ from coordinator import settings as coordinator_settings
 from coordinator.proxy import settings as proxy_settings
 from coordinator.proxy.running import mqtt_connect as proxy_connect
 from coordinator.serve import mqtt_settings
-from coordinator.settings import BrokerSettings, CoordinatorSettings
+from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
 from device_agent.doctor import examine
 from device_agent.home import AgentHome, NewHome, write_home
 from device_agent.running import mqtt_connect as agent_connect
@@ -60,7 +60,7 @@ def port(home: Authority, mosquitto: MosquittoBroker, tmp_path: Path) -> Iterato
 
 
 def coordinators(home: Path, port: int, user: str = COORDINATOR) -> Connection:
-    broker = BrokerSettings(host="localhost", port=port, tls=tls_of(user))
+    broker = CoordinatorBrokerSettings(host="localhost", port=port, tls=tls_of(user))
     coordinator_settings.write_new(home, CoordinatorSettings(fleet=FLEET, broker=broker))
     found = coordinator_settings.load(home)
     assert found.broker == broker
@@ -68,8 +68,8 @@ def coordinators(home: Path, port: int, user: str = COORDINATOR) -> Connection:
 
 
 def proxys(home: Path, port: int, user: str = PROXY) -> Connection:
-    broker = proxy_settings.BrokerSettings(host="localhost", port=port, tls=tls_of(user))
-    proxy_settings.write_new(home, proxy_settings.ProxySettings(fleet=FLEET, broker=broker))
+    broker = proxy_settings.ProxyBrokerSettings(host="localhost", port=port, tls=tls_of(user))
+    proxy_settings.write_new(home, proxy_settings.ProxyHomeSettings(fleet=FLEET, broker=broker))
     found = proxy_settings.load(home)
     assert found.broker == broker
     return proxy_connect(home, found)("control")

@@ -10,7 +10,7 @@ from PIL import Image
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.serving.inviting import invite
 from coordinator.serving.operator import OperatorInbox
-from coordinator.settings import CoordinatorSettings, MethodSettings, SecuritySettings, write_new
+from coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings, write_new
 from coordinator.topics.stages.commands import OpenStage
 from device_agent.enrolling import enrol
 from device_agent.home import ROOT_FILE
@@ -145,7 +145,7 @@ class ShippedFleet(ProcessFleet):
         settings = CoordinatorSettings(
             fleet=FleetId(self.name),
             broker=coordinator_broker(self.broker),
-            method=MethodSettings(name="stsa", settings=_SETTINGS),
+            method=MethodSection(name="stsa", settings=_SETTINGS),
             stages=StageRules(quiet_seconds=1.0),
             models=ModelRules(solve_every_seconds=2.0),
             security=SecuritySettings(require_keys=True),

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Kind, Place, Topic, tells_all_their_assignment
+from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.classes.state import ClassRegistry
 from schemas.values import ClassName
 
@@ -63,7 +63,7 @@ def _say_merged(body: ClassMerged, _: Place) -> str:
     return f"{body.source} is another name of class {body.target}; their samples count together."
 
 
-CLASSES = Topic(
+CLASSES = LedgerTopic(
     "classes",
     kinds=(
         # Nobody is told: the stage that it is named for follows in the same decision, and a device

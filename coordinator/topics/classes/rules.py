@@ -9,7 +9,7 @@ from coordinator.errors import CommandError, UnknownClassError
 from coordinator.topics.classes.commands import ClassCommand, RenameClass
 from coordinator.topics.classes.entries import ClassMerged, ClassRenamed
 from coordinator.topics.lineages.background import check_classes
-from coordinator.topics.lineages.room import check_other_name
+from coordinator.topics.lineages.capacity import check_other_name
 from schemas.class_names import fault_of
 from schemas.values import ClassName
 

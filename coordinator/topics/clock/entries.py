@@ -8,7 +8,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import span
-from coordinator.core.kind import Kind, Place, Topic
+from coordinator.core.kind import Kind, LedgerTopic, Place
 from coordinator.topics.clock.state import ClockState
 
 
@@ -39,4 +39,4 @@ def _say_corrected(body: ClockCorrected, _: Place) -> str:
     )
 
 
-CLOCK = Topic("clock", kinds=(Kind(ClockCorrected, _correct, _say_corrected),))
+CLOCK = LedgerTopic("clock", kinds=(Kind(ClockCorrected, _correct, _say_corrected),))

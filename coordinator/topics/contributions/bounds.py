@@ -28,7 +28,7 @@ from coordinator.core.requests import TellOperator
 from coordinator.core.rules import BoundRules
 from coordinator.core.state import State
 from coordinator.topics.contributions.entries import ContributionsLeftOut
-from coordinator.topics.contributions.state import Counted
+from coordinator.topics.contributions.state import CountedContribution
 from coordinator.topics.rounds.state import Round
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest
@@ -120,7 +120,9 @@ class Bounds:
             told[device] = f"{told[device]}; {text}" if device in told else text
         return frozenset(repeated | beyond), told
 
-    def _beyond_shares(self, held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+    def _beyond_shares(
+        self, held: Mapping[int, CountedContribution]
+    ) -> tuple[set[int], dict[DeviceId, str]]:
         """Return the entries beyond the shares of their devices, with a sentence for each."""
         if len({item.device for item in held.values()}) < self._rules.share_from_devices:
             return set(), {}
@@ -142,17 +144,19 @@ class Bounds:
                 told[device] = self._said(device, totals, most, (len(out), len(gave)))
         return left_out, told
 
-    def _totals(self, held: Mapping[int, Counted]) -> dict[_Class, dict[DeviceId, int]]:
+    def _totals(self, held: Mapping[int, CountedContribution]) -> dict[_Class, dict[DeviceId, int]]:
         totals: dict[_Class, dict[DeviceId, int]] = defaultdict(lambda: defaultdict(int))
         for item in held.values():
             for of, samples in self._classes(item).items():
                 totals[of][item.device] += samples
         return totals
 
-    def _classes(self, item: Counted) -> dict[_Class, int]:
+    def _classes(self, item: CountedContribution) -> dict[_Class, int]:
         return {(item.key.stage, name): n for name, n in self._resolved(item.samples).items()}
 
-    def _beyond(self, gave: Mapping[int, Counted], most: Mapping[_Class, int]) -> set[int]:
+    def _beyond(
+        self, gave: Mapping[int, CountedContribution], most: Mapping[_Class, int]
+    ) -> set[int]:
         """Return the parts of a device beyond what it may weigh, in the order of their numbers."""
         counted: dict[_Class, int] = defaultdict(int)
         begun: set[int] = set()
@@ -188,7 +192,7 @@ class Bounds:
         )
 
 
-def _repeated(held: Mapping[int, Counted]) -> tuple[set[int], dict[DeviceId, str]]:
+def _repeated(held: Mapping[int, CountedContribution]) -> tuple[set[int], dict[DeviceId, str]]:
     """Return the entries whose payload another part of their device has, before them."""
     first: set[tuple[DeviceId, Digest]] = set()
     repeated: dict[DeviceId, set[int]] = defaultdict(set)

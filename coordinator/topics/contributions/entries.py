@@ -7,13 +7,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.state import (
+    AcceptedShard,
     ContributionsState,
-    Counted,
-    Given,
-    Part,
+    CountedContribution,
+    DeviceContributions,
     Retracted,
 )
 from schemas.contributions import PartKey
@@ -55,9 +55,11 @@ def _accept(contributions: ContributionsState, body: ContributionAccepted, at: P
         return  # an answer to a round is no part of the sum
     if body.replaces is not None:
         contributions.counted.take_out(body.replaces)
-    given = contributions.by_device.setdefault(at.maker, Given())
-    given.parts[body.key] = Part(at.index, body.revision, body.payload)
-    counted = Counted(at.maker, body.key, body.payload, body.lineage, dict(body.samples))
+    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+    given.parts[body.key] = AcceptedShard(at.index, body.revision, body.payload)
+    counted = CountedContribution(
+        at.maker, body.key, body.payload, body.lineage, dict(body.samples)
+    )
     contributions.counted.put(at.index, counted)
     contributions.last_answer_ns[body.key.stage] = at.time_ns
 
@@ -91,8 +93,8 @@ class ContributionWithdrawn(EntryBody):
 def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at: Place) -> None:
     if body.replaces is not None:
         contributions.counted.take_out(body.replaces)
-    given = contributions.by_device.setdefault(at.maker, Given())
-    given.parts[body.key] = Part(at.index, body.revision, None)
+    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+    given.parts[body.key] = AcceptedShard(at.index, body.revision, None)
 
 
 def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
@@ -122,7 +124,7 @@ def _retract(contributions: ContributionsState, body: ContributionRetracted, at:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
     contributions.counted.take_out(body.replaces)
     given = contributions.by_device[body.device]
-    given.parts[body.key] = Part(at.index, body.revision, None)
+    given.parts[body.key] = AcceptedShard(at.index, body.revision, None)
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
 
 
@@ -169,7 +171,9 @@ class NothingReported(EntryBody):
 
 def _note_nothing(contributions: ContributionsState, body: NothingReported, at: Place) -> None:
     if body.round is None:
-        contributions.by_device.setdefault(at.maker, Given()).nothing[body.stage] = at.index
+        contributions.by_device.setdefault(at.maker, DeviceContributions()).nothing[body.stage] = (
+            at.index
+        )
         contributions.last_answer_ns[body.stage] = at.time_ns
 
 
@@ -205,7 +209,7 @@ def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: Pl
         contributions.last_answer_ns[stage] -= body.by_ns
 
 
-CONTRIBUTIONS = Topic(
+CONTRIBUTIONS = LedgerTopic(
     "contributions",
     kinds=(
         Kind(ContributionAccepted, _accept, _say_accepted),

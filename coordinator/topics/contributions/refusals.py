@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from coordinator.core.requests import SendToDevice
 from coordinator.core.state import State
-from coordinator.topics.contributions.state import Given, Retracted
+from coordinator.topics.contributions.state import DeviceContributions, Retracted
 from schemas.contributions import Contribution, PartKey
 from schemas.receipts import RETRACTED, Receipt, Refused
 from schemas.values import DeviceId
 
 
-def retraction_of(given: Given, body: Contribution) -> Refused | None:
+def retraction_of(given: DeviceContributions, body: Contribution) -> Refused | None:
     """Return the refusal of a contribution that was retracted, by its part or by its payload."""
     found = given.retracted.get(body.key)
     if found is not None:

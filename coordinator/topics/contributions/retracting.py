@@ -16,7 +16,7 @@ from coordinator.core.state import State
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.contributions.entries import ContributionRetracted
-from coordinator.topics.contributions.state import Given
+from coordinator.topics.contributions.state import DeviceContributions
 from coordinator.topics.rounds.entries import DescentMarked
 from schemas.contributions import PartKey
 from schemas.values import DeviceId
@@ -51,7 +51,9 @@ class Retracting:
             said.append(_said_of_rounds(marked))
         return decision, ". ".join(said)
 
-    def _taken_out(self, command: RetractContributions, known: Given, key: PartKey) -> Decision:
+    def _taken_out(
+        self, command: RetractContributions, known: DeviceContributions, key: PartKey
+    ) -> Decision:
         part = known.parts[key]
         assert part.payload is not None  # it is held
         body = ContributionRetracted(
@@ -88,10 +90,10 @@ class Retracting:
         return {} if index is None else {command.part.part: index}
 
     def _marked(self, command: RetractContributions, rounds: dict[int, int]) -> DescentMarked:
-        descent, first = self._state.rounds.descent, min(rounds.values())
+        taint, first = self._state.rounds.taint, min(rounds.values())
         before, after = [], []
         for version, model in sorted(self._state.models.by_version.items()):
-            if descent.descends(model.solved_index, first):
+            if taint.descends(model.solved_index, first):
                 after.append(version)
             elif model.solved_index < first and model.exported is not None:
                 before.append(version)
@@ -101,12 +103,12 @@ class Retracting:
             first_index=first,
             last_version=before[-1] if before else None,
             versions=tuple(after),
-            rounds_again=descent.means_after(first),
+            rounds_again=taint.means_after(first),
             reason=command.reason,
         )
 
 
-def _nothing(command: RetractContributions, known: Given) -> str:
+def _nothing(command: RetractContributions, known: DeviceContributions) -> str:
     part = command.part
     if part is None:
         return f"device: nothing of {str(command.device)!r} is in a sum or a mean"

@@ -30,7 +30,7 @@ from coordinator.topics.contributions.entries import (
     NothingReported,
 )
 from coordinator.topics.contributions.refusals import retraction_of
-from coordinator.topics.contributions.state import Part
+from coordinator.topics.contributions.state import AcceptedShard
 from coordinator.topics.rounds.entries import MAX_REFUSAL
 from coordinator.topics.stages.entries import TransitionReported
 from methods.registry import card
@@ -40,7 +40,7 @@ from schemas.reports import Transition
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId
 
-Letter: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
+DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
 """What gets a receipt."""
 
 
@@ -182,12 +182,12 @@ class Intake:
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
-    def not_now(self, device: DeviceId, body: Letter, reason: str) -> Decision:
-        """Ask a device to keep a letter, and to send it again later."""
+    def not_now(self, device: DeviceId, body: DeviceBody, reason: str) -> Decision:
+        """Ask a device to keep a message, and to send it again later."""
         return ask(SendToDevice(device, "rcpt", receipt_for(body, self._later(reason))))
 
-    def put_off(self, device: DeviceId, body: Letter, seconds: float) -> Decision:
-        """Ask a device that has sent more than its quota to send a letter again."""
+    def put_off(self, device: DeviceId, body: DeviceBody, seconds: float) -> Decision:
+        """Ask a device that has sent more than its quota to send a message again."""
         rules = self._rules
         reason = (
             f"quota: more than {rules.messages_per_minute} messages or {rules.mib_per_minute} MiB "
@@ -309,7 +309,7 @@ class Intake:
     def _answer(
         self,
         device: DeviceId,
-        body: Letter,
+        body: DeviceBody,
         answer: Answer,
         now_ns: int,
     ) -> Decision:
@@ -331,7 +331,7 @@ class Intake:
             told[device] = reason[:MAX_REFUSAL]
 
 
-def receipt_for(body: Letter, answer: Answer) -> Receipt:
+def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
     """Return the receipt that answers a message."""
     if isinstance(body, Nothing):
         key = PartKey(stage=body.stage, part=body.round or 0)
@@ -350,7 +350,7 @@ def receipt_for(body: Letter, answer: Answer) -> Receipt:
     )
 
 
-def _superseded(part: Part) -> Refused:
+def _superseded(part: AcceptedShard) -> Refused:
     state = "held" if part.held else "withdrawn"
     return Refused(
         reason=f"revision: revision {part.revision} of this part is {state} with other content; "

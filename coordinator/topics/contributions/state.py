@@ -13,7 +13,7 @@ from schemas.values import ClassName, DeviceId, Digest
 
 
 @dataclass
-class Part:
+class AcceptedShard:
     """The newest revision of one part of a device: held, or withdrawn."""
 
     index: int
@@ -37,7 +37,7 @@ class Retracted:
 
 
 @dataclass
-class Counted:
+class CountedContribution:
     """A contribution that is in the sum."""
 
     device: DeviceId
@@ -47,14 +47,14 @@ class Counted:
     samples: dict[ClassName, int]
 
 
-class CountedParts(dict[int, Counted]):
+class CountedParts(dict[int, CountedContribution]):
     """Contributions that are in the sum, by entry, with the samples that each device gave."""
 
     def __init__(self) -> None:
         super().__init__()
         self._samples: dict[tuple[DeviceId, Digest, int], Counter[ClassName]] = {}
 
-    def put(self, index: int, item: Counted) -> None:
+    def put(self, index: int, item: CountedContribution) -> None:
         """Let a contribution be in the sum."""
         self[index] = item
         of = (item.device, item.lineage, item.key.stage)
@@ -72,10 +72,10 @@ class CountedParts(dict[int, Counted]):
 
 
 @dataclass
-class Given:
+class DeviceContributions:
     """What one device gave for stages of statistics."""
 
-    parts: dict[PartKey, Part] = field(default_factory=dict)
+    parts: dict[PartKey, AcceptedShard] = field(default_factory=dict)
     nothing: dict[int, int] = field(default_factory=dict)
     """Stage to the index of the entry that says the device has nothing for it."""
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class ContributionsState:
     lineages: LineagesState = field(repr=False, compare=False)
     """Parts before this one, to read from."""
     classes: ClassRegistry = field(repr=False, compare=False)
-    by_device: dict[DeviceId, Given] = field(default_factory=dict)
+    by_device: dict[DeviceId, DeviceContributions] = field(default_factory=dict)
     """Of devices that ever gave something, in the order in which they first did."""
     counted: CountedParts = field(default_factory=CountedParts)
     """Contributions in the sum, by ledger index."""
@@ -113,11 +113,11 @@ class ContributionsState:
     last_answer_ns: dict[int, int] = field(default_factory=dict)
     """When a device last gave something for a stage, or said that it has nothing."""
 
-    def of(self, device: DeviceId) -> Given:
+    def of(self, device: DeviceId) -> DeviceContributions:
         """Return what a device gave, to read."""
-        return self.by_device.get(device) or Given()
+        return self.by_device.get(device) or DeviceContributions()
 
-    def given(self) -> dict[int, Counted]:
+    def given(self) -> dict[int, CountedContribution]:
         """Return the contributions of the current lineage, also those that are left out."""
         lineage = self.lineages.current
         if lineage is None:

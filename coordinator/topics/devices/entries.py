@@ -9,7 +9,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import span
-from coordinator.core.kind import Kind, Place, Telling, Topic, changes_nothing
+from coordinator.core.kind import Kind, LedgerTopic, Place, Telling, changes_nothing
 from coordinator.topics.devices.state import Device, DevicesState, Doubled
 from schemas.presence import Capabilities
 from schemas.values import BootId, DeviceId
@@ -173,7 +173,7 @@ def _tells_of_installations(body: DeviceDoubled | DeviceSettled) -> Telling:
     return Telling("installations", (body.device,))
 
 
-DEVICES: Topic[DevicesState] = Topic(
+DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
     "devices",
     kinds=(
         Kind(

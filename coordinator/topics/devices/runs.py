@@ -26,7 +26,7 @@ Verdict = Literal["known", "unproven", "asked", "follows", "replaces", "doubled"
 
 
 @dataclass(eq=False)
-class Run:
+class DeviceRun:
     """One run of an installation, from start to end."""
 
     boot: BootId
@@ -40,7 +40,7 @@ class Run:
     spoke: bool = False
     """Whether it was the one that runs, once."""
 
-    def continues(self, other: Run) -> bool:
+    def continues(self, other: DeviceRun) -> bool:
         """Whether it is the other run, or one that the same installation had after it.
 
         Agents of before named no former runs; of them the installation's name is believed.
@@ -64,10 +64,10 @@ class Sign:
 class RunWatch:
     """The runs that spoke under one name since the coordinator started."""
 
-    runs: dict[BootId, Run] = field(default_factory=dict)
-    last: Run | None = None
+    runs: dict[BootId, DeviceRun] = field(default_factory=dict)
+    last: DeviceRun | None = None
     """The one that was proven to be alive last."""
-    replaced: list[Run] = field(default_factory=list)
+    replaced: list[DeviceRun] = field(default_factory=list)
     """Those that another installation followed, which may come back."""
     replaced_ns: int | None = None
     """When the last of them was followed by another installation."""
@@ -77,7 +77,7 @@ class RunWatch:
     asked_ns: int | None = None
     pause_ns: int = _ASKED_AGAIN_NS
 
-    def begin(self, run: Run, announcements: int) -> None:
+    def begin(self, run: DeviceRun, announcements: int) -> None:
         """Take a run for the one that is alive: the first heard of, or whom the operator chose."""
         run.spoke = True
         self.runs[run.boot] = run
@@ -93,7 +93,7 @@ class RunWatch:
         if self.asked_ns is not None:
             self.asked_ns -= by_ns
 
-    def note(self, run: Run, announcements: int) -> Run:
+    def note(self, run: DeviceRun, announcements: int) -> DeviceRun:
         """Note a run whose birth was heard; return what is known of it."""
         run.turn, run.since = self.turn, announcements
         if len(self.runs) >= _MOST_RUNS:
@@ -101,7 +101,7 @@ class RunWatch:
             self.runs = {boot: item for boot, item in self.runs.items() if item in kept}
         return self.runs.setdefault(run.boot, run)
 
-    def hear(self, run: Run, sign: Sign, announcements: int, now_ns: int) -> Verdict:
+    def hear(self, run: DeviceRun, sign: Sign, announcements: int, now_ns: int) -> Verdict:
         """Judge a message of a run that is known; `announcements` counts our births so far."""
         assert self.last is not None
         if run is self.last:

@@ -21,7 +21,7 @@ from coordinator.core.state import State
 from coordinator.errors import CommandError
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
-from coordinator.topics.devices.runs import Run, Sign
+from coordinator.topics.devices.runs import DeviceRun, Sign
 from coordinator.topics.devices.state import Device, Doubled
 from schemas.envelope import Envelope, Header
 from schemas.presence import Birth, Death, Heartbeat
@@ -76,7 +76,7 @@ class Twins:
         """Say that a run is of an installation that the operator has shut out; empty if not."""
         known = self._state.devices.admitted[device]
         run = self._live.device(device).runs.runs.get(boot)
-        if not self._is_shut(known, run or Run(boot, boot)):
+        if not self._is_shut(known, run or DeviceRun(boot, boot)):
             return ""
         return (
             f"identity: the operator let another installation go on as {str(device)!r}, and shut "
@@ -144,27 +144,27 @@ class Twins:
         assert boot is not None  # the operator chose it
         if live.boot is not None and self.shut_out(device, live.boot):
             live.boot = None  # the other one is heard when it comes
-        kept = watch.runs.get(boot) or Run(boot, known.installation or boot)
+        kept = watch.runs.get(boot) or DeviceRun(boot, known.installation or boot)
         newest = [run for run in watch.runs.values() if run.continues(kept)]
         newest = [run for run in newest if not self._is_shut(known, run)]
         watch.begin(newest[-1] if newest else kept, self._live.announcements)
 
-    def _run(self, device: DeviceId, envelope: Envelope) -> Run | None:
+    def _run(self, device: DeviceId, envelope: Envelope) -> DeviceRun | None:
         """Return what is known of the run that sent a message, noting it from its birth."""
         header = envelope.header
         watch, known = self._live.device(device).runs, self._state.devices.admitted[device]
         if watch.last is None and known.boot is not None and known.installation is not None:
-            watch.begin(Run(known.boot, known.installation), self._live.announcements)
+            watch.begin(DeviceRun(known.boot, known.installation), self._live.announcements)
         former_boots = self._state.keys.of(device).former_boots
         run = watch.runs.get(header.boot)
         if run is None and header.kind == Birth.kind:
             birth = envelope.read(Birth)
             run = watch.note(
-                Run(header.boot, birth.installation, birth.formers), self._live.announcements
+                DeviceRun(header.boot, birth.installation, birth.formers), self._live.announcements
             )
         elif run is None and header.boot in former_boots:
             run = watch.note(
-                Run(header.boot, known.installation or header.boot), self._live.announcements
+                DeviceRun(header.boot, known.installation or header.boot), self._live.announcements
             )
         if run is None:
             return None
@@ -176,7 +176,7 @@ class Twins:
     def _announcement(self, header: Header) -> int | None:
         return None if header.refers_to is None else self._live.announced.get(header.refers_to)
 
-    def _doubled(self, device: DeviceId, last: Run, again: Run) -> Decision:
+    def _doubled(self, device: DeviceId, last: DeviceRun, again: DeviceRun) -> Decision:
         body = DeviceDoubled(
             device=device,
             runs=(again.boot, last.boot),
@@ -193,13 +193,13 @@ class Twins:
         """Tell a device what was found about its name."""
         return ask(SendToDevice(device, "ctl", Problem(about="identity", text=text[:500])))
 
-    def _name(self, known: Device, boot: BootId, run: Run | None) -> BootId:
+    def _name(self, known: Device, boot: BootId, run: DeviceRun | None) -> BootId:
         """Return the run by which the operator knows the installation of another run."""
         named = {*(known.doubled.runs if known.doubled else ()), *known.settled}
         formers = () if run is None else run.formers
         return next((name for name in (boot, *formers) if name in named), boot)
 
-    def _is_shut(self, known: Device, run: Run) -> bool:
+    def _is_shut(self, known: Device, run: DeviceRun) -> bool:
         """Whether the run is of an installation that was shut out; the newest name decides."""
         for name in (run.boot, *run.formers):
             if name in known.settled:

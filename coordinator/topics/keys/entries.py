@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.ledger.describe import time_text
 from coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
@@ -124,7 +124,7 @@ def _end_other(keys: KeysState, body: DeviceSettled, _at: Place) -> None:
         known.former_boots.add(body.shut_out)
 
 
-KEYS = Topic(
+KEYS = LedgerTopic(
     "keys",
     kinds=(
         Kind(DeviceInvited, _invite, _say_invited),

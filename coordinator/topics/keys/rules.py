@@ -36,7 +36,7 @@ from schemas.reports import Problem
 from schemas.values import DeviceId
 
 
-class Enrolling:
+class KeyRules:
     """Decides about keys of devices."""
 
     def __init__(self, state: State) -> None:

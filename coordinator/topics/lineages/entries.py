@@ -8,7 +8,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import files, names_of
-from coordinator.core.kind import Kind, Place, Topic, tells_all_their_assignment
+from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.lineages.state import LineagesState, Span
 from schemas.message import Strict
 from schemas.models import AnyPreprocessing
@@ -219,7 +219,7 @@ Lineage = BackboneImported | NetworkImported
 LINEAGE_KINDS: tuple[type[Lineage], ...] = (BackboneImported, NetworkImported)
 
 
-LINEAGES = Topic(
+LINEAGES = LedgerTopic(
     "lineages",
     kinds=(
         Kind(

@@ -6,8 +6,8 @@ from coordinator.core.decision import Decision, record
 from coordinator.core.entry import OPERATOR
 from coordinator.core.state import State
 from coordinator.topics.lineages.background import check_network
+from coordinator.topics.lineages.capacity import check_lineage
 from coordinator.topics.lineages.commands import ImportBackbone, LineageCommand
-from coordinator.topics.lineages.room import check_lineage
 
 
 def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:

@@ -8,10 +8,17 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import names_of
-from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.models.stack import after_push, after_return
-from coordinator.topics.models.state import Desired, Failure, Losses, Model, ModelsState, Running
+from coordinator.topics.models.state import (
+    DesiredVersion,
+    Failure,
+    ModelsState,
+    ModelVersion,
+    ReportedLosses,
+    Running,
+)
 from schemas.models import Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
@@ -77,7 +84,7 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    models.by_version[body.version] = Model(body, at.index, at.time_ns, lineage)
+    models.by_version[body.version] = ModelVersion(body, at.index, at.time_ns, lineage)
     models.failed = None
 
 
@@ -159,7 +166,7 @@ class ModelDesired(EntryBody):
 
 
 def _desire(models: ModelsState, body: ModelDesired, at: Place) -> None:
-    desired = Desired(body.version, at.index, body.devices, body.spares)
+    desired = DesiredVersion(body.version, at.index, body.devices, body.spares)
     if body.devices is None:
         models.desired = desired
         if not body.spares:
@@ -246,7 +253,7 @@ def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
         models.calibrated_version = body.version
         models.calibration.clear()
     images = sum(result.total for result in body.results.values())
-    models.calibration[at.maker] = Losses(images, body.losses)
+    models.calibration[at.maker] = ReportedLosses(images, body.losses)
 
 
 def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
@@ -275,7 +282,7 @@ def _begin_lineage(models: ModelsState, _body: Lineage, _at: Place) -> None:
     models.calibration.clear()
 
 
-MODELS = Topic(
+MODELS = LedgerTopic(
     "models",
     kinds=(
         Kind(TemperatureFitted, _fit, _say_fitted),

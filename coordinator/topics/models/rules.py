@@ -25,7 +25,7 @@ from coordinator.topics.models.entries import (
     ModelSolved,
 )
 from coordinator.topics.models.stack import earlier
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from schemas.models import ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation
@@ -226,7 +226,7 @@ class Models:
         return record_for(device, body)
 
     def _exported(self, version: int) -> ModelExported:
-        model: Model | None = self._state.models.by_version.get(version)
+        model: ModelVersion | None = self._state.models.by_version.get(version)
         if model is None or model.exported is None:
             raise CommandError(
                 f"version: {version} is not a model; `fleetledger model list` shows the versions"

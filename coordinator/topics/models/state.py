@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Losses:
+class ReportedLosses:
     """What one device measured on its held-out images."""
 
     images: int
@@ -22,7 +22,7 @@ class Losses:
 
 
 @dataclass
-class Model:
+class ModelVersion:
     """A solved model; exported once it has a manifest."""
 
     solved: ModelSolved
@@ -34,7 +34,7 @@ class Model:
 
 
 @dataclass
-class Desired:
+class DesiredVersion:
     """The version that devices are to run, and the entry that says so."""
 
     version: int
@@ -72,14 +72,14 @@ class ModelsState:
 
     lineages: LineagesState = field(repr=False, compare=False)
     """A part before this one, to read from."""
-    by_version: dict[int, Model] = field(default_factory=dict)
+    by_version: dict[int, ModelVersion] = field(default_factory=dict)
     failed: Failure | None = None
     """The last failure to make a model, until one is made."""
-    desired: Desired | None = None
+    desired: DesiredVersion | None = None
     """What all devices are to run."""
     stack: list[int] = field(default_factory=list)
     """Versions that all devices were to run, oldest first, without what was gone back from."""
-    desired_by_device: dict[DeviceId, Desired] = field(default_factory=dict)
+    desired_by_device: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
     held: bool = False
     """Whether solved models wait for the operator."""
     by_device: dict[DeviceId, Running] = field(default_factory=dict)
@@ -88,11 +88,11 @@ class ModelsState:
     """The fitted inverse temperature; None while models have the method's own."""
     calibrated_version: int | None = None
     """The newest version of which devices sent losses."""
-    calibration: dict[DeviceId, Losses] = field(default_factory=dict)
+    calibration: dict[DeviceId, ReportedLosses] = field(default_factory=dict)
     """The losses of that version."""
 
     @property
-    def newest(self) -> Model | None:
+    def newest(self) -> ModelVersion | None:
         """The model with the highest version."""
         return self.by_version[max(self.by_version)] if self.by_version else None
 
@@ -105,17 +105,17 @@ class ModelsState:
         """Return what a device says of its models, to read."""
         return self.by_device.get(device) or Running()
 
-    def desired_for(self, device: DeviceId) -> Desired | None:
+    def desired_for(self, device: DeviceId) -> DesiredVersion | None:
         """Return the version that this device is to run."""
         return self.desired_by_device.get(device, self.desired)
 
     @property
-    def all_desired(self) -> list[Desired]:
+    def all_desired(self) -> list[DesiredVersion]:
         """Return what any device is to run: that of all first, then as the entries stand."""
         own = {item.action: item for item in self.desired_by_device.values()}
         return [*filter(None, (self.desired,)), *(own[action] for action in sorted(own))]
 
-    def devices_of(self, desired: Desired) -> tuple[DeviceId, ...] | None:
+    def devices_of(self, desired: DesiredVersion) -> tuple[DeviceId, ...] | None:
         """Return the devices that are to run it; None for all that nothing else is said of."""
         if desired.devices is None:
             return None

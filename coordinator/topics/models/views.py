@@ -257,7 +257,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVersion:
     """A version, and how well it did where it was measured."""
 
     version: int
@@ -281,8 +281,8 @@ class Measured:
 class GoingBack:
     """What going back would do, before it is done."""
 
-    leaving: Measured
-    to: Measured
+    leaving: MeasuredVersion
+    to: MeasuredVersion
     canaries: dict[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
 
@@ -379,7 +379,7 @@ def _canaries(ledger: LedgerReader) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _measured(ledger: LedgerReader, version: int) -> Measured:
+def _measured(ledger: LedgerReader, version: int) -> MeasuredVersion:
     (row,) = ledger.db.query(
         "SELECT count(*) AS devices, sum(correct) AS correct, sum(total) AS total,"
         " avg(mean_iou) AS mean_iou FROM measured WHERE version = ?",
@@ -388,4 +388,4 @@ def _measured(ledger: LedgerReader, version: int) -> Measured:
     accuracy = row["mean_iou"]
     if accuracy is None and row["total"]:
         accuracy = row["correct"] / row["total"]
-    return Measured(version, row["devices"], accuracy, row["mean_iou"] is not None)
+    return MeasuredVersion(version, row["devices"], accuracy, row["mean_iou"] is not None)

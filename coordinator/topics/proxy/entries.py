@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, Place, Topic
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
-from coordinator.topics.proxy.state import Chosen, OldModel, ProxyState
+from coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
 from schemas.proxy import Scored, ScoredModel
 from schemas.rounds import RoundNumber
 
@@ -60,7 +60,7 @@ class OldModelChosen(EntryBody):
         )
 
 
-def _choose(proxy: ProxyState, body: OldModelChosen, at: Place) -> None:
+def _choose(proxy: OldModelsState, body: OldModelChosen, at: Place) -> None:
     proxy.chosen = Chosen(at.index, body.answer, body.previous, body.current)
     proxy.settled = max(proxy.settled, body.action)
 
@@ -108,7 +108,7 @@ class OldModelMissed(EntryBody):
     """How long it was waited for."""
 
 
-def _miss(proxy: ProxyState, body: OldModelMissed, _at: Place) -> None:
+def _miss(proxy: OldModelsState, body: OldModelMissed, _at: Place) -> None:
     proxy.settled = body.action
 
 
@@ -119,11 +119,11 @@ def _say_missed(body: OldModelMissed, _: Place) -> str:
     )
 
 
-def _begin_anew(proxy: ProxyState, _body: Lineage, _at: Place) -> None:
+def _begin_anew(proxy: OldModelsState, _body: Lineage, _at: Place) -> None:
     proxy.chosen, proxy.settled = None, -1
 
 
-PROXY = Topic(
+PROXY = LedgerTopic(
     "proxy",
     kinds=(
         Kind(OldModelChosen, _choose, _say_chosen),

@@ -24,7 +24,7 @@ from coordinator.core.state import State
 from coordinator.topics.devices.rules import note_problem
 from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from coordinator.topics.proxy.state import OldModel
-from coordinator.topics.rounds.state import Made
+from coordinator.topics.rounds.state import AveragedWeights
 from schemas.contributions import PartKey
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
@@ -146,14 +146,14 @@ class Proxy:
         accepted = Accepted(ledger_index=self._state.size)
         return record(chosen, actor=PROXY) + self._receipt(asked, accepted)
 
-    def _asked(self, action: int) -> Made | None:
+    def _asked(self, action: int) -> AveragedWeights | None:
         """Return what the proxy was asked to score under an action."""
         network = self._state.lineages.network
         if network is None or not network.proxy:
             return None
         return next((made for made in self._newest_first() if made.index == action), None)
 
-    def _fault(self, body: Scored, asked: Made) -> str:
+    def _fault(self, body: Scored, asked: AveragedWeights) -> str:
         """Return what is wrong with an answer, in words; empty where nothing is."""
         if body.newest is not None and body.newest.round != asked.number:
             return (
@@ -182,10 +182,10 @@ class Proxy:
             return None
         return OldModel(round=made.number, weights=made.offer)
 
-    def _newest_first(self) -> Iterator[Made]:
+    def _newest_first(self) -> Iterator[AveragedWeights]:
         return reversed(self._state.rounds.made.values())
 
-    def _receipt(self, asked: Made, answer: Answer) -> Decision:
+    def _receipt(self, asked: AveragedWeights, answer: Answer) -> Decision:
         opened = self._state.rounds.by_number[asked.number].opened
         key = PartKey(stage=opened.stage, part=opened.number)
         return ask(SendToDevice(PROXY, "rcpt", Receipt(about="scored", key=key, answer=answer)))

@@ -36,7 +36,7 @@ class Chosen:
 
 
 @dataclass
-class ProxyState:
+class OldModelsState:
     """What the proxy chose, and how far it has come."""
 
     lineages: LineagesState = field(repr=False, compare=False)

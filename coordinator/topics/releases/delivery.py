@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.core.decision import Decision, ask
 from coordinator.core.requests import SendToDevice
 from coordinator.core.state import State
-from coordinator.topics.models.state import Desired
+from coordinator.topics.models.state import DesiredVersion
 from coordinator.topics.releases.state import Released
 from schemas.models import DesiredModel
 from schemas.values import DeviceId
@@ -17,7 +17,7 @@ class Delivery:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def told(self, device: DeviceId) -> Desired | Released | None:
+    def told(self, device: DeviceId) -> DesiredVersion | Released | None:
         """Return what `device` is told to run: with a root, what was released last for it."""
         trust = self._state.trust
         if trust.root is None:
@@ -31,7 +31,7 @@ class Delivery:
             return Decision()
         return ask(SendToDevice(device, "desired", self._message(told), retain=True))
 
-    def _message(self, told: Desired | Released) -> DesiredModel:
+    def _message(self, told: DesiredVersion | Released) -> DesiredModel:
         """Return the message that names the files of a version, its release and the roots."""
         exported, trust = self._state.models.by_version[told.version].exported, self._state.trust
         assert exported is not None  # only exported models become desired

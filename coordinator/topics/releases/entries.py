@@ -8,7 +8,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import names_of
-from coordinator.core.kind import Kind, Place, Telling, Topic
+from coordinator.core.kind import Kind, LedgerTopic, Place, Telling
 from coordinator.topics.releases.state import Released, Trust
 from schemas.releases import SignedRelease
 from schemas.roots import SignedRoot, named_keys
@@ -72,7 +72,7 @@ def _say_release(body: ReleaseSigned, _: Place) -> str:
     )
 
 
-RELEASES = Topic(
+RELEASES = LedgerTopic(
     "releases",
     kinds=(
         Kind(RootPublished, _take_root, _say_root, lambda _: Telling("released")),

@@ -22,7 +22,7 @@ from coordinator.core.rules import ReleaseRules
 from coordinator.core.state import State
 from coordinator.errors import CommandError
 from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.models.state import Desired
+from coordinator.topics.models.state import DesiredVersion
 from coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
 from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
 from schemas.errors import SchemaError
@@ -144,7 +144,7 @@ class Releases:
         ready = self._sign.is_ready(root.document)
         return "" if ready else "; " + _OFFLINE.format(version=version)
 
-    def _unreleased(self) -> Iterator[Desired]:
+    def _unreleased(self) -> Iterator[DesiredVersion]:
         """Return what is desired and was never released, oldest first."""
         released = self._state.trust.releases
         return (item for item in self._state.models.all_desired if item.action not in released)
@@ -169,7 +169,9 @@ class Releases:
     def _next_number(self) -> int:
         return max(self._state.trust.last_number + 1, self._rules.first_number)
 
-    def _release(self, desired: Desired, number: int, root: RootDocument, now_ns: int) -> Release:
+    def _release(
+        self, desired: DesiredVersion, number: int, root: RootDocument, now_ns: int
+    ) -> Release:
         exported = self._state.models.by_version[desired.version].exported
         assert exported is not None
         expires = None

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import files, names_of
-from coordinator.core.kind import Follows, Kind, Place, Telling, Topic
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.entries import (
     MAX_REASON,
@@ -18,13 +18,13 @@ from coordinator.topics.contributions.entries import (
 )
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.rounds.state import (
-    Answered,
-    Made,
+    AnsweredRound,
+    AveragedWeights,
+    DeviceRounds,
     Round,
     RoundAnswered,
     RoundsState,
     Stopped,
-    Trained,
     VoidRun,
     Weights,
 )
@@ -66,7 +66,7 @@ def _open(rounds: RoundsState, body: RoundOpened, at: Place) -> None:
     rounds.by_number[body.number] = Round(body, at.index, at.time_ns, rounds.weights)
     rounds.last_number = body.number
     for device in (*body.cohort, *body.observers):
-        rounds.by_device.setdefault(device, Trained()).order_action = at.index
+        rounds.by_device.setdefault(device, DeviceRounds()).order_action = at.index
 
 
 def _say_opened(body: RoundOpened, _: Place) -> str:
@@ -168,7 +168,7 @@ def _average(rounds: RoundsState, body: WeightsAveraged, at: Place) -> None:
     current = rounds.by_number[body.number]
     current.averaged = True
     rounds.void.went_on(current)
-    rounds.descent.means.append(at.index)
+    rounds.taint.means.append(at.index)
     inputs = set(body.inputs)
     for device, answer in current.answers.items():
         if answer.index in inputs:
@@ -178,7 +178,9 @@ def _average(rounds: RoundsState, body: WeightsAveraged, at: Place) -> None:
     )
     # In one order: a body that was read names its files in another one than when it was made.
     blobs = tuple(sorted(body.blobs))
-    rounds.made[body.number] = Made(body.number, at.index, body.weights, blobs, len(body.inputs))
+    rounds.made[body.number] = AveragedWeights(
+        body.number, at.index, body.weights, blobs, len(body.inputs)
+    )
     rounds.pruned.difference_update(body.blobs)
 
 
@@ -304,7 +306,7 @@ class DescentMarked(EntryBody):
 
 def _mark(rounds: RoundsState, body: DescentMarked, _at: Place) -> None:
     """Remember from which mean on models descend from a device's retracted answers."""
-    rounds.descent.marks.append((body.device, body.first_index))
+    rounds.taint.marks.append((body.device, body.first_index))
 
 
 def _say_marked(body: DescentMarked, _: Place) -> str:
@@ -329,8 +331,8 @@ def _say_marked(body: DescentMarked, _: Place) -> str:
 def _take_answer(rounds: RoundsState, body: ContributionAccepted, at: Place) -> None:
     if body.round is None:
         return
-    trained = rounds.by_device.setdefault(at.maker, Trained())
-    trained.answers[body.round] = Answered(at.index, body.payload)
+    trained = rounds.by_device.setdefault(at.maker, DeviceRounds())
+    trained.answers[body.round] = AnsweredRound(at.index, body.payload)
     if not body.late:
         answer = RoundAnswered(at.index, body.payload, sum(body.samples.values()))
         rounds.by_number[body.round].answers[at.maker] = answer
@@ -339,8 +341,8 @@ def _take_answer(rounds: RoundsState, body: ContributionAccepted, at: Place) -> 
 def _take_nothing(rounds: RoundsState, body: NothingReported, at: Place) -> None:
     if body.round is None:
         return
-    trained = rounds.by_device.setdefault(at.maker, Trained())
-    trained.answers[body.round] = Answered(at.index, None)
+    trained = rounds.by_device.setdefault(at.maker, DeviceRounds())
+    trained.answers[body.round] = AnsweredRound(at.index, None)
     current = rounds.by_number.get(body.round)
     if current is None or current.closed is not None:
         return
@@ -375,7 +377,7 @@ def _move_times(rounds: RoundsState, body: ClockCorrected, _at: Place) -> None:
         rounds.weights = rounds.weights.set_back(body.by_ns)
 
 
-ROUNDS = Topic(
+ROUNDS = LedgerTopic(
     "rounds",
     kinds=(
         Kind(RoundOpened, _open, _say_opened, lambda _: Telling("round")),

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from coordinator.topics.lineages.state import LineagesState
-from coordinator.topics.rounds.descent import Descent
+from coordinator.topics.rounds.taint import Taint
 from coordinator.topics.stages.state import StagesState
 from schemas.offers import Offer
 from schemas.values import ClassName, DeviceId, Digest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredRound:
     """What a device answered to a round: by entry and payload; None for 'nothing'."""
 
     index: int
@@ -26,10 +26,10 @@ class Answered:
 
 
 @dataclass
-class Trained:
+class DeviceRounds:
     """What one device was asked, and answered."""
 
-    answers: dict[int, Answered] = field(default_factory=dict)
+    answers: dict[int, AnsweredRound] = field(default_factory=dict)
     """By number of the round."""
     averaged: dict[int, int] = field(default_factory=dict)
     """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
@@ -168,7 +168,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Made:
+class AveragedWeights:
     """Weights that a round gave, and the entry that says so."""
 
     number: int
@@ -189,7 +189,7 @@ class RoundsState:
     stages: StagesState = field(repr=False, compare=False)
     by_number: dict[int, Round] = field(default_factory=dict)
     """Of the current lineage."""
-    by_device: dict[DeviceId, Trained] = field(default_factory=dict)
+    by_device: dict[DeviceId, DeviceRounds] = field(default_factory=dict)
     """Of devices that were ever asked or answered."""
     void: VoidRun = field(default_factory=VoidRun)
     """Rounds of the newest stage that came to nothing, one after the other."""
@@ -197,26 +197,26 @@ class RoundsState:
     """The highest number of a round, of any lineage."""
     weights: Weights | None = None
     """The network, where the fleet trains one."""
-    made: dict[int, Made] = field(default_factory=dict)
+    made: dict[int, AveragedWeights] = field(default_factory=dict)
     """What the rounds of the lineage gave, by number."""
     pruned: set[Digest] = field(default_factory=set)
     """What is kept no longer of what rounds gave."""
-    former_made: dict[int, Made] = field(default_factory=dict)
+    former_made: dict[int, AveragedWeights] = field(default_factory=dict)
     """What rounds of earlier lineages gave, until it is kept no longer."""
-    descent: Descent = field(init=False)
+    taint: Taint = field(init=False)
     """Which models descend from answers to rounds."""
 
     def __post_init__(self) -> None:
-        self.descent = Descent(self.lineages)
+        self.taint = Taint(self.lineages)
 
     @property
     def current(self) -> Round | None:
         """The newest round of the lineage."""
         return self.by_number[max(self.by_number)] if self.by_number else None
 
-    def of(self, device: DeviceId) -> Trained:
+    def of(self, device: DeviceId) -> DeviceRounds:
         """Return what a device was asked and answered, to read."""
-        return self.by_device.get(device) or Trained()
+        return self.by_device.get(device) or DeviceRounds()
 
     def averaged_in(self, stage: int) -> int:
         """Count the rounds of a stage that gave a model."""
@@ -238,7 +238,7 @@ class RoundsState:
 
         `size` is that of the ledger.
         """
-        return self.descent.devices(size) if self.lineages.current is not None else ()
+        return self.taint.devices(size) if self.lineages.current is not None else ()
 
     def begin_lineage(self, weights: Weights | None) -> None:
         """Begin anew with a network, or with none."""

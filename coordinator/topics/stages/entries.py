@@ -8,7 +8,7 @@ from pydantic import Field
 
 from coordinator.core.entry import OPERATOR, EntryBody
 from coordinator.core.formatting import names_of
-from coordinator.core.kind import Follows, Kind, Place, Topic, tells_all_their_assignment
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.stages.state import Reported, Reports, Stage, StagesState
@@ -128,7 +128,7 @@ def _move_times(stages: StagesState, body: ClockCorrected, _at: Place) -> None:
         stages.last_report_ns -= body.by_ns
 
 
-STAGES = Topic(
+STAGES = LedgerTopic(
     "stages",
     kinds=(
         Kind(StageOpened, _open, _say_opened, tells_all_their_assignment),

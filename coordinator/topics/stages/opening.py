@@ -26,7 +26,7 @@ from coordinator.core.live import NANOSECONDS
 from coordinator.core.rules import StageRules
 from coordinator.core.state import State
 from coordinator.topics.lineages.background import is_taken
-from coordinator.topics.lineages.room import fitting
+from coordinator.topics.lineages.capacity import fitting
 from coordinator.topics.stages.name_checks import usable
 from coordinator.topics.stages.rules import Stages
 from schemas.class_names import fault_of

@@ -15,7 +15,7 @@ from coordinator.errors import CommandError, QuestionError
 from coordinator.topics.classes.entries import ClassNamed
 from coordinator.topics.classes.rules import check_new_name
 from coordinator.topics.lineages.background import check_classes
-from coordinator.topics.lineages.room import check_room
+from coordinator.topics.lineages.capacity import check_capacity
 from coordinator.topics.stages.commands import CloseStage, StageCommand
 from coordinator.topics.stages.entries import StageClosed, StageOpened
 from coordinator.topics.stages.name_checks import doubts_about
@@ -76,7 +76,7 @@ class Stages:
         new_names = tuple(name for name in class_names if not state.classes.knows(name))
         for name in new_names:
             check_new_name(name)
-        check_room(state, new_names, class_names)
+        check_capacity(state, new_names, class_names)
         closing = self._close_current("the next stage was opened")
         named = together(
             record(ClassNamed(name=name, index=state.classes.next_index + i), actor=actor)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.core.state import State, read_entry
 from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.stages import is_closed, ledger_stages
@@ -74,7 +74,7 @@ class Progress:
     def _state(self) -> State:
         return self._fleet.coordinator.state
 
-    def _model(self) -> Model | None:
+    def _model(self) -> ModelVersion | None:
         """Return the stage's model once it is desired, looking only when entries have come."""
         state = self._state
         if state.models.failed is not None:
@@ -110,7 +110,7 @@ class Progress:
     def _opened(self) -> bool:
         return all(self._state.classes.knows(name) for name in self._goal.names)
 
-    def _runs(self, name: DeviceId, model: Model) -> bool:
+    def _runs(self, name: DeviceId, model: ModelVersion) -> bool:
         device, known = self._fleet.device(name), self._state.models.of(name)
         version = model.solved.version
         if device.busy_until > self._fleet.world.now:

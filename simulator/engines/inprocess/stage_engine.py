@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from coordinator.core.state import State, read_entry
 from coordinator.ledger.blobs import Blobs
-from coordinator.serving.engine import Engine as CoordinatorEngine
+from coordinator.serving.engine import LedgerEngine as CoordinatorEngine
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.presence import asked
 from simulator.engines.inprocess.round_log import RoundLog

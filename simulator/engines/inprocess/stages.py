@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.core.state import State
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from schemas.values import ClassName
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
@@ -29,7 +29,7 @@ def closed_index(state: State, numbers: tuple[int, ...]) -> int:
     return max((index for index in closed if index is not None), default=-1)
 
 
-def model_of(state: State, plan: FleetPlan, stage: StagePlan) -> Model | None:
+def model_of(state: State, plan: FleetPlan, stage: StagePlan) -> ModelVersion | None:
     """Return the newest model made before the next stage was opened."""
     later = [ledger_stages(state, plan, item) for item in plan.stages[stage.number :]]
     opened = [

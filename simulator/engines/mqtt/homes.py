@@ -14,7 +14,12 @@ from coordinator.making.backbones import prepare_backbone
 from coordinator.proxy import settings as proxy
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import OperatorInbox, send
-from coordinator.settings import FILE_NAME, BrokerSettings, CoordinatorSettings, write_new
+from coordinator.settings import (
+    FILE_NAME,
+    CoordinatorBrokerSettings,
+    CoordinatorSettings,
+    write_new,
+)
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from device_agent.home import SETTINGS_FILE
@@ -29,9 +34,11 @@ from transport.brokers import Broker
 PASSWORD_FILE = Path("broker.password")
 
 
-def coordinator_broker(broker: Broker) -> BrokerSettings:
+def coordinator_broker(broker: Broker) -> CoordinatorBrokerSettings:
     """Return where the coordinator finds its broker and its secret."""
-    return BrokerSettings(host=broker.host, port=broker.port, password_file=PASSWORD_FILE)
+    return CoordinatorBrokerSettings(
+        host=broker.host, port=broker.port, password_file=PASSWORD_FILE
+    )
 
 
 def agent_broker(broker: Broker) -> AgentBrokerSettings:
@@ -50,8 +57,10 @@ def write_proxy(home: Path, broker: Broker, fleet: FleetId) -> None:
     """Write a proxy's settings and secret, in place of earlier ones."""
     write_password(home, broker, PROXY)
     (home / proxy.FILE_NAME).unlink(missing_ok=True)
-    access = proxy.BrokerSettings(host=broker.host, port=broker.port, password_file=PASSWORD_FILE)
-    proxy.write_new(home, proxy.ProxySettings(fleet=fleet, broker=access))
+    access = proxy.ProxyBrokerSettings(
+        host=broker.host, port=broker.port, password_file=PASSWORD_FILE
+    )
+    proxy.write_new(home, proxy.ProxyHomeSettings(fleet=fleet, broker=access))
 
 
 def admit(home: Path, devices: Iterable[DeviceId]) -> None:

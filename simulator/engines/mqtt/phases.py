@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.core.state import State
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from simulator.engines.recording import seconds_between
 
 
@@ -17,6 +17,6 @@ def phases(state: State, numbers: tuple[int, ...], total: float) -> dict[str, fl
     return {"solve": solve, "export": export, "fleet": fleet, "total": total}
 
 
-def _export_seconds(model: Model) -> float:
+def _export_seconds(model: ModelVersion) -> float:
     exported_ns = model.exported_ns
     return 0.0 if exported_ns is None else seconds_between(model.solved_ns, exported_ns)

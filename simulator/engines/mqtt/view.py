@@ -9,7 +9,7 @@ from coordinator.core.state import State
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.entries import DeviceEvaluated
-from coordinator.topics.models.state import Model
+from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.stages.entries import TransitionReported
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId
@@ -60,7 +60,7 @@ class FleetView:
         return self.state.models.desired.version if self.state.models.desired else None
 
     @property
-    def desired_model(self) -> Model | None:
+    def desired_model(self) -> ModelVersion | None:
         """The model that all devices are to run, if there is one yet."""
         return None if self.desired is None else self.state.models.by_version[self.desired]
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import coordinator as cli
-from coordinator.settings import BrokerSettings, CoordinatorSettings, write_new
+from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, write_new
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
 from schemas.topics import FleetTopics
@@ -39,7 +39,7 @@ def fleetledger(*arguments: str) -> str:
 def home(tmp_path: Path) -> Path:
     """The home of a coordinator that admitted `DEVICES`."""
     folder = tmp_path / "home"
-    broker = BrokerSettings(port=free_port("127.0.0.1"))
+    broker = CoordinatorBrokerSettings(port=free_port("127.0.0.1"))
     write_new(folder, CoordinatorSettings(fleet=TOPICS.fleet, broker=broker))
     for device in DEVICES:
         fleetledger("admit", device, "--home", str(folder))
@@ -206,7 +206,7 @@ def test_a_broken_secret_is_named_with_the_way_out(home: Path) -> None:
 
 
 def test_another_user_name_of_the_coordinator_is_refused(tmp_path: Path) -> None:
-    broker = BrokerSettings(username=DeviceId("boss"))
+    broker = CoordinatorBrokerSettings(username=DeviceId("boss"))
     write_new(tmp_path, CoordinatorSettings(fleet=TOPICS.fleet, broker=broker))
     with pytest.raises(SettingsError, match=r"broker.username: 'boss'.*'coordinator'"):
         fleetledger("broker-config", "--out", str(tmp_path / "b"), "--home", str(tmp_path))

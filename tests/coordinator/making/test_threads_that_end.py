@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.making.workshop import Finished, Workshop
 from coordinator.proxy.inputs import Input
-from coordinator.proxy.workbench import Workbench
+from coordinator.proxy.workbench import ScoringBench
 from tests.threads_that_end import BREAKING, PATIENCE, assert_ended_with_a_sentence, run_broken
 from transport.errors import ThreadEndedError
 
@@ -50,7 +50,7 @@ def test_a_job_that_breaks_is_raised_to_whoever_takes_results(kind: str) -> None
 
 def test_a_job_of_a_proxy_that_breaks_is_raised_to_its_loop() -> None:
     told = threading.Event()
-    workbench = Workbench(told.set)
+    workbench = ScoringBench(told.set)
 
     def job() -> Input:
         raise OSError(28, "No space left on device")

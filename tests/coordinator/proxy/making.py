@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from coordinator.proxy.running import build
-from coordinator.proxy.settings import Limits, ProxySettings
-from coordinator.proxy.shell import Proxy
+from coordinator.proxy.settings import Limits, ProxyHomeSettings
+from coordinator.proxy.shell import ProxyProgram
 from methods.lga import coordinator
 from methods.lga.gradient_sets import GradientSet, encode_gradients
 from methods.network_weights import decode_weights, encode_weights, grown
@@ -87,7 +87,7 @@ def order(file: bytes, action: int = 10, number: int = 1, **changes: Any) -> Sco
 
 
 def gradients(data: bytes, number: int = 1, stage: int = 1, **changes: Any) -> PrototypeGradients:
-    """The letter that goes with a payload."""
+    """The message that goes with a payload."""
     values: dict[str, Any] = {
         "key": PartKey(stage=stage, part=number),
         "method": "lga",
@@ -160,7 +160,7 @@ class World:
     def __init__(self, home: Path, **limits: float) -> None:
         self.home = home
         self.home.mkdir()
-        self.settings = ProxySettings(fleet=FLEET, limits=Limits(**limits))
+        self.settings = ProxyHomeSettings(fleet=FLEET, limits=Limits(**limits))
         self.broker = InMemoryBroker()
         self.coordinator = Speaker(self.broker, COORDINATOR, *ORDINARY.from_every_device("msg"))
         self.files = BlockExchange(
@@ -170,7 +170,7 @@ class World:
         )
         self.files.start()
         self.devices = {name: Device(self.broker, name) for name in (ONE, OTHER)}
-        self.proxy: Proxy | None = None
+        self.proxy: ProxyProgram | None = None
         self._runs = 0
 
     def start(self) -> None:

@@ -8,16 +8,16 @@ import pytest
 
 from coordinator.proxy import core as rules
 from coordinator.proxy import inputs
-from coordinator.proxy.core import Core
-from coordinator.proxy.letters import Rules
-from coordinator.proxy.records import LetterKept, Name, OrderScored, Records, ScoredOrder
+from coordinator.proxy.core import ProxyCore
+from coordinator.proxy.gradients import ProxyLimits
+from coordinator.proxy.records import GradientsKept, Name, OrderScored, ProxyRecords, ScoredOrder
 from coordinator.proxy.requests import (
-    Answer,
     Check,
     FetchPayload,
     FetchWeights,
     Request,
     Score,
+    SendReceipt,
     Tell,
 )
 from schemas.contributions import PartKey
@@ -71,20 +71,20 @@ def order(action: int = 10, **changes: Any) -> ScoringOrder:
     return ScoringOrder.model_validate(values | changes)
 
 
-def scored(asked: ScoringOrder, *used: Name, task: int = 1) -> inputs.Scored:
+def scored(asked: ScoringOrder, *used: Name, task: int = 1) -> inputs.ScoringFinished:
     told = Scored(action=asked.action, seconds=1.0)
     key = PartKey(stage=asked.stage, part=asked.round)
     answered = ScoredOrder(told, key, asked.lineage, asked.weights.digest, task)
-    return inputs.Scored(OrderScored(answered, b"state", used))
+    return inputs.ScoringFinished(OrderScored(answered, b"state", used))
 
 
 class Driven:
     """A core whose decisions are carried out at once; `requests` are those of the last input."""
 
     def __init__(self, **limits: int) -> None:
-        self.records = Records()
+        self.records = ProxyRecords()
         bounds = {"payload_bytes": 1000, "waiting_bytes": 1000} | limits
-        self.core = Core(Rules(**bounds), self.records)
+        self.core = ProxyCore(ProxyLimits(**bounds), self.records)
         self.now = 0.0
 
     def happens(self, event: inputs.Input) -> list[Request]:
@@ -102,7 +102,7 @@ class Driven:
 
 
 def answers(requests: list[Request]) -> list[tuple[DeviceId, Receipt]]:
-    return [(item.device, item.receipt) for item in requests if isinstance(item, Answer)]
+    return [(item.device, item.receipt) for item in requests if isinstance(item, SendReceipt)]
 
 
 def name(data: bytes, stage: int = 1, part: int = 1) -> Name:
@@ -112,7 +112,7 @@ def name(data: bytes, stage: int = 1, part: int = 1) -> Name:
 def test_nothing_is_answered_before_it_is_kept_and_checked() -> None:
     driven = Driven()
     decision = driven.core.take(sent(b"one"), 0)
-    assert [type(change) for change in decision.changes] == [LetterKept]
+    assert [type(change) for change in decision.changes] == [GradientsKept]
     assert not decision.requests
     driven.core.commit(decision.changes)
     assert not driven.happens(sent(b"one"))
@@ -131,10 +131,10 @@ def test_who_sent_what_is_forgotten_with_the_score_and_repeats_get_the_same_rece
     ((_, first),) = answers(driven.happens(inputs.Checked(name(b"one"), "")))
     requests = driven.happens(inputs.WeightsFetched(asked.weights.digest))
     assert requests == [Score(asked, (name(b"one"),), anew=True)]
-    assert driven.records.letters[name(b"one")].device == ONE
+    assert driven.records.gradients[name(b"one")].device == ONE
     driven.happens(scored(asked, name(b"one")))
-    letter = driven.records.letters[name(b"one")]
-    assert (letter.device, letter.size) == (None, 0)
+    held = driven.records.gradients[name(b"one")]
+    assert (held.device, held.size) == (None, 0)
     assert answers(driven.happens(sent(b"one"))) == [(ONE, first)]
 
 
@@ -144,8 +144,8 @@ def test_of_refused_gradients_nothing_stays_but_the_answer() -> None:
     driven.happens(inputs.Ordered(order()))
     ((_, receipt),) = answers(driven.happens(inputs.Checked(name(b"one"), "no such tensor")))
     assert receipt.answer == Refused(reason="no such tensor")
-    letter = driven.records.letters[name(b"one")]
-    assert (letter.device, letter.size) == (None, 0)
+    held = driven.records.gradients[name(b"one")]
+    assert (held.device, held.size) == (None, 0)
 
 
 def test_a_device_gives_one_set_a_round() -> None:
@@ -162,7 +162,7 @@ def test_a_device_gives_one_set_a_round() -> None:
 )
 def test_sizes_are_bounded_before_anything_is_fetched(limits: dict[str, int], answer: type) -> None:
     requests = Driven(**limits).happens(sent(b"one", offered=True))
-    assert [type(item) for item in requests] == [Answer]
+    assert [type(item) for item in requests] == [SendReceipt]
     assert isinstance(answers(requests)[0][1].answer, answer)
 
 
@@ -245,7 +245,7 @@ def test_a_score_is_told_until_its_receipt_comes() -> None:
     told = Tell(Scored(action=10, seconds=1.0))
     assert driven.happens(scored(asked)) == [told]
     assert driven.passes(rules.TELL_SECONDS) == [told]
-    assert driven.happens(inputs.Connected()) == [told]
+    assert driven.happens(inputs.ProxyConnected()) == [told]
     key = PartKey(stage=1, part=1)
     driven.happens(
         inputs.Acknowledged(Receipt(about="scored", key=key, answer=Accepted(ledger_index=11)))

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coordinator.proxy.inputs import Scored
+from coordinator.proxy.inputs import ScoringFinished
 from coordinator.proxy.records import Name, OrderScored
 from coordinator.proxy.scoring import Fresh, score
 from schemas.contributions import PartKey
@@ -16,7 +16,7 @@ from tests.methods.lga.making import ANT, BEE
 
 
 def change(outcome: object) -> OrderScored:
-    assert isinstance(outcome, Scored)
+    assert isinstance(outcome, ScoringFinished)
     return outcome.change
 
 

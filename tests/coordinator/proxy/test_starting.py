@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from coordinator.cli.coordinator import app
 from coordinator.errors import ProxyError
 from coordinator.proxy import running
-from coordinator.proxy.settings import ProxySettings, load, read_password, write_new
+from coordinator.proxy.settings import ProxyHomeSettings, load, read_password, write_new
 from coordinator.settings import CoordinatorSettings
 from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
@@ -21,7 +21,7 @@ from schemas.values import FleetId
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "proxy"
-    write_new(folder, ProxySettings(fleet=FleetId("mill")))
+    write_new(folder, ProxyHomeSettings(fleet=FleetId("mill")))
     return folder
 
 
@@ -42,8 +42,8 @@ def test_init_writes_settings_that_can_be_read(tmp_path: Path) -> None:
 
 def test_settings_are_not_written_over(home: Path) -> None:
     with pytest.raises(SettingsError, match="exists already"):
-        write_new(home, ProxySettings(fleet=FleetId("other")))
-    assert load(home) == ProxySettings(fleet=FleetId("mill"))
+        write_new(home, ProxyHomeSettings(fleet=FleetId("other")))
+    assert load(home) == ProxyHomeSettings(fleet=FleetId("mill"))
 
 
 def test_without_torch_a_proxy_says_what_to_install(

@@ -21,7 +21,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.operator import OperatorInbox
 from coordinator.topics.devices.commands import AdmitDevice
 from schemas.contributions import Nothing
@@ -77,7 +77,7 @@ def full(disk: SmallDisk) -> Iterator[None]:
 def long_history(home: Path) -> None:
     """Make a coordinator with many devices, of which a few will speak."""
     write_home(home)
-    engine = Engine.open(home, Rules())
+    engine = LedgerEngine.open(home, Rules())
     names = [*DEVICES, *(f"other-{number}" for number in range(HISTORY - len(DEVICES)))]
     admitted = [AdmitDevice(device=DeviceId(name)) for name in names]
     engine.process([inputs.OperatorCommand(secrets.token_hex(8), item) for item in admitted])
@@ -162,7 +162,7 @@ def test_nothing_that_is_done_while_the_disk_is_full_grows_with_history(
     monkeypatch.undo()
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
         assert verify(ledger, Blobs(ledger, BlobStore(blob_folder(home)))).ok
-    assert Engine.open(home, Rules()).core.state == state
+    assert LedgerEngine.open(home, Rules()).core.state == state
 
 
 def answered(device: ScriptedDevice) -> bool:

@@ -10,7 +10,7 @@ from coordinator.core.inputs import EnrolmentProven, MessageRefused, OperatorCom
 from coordinator.core.requests import ForgetInvitation, Request, SendToDevice
 from coordinator.core.rules import Rules
 from coordinator.errors import LedgerWriteError
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.gate import Gate
 from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, write_new
@@ -32,7 +32,7 @@ class Running:
     """A coordinator from its start to its end, without a connection."""
 
     def __init__(self, home: Path) -> None:
-        self.engine = Engine.open(home, Rules())
+        self.engine = LedgerEngine.open(home, Rules())
         self.gate = Gate(
             FleetTopics(FLEET), lambda: self.engine.core.state, Invitations(home).secret
         )
@@ -133,5 +133,5 @@ def invite_beside(running: Running, home: Path) -> Token:
     """Make a token while no coordinator runs, as the command does."""
     running.engine.close()
     token = invite(home, CRANE, hours=1)
-    running.engine = Engine.open(home, Rules())
+    running.engine = LedgerEngine.open(home, Rules())
     return token

@@ -16,7 +16,7 @@ from coordinator.core.rules import Rules
 from coordinator.core.work import TakePayload
 from coordinator.errors import LedgerLockedError, LedgerWriteError
 from coordinator.paths import ledger_path
-from coordinator.serving.engine import Engine, carry_out_waiting
+from coordinator.serving.engine import LedgerEngine, carry_out_waiting
 from coordinator.serving.operator import OperatorInbox
 from coordinator.settings import CoordinatorSettings
 from coordinator.topics.devices.commands import AdmitDevice
@@ -40,8 +40,8 @@ def envelope(body: Message) -> Envelope:
     return SENDER.seal(body, sent_ms=0)
 
 
-def begun(home: Path) -> Engine:
-    engine = Engine.open(home, Rules())
+def begun(home: Path) -> LedgerEngine:
+    engine = LedgerEngine.open(home, Rules())
     engine.process(
         [
             order(AdmitDevice(device=DEVICE)),
@@ -78,7 +78,7 @@ def test_a_restarted_coordinator_has_the_state_that_it_had(tmp_path: Path) -> No
     )
     state = engine.core.state
     engine.close()
-    again = Engine.open(tmp_path, Rules())
+    again = LedgerEngine.open(tmp_path, Rules())
     assert again.core.state == state
     assert again.core.state.contributions.inputs() == (6,)
 
@@ -118,7 +118,7 @@ def test_what_the_disk_refused_is_committed_as_it_was_decided_and_only_then_carr
     assert engine.commit() == []
     state = copy.deepcopy(engine.core.state)
     engine.close()
-    assert Engine.open(tmp_path, Rules()).core.state == state
+    assert LedgerEngine.open(tmp_path, Rules()).core.state == state
 
 
 def test_what_a_crash_keeps_from_the_disk_has_not_happened(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_a_crash_keeps_from_the_disk_has_not_happened(tmp_path: Path) -> No
     with pytest.raises(LedgerWriteError):
         engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))])
     engine.close()
-    assert Engine.open(tmp_path, Rules()).core.state == before
+    assert LedgerEngine.open(tmp_path, Rules()).core.state == before
 
 
 def test_a_payload_on_its_way_when_a_commit_fails_is_counted_once_it_succeeds(
@@ -149,7 +149,7 @@ def test_a_payload_on_its_way_when_a_commit_fails_is_counted_once_it_succeeds(
 def test_only_one_process_may_write(tmp_path: Path) -> None:
     engine = begun(tmp_path)
     with pytest.raises(LedgerLockedError):
-        Engine.open(tmp_path, Rules())
+        LedgerEngine.open(tmp_path, Rules())
     engine.close()
 
 
@@ -161,7 +161,7 @@ def test_commands_are_carried_out_here_when_no_coordinator_runs(tmp_path: Path) 
     answer = inbox.answer_to(ticket)
     assert answer is not None
     assert answer.done
-    engine = Engine.open(tmp_path, Rules())
+    engine = LedgerEngine.open(tmp_path, Rules())
     assert DEVICE in engine.core.state.devices.admitted
     inbox.submit(CloseStage())
     assert not carry_out_waiting(tmp_path)
@@ -182,12 +182,12 @@ def test_a_command_whose_answer_was_lost_in_a_crash_is_answered_and_not_carried_
     answer = inbox.answer_to(ticket)
     assert answer is not None
     assert (answer.done, answer.text) == (True, "stage 2 is open for dog")
-    again = Engine.open(tmp_path, Rules())
+    again = LedgerEngine.open(tmp_path, Rules())
     assert (again.core.state.stages.by_number, again.ledger.size) == (stages, size)
 
 
 def test_a_refused_command_leaves_no_entry(tmp_path: Path) -> None:
-    engine = Engine.open(tmp_path, Rules())
+    engine = LedgerEngine.open(tmp_path, Rules())
     (answer,) = engine.process([order(CloseStage())])
     assert isinstance(answer, AnswerOperator)
     assert not answer.done

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coordinator.core import inputs
 from coordinator.core.state import State
 from coordinator.serving.gate import Gate
-from coordinator.serving.replayed import WIDTH, Window
+from coordinator.serving.replayed import WIDTH, SequenceWindow
 from coordinator.topics.devices.state import Device
 from coordinator.topics.keys.state import DeviceKeys, Invitation
 from coordinator.trust.invitations import Invitations
@@ -328,7 +328,7 @@ def test_an_enrolment_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPat
 
 @given(st.lists(st.integers(0, 3 * WIDTH), max_size=60))
 def test_a_window_agrees_with_a_memory_of_everything(numbers: list[int]) -> None:
-    window, seen, highest = Window(), set[int](), -1
+    window, seen, highest = SequenceWindow(), set[int](), -1
     for number in numbers:
         highest = max(highest, number)
         slowly = number not in seen and number > highest - WIDTH

@@ -16,7 +16,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import VerificationReport, verify
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.trust.keys import coordinator_key, key_folder, note_reader, note_signer, public_key
 from schemas.proofs.checkpoint import Checkpoint
 from schemas.values import FleetId
@@ -55,7 +55,7 @@ def test_a_damaged_key_is_named_and_never_replaced(tmp_path: Path, name: str) ->
 
 
 def test_every_checkpoint_that_is_written_is_signed(tmp_path: Path) -> None:
-    engine = Engine.open(tmp_path, Rules(), sign_note=note_signer(tmp_path, FLEET))
+    engine = LedgerEngine.open(tmp_path, Rules(), sign_note=note_signer(tmp_path, FLEET))
     engine.ledger.append([EntryDraft("command.done", "operator", {"ticket": "1", "text": ""})])
     engine.ledger.append([EntryDraft("command.done", "operator", {"ticket": "1", "text": ""})])
     engine.close()
@@ -80,7 +80,7 @@ def test_every_checkpoint_that_is_written_is_signed(tmp_path: Path) -> None:
 def test_verify_names_a_note_that_does_not_belong_to_its_checkpoint(
     tmp_path: Path, sql: str, named: str
 ) -> None:
-    engine = Engine.open(tmp_path, Rules(), sign_note=note_signer(tmp_path, FLEET))
+    engine = LedgerEngine.open(tmp_path, Rules(), sign_note=note_signer(tmp_path, FLEET))
     for _ in range(2):
         engine.ledger.append([EntryDraft("command.done", "operator", {"ticket": "1", "text": ""})])
     engine.close()

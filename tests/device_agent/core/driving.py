@@ -183,7 +183,7 @@ class Driven:
         return taken
 
     def sent(self, *kinds: type[Message]) -> list[Message]:
-        """Return and forget the bodies of messages and messages of some kinds."""
+        """Return and forget the bodies of messages of some kinds."""
         bodies = [request.body for request in self.take(requests.SendOutboxMessage)]
         bodies += [request.body for request in self.take(requests.Send)]
         return [body for body in bodies if isinstance(body, kinds)]

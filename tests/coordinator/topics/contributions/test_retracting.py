@@ -304,9 +304,9 @@ def test_another_network_descends_from_nothing(rounds: RoundBench) -> None:
 
 def test_a_replay_of_the_ledger_knows_what_was_retracted(rounds: RoundBench, bench: Bench) -> None:
     retract(rounds, "dev-3")
-    before = rounds.core.state.rounds.descent
+    before = rounds.core.state.rounds.taint
     rounds.restart()
-    assert rounds.core.state.rounds.descent == before
+    assert rounds.core.state.rounds.taint == before
     retract(bench)
     fresh = Bench(bench.rules)
     for body, device, time_ns in bench.entries:

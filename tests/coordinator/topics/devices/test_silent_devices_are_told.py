@@ -29,7 +29,7 @@ BEAT = Heartbeat(
 def bench() -> Bench:
     made = Bench(rules=Rules(silence=SILENCE))
     made.now_ns += 2 * YEAR_NS
-    made.handle(inputs.Connected())
+    made.handle(inputs.CoordinatorConnected())
     made.wait(0)
     return made
 
@@ -111,7 +111,7 @@ def test_a_thousand_silent_devices_are_one_entry(bench: Bench) -> None:
 
 def test_the_coordinator_is_heard_when_it_connects_and_every_hour(bench: Bench) -> None:
     first = Bench(rules=Rules(silence=SILENCE))
-    assert BeatCoordinator(0, 0) in first.handle(inputs.Connected())
+    assert BeatCoordinator(0, 0) in first.handle(inputs.CoordinatorConnected())
     asked = [item for _ in range(240) for item in bench.wait(60)]
     beats = [item for item in asked if isinstance(item, BeatCoordinator)]
     assert len(beats) == 4

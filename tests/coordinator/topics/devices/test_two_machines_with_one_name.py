@@ -37,7 +37,7 @@ class Air:
         self.bench.begin()
         self.bench.command(AdmitDevice(device=CAMERA))
         self.newest: Digest | None = None
-        self.carry(self.bench.handle(inputs.Connected()))
+        self.carry(self.bench.handle(inputs.CoordinatorConnected()))
 
     def carry(self, requests: list[Request]) -> list[Request]:
         for request in requests:
@@ -122,7 +122,7 @@ def test_a_birth_that_comes_after_that_of_the_next_run_ends_nothing() -> None:
     again.say(again.birth())
     camera.repeat(late)
     assert air.bench.core.state.devices.admitted[CAMERA].boot == again.boot
-    air.carry(air.bench.handle(inputs.Connected()))
+    air.carry(air.bench.handle(inputs.CoordinatorConnected()))
     again.lives()
     assert air.entries(DeviceDoubled) == []
     assert isinstance(again.give("a"), Accepted)

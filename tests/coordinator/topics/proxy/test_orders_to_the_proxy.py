@@ -64,11 +64,13 @@ def test_an_order_of_a_network_before_is_taken_back() -> None:
     again = SCORED.model_copy(update={"name": "begun anew"})
     for lineage in (NETWORK, again):
         assert taken_back in bench.imports(lineage)
-        assert taken_back in bench.handle(inputs.Connected()), "the broker may keep it still"
+        assert taken_back in bench.handle(inputs.CoordinatorConnected()), (
+            "the broker may keep it still"
+        )
 
 
 def test_fleets_that_never_had_a_proxy_take_nothing_back() -> None:
     bench = RoundBench()
     bench.lead()
-    for requests in (bench.imports(NETWORK), bench.handle(inputs.Connected())):
+    for requests in (bench.imports(NETWORK), bench.handle(inputs.CoordinatorConnected())):
         assert not [request for request in requests if isinstance(request, TakeBack)]

@@ -353,7 +353,7 @@ def test_a_restart_between_weights_and_score_asks_again_and_records_once() -> No
     bench.wait(45)
     bench.restart()
     assert bench.core.state == before
-    assert sent(bench.handle(inputs.Connected()), ScoringOrder) == [order]
+    assert sent(bench.handle(inputs.CoordinatorConnected()), ScoringOrder) == [order]
     for device in bench.devices:
         bench.born(device, capabilities=ABLE)
     bench.wait(0)

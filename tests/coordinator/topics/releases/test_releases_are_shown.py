@@ -16,7 +16,7 @@ from coordinator.ledger.store import Ledger
 from coordinator.paths import ledger_path
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import Engine
+from coordinator.serving.engine import LedgerEngine
 from coordinator.settings import CoordinatorSettings, load, write_new
 from coordinator.topics.models.commands import PushModel
 from coordinator.topics.releases import views as release_views
@@ -130,7 +130,7 @@ def test_a_coordinator_with_the_key_releases_what_waits_when_it_starts(home: Pat
     keep(home / "keys" / "release.pem", signing.RELEASE)
     settings = load(home)
     signer = release_signer(home, settings)
-    engine = Engine.open(home, settings.rules, sign_release=signer)
+    engine = LedgerEngine.open(home, settings.rules, sign_release=signer)
     engine.process([inputs.Tick()])
     engine.close()
     found = [(row.number, row.version) for row in release_views.releases(home)]

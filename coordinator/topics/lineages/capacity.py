@@ -23,7 +23,7 @@ _STAGE = 5
 """Bytes of a row's stage: four digits and a comma."""
 
 
-def check_room(
+def check_capacity(
     state: State, new: Iterable[ClassName], stage_names: Iterable[ClassName] = ()
 ) -> None:
     """Raise `CommandError` where `new` names would not fit beside those that are named.

@@ -15,7 +15,7 @@ from schemas.values import DeviceId
 
 
 @dataclass
-class Descent:
+class Taint:
     """What is known of means and retracted answers."""
 
     lineages: LineagesState = field(repr=False, compare=False)

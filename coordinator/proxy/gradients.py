@@ -1,6 +1,6 @@
-"""The rules of letters with gradients: what is taken in, checked, answered, and handed over.
+"""The rules of messages with gradients: what is taken in, checked, answered, and handed over.
 
-- A letter is known by stage, round and the digest of its bytes. A repeat gets the receipt that was
+- A message is known by stage, round and the digest of its bytes. A repeat gets the receipt that was
   given, or none yet; a device that sends other gradients under the same key while the first wait is
   refused.
 - Nothing larger than the limit is fetched, nothing is taken in beyond the room there is, and
@@ -15,8 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.proxy import inputs
-from coordinator.proxy.records import Final, Letter, LetterAnswered, LetterKept, Name, Records
-from coordinator.proxy.requests import NOTHING, Answer, Check, Decision, FetchPayload
+from coordinator.proxy.records import (
+    Final,
+    GradientsAnswered,
+    GradientsKept,
+    HeldGradients,
+    Name,
+    ProxyRecords,
+)
+from coordinator.proxy.requests import NOTHING, Check, FetchPayload, ProxyDecision, SendReceipt
 from schemas.proxy import ScoringOrder
 from schemas.receipts import Accepted, Later, Receipt, Refused
 from schemas.values import DeviceId, Digest
@@ -26,22 +33,22 @@ _REASON = 500
 
 
 @dataclass(frozen=True)
-class Rules:
+class ProxyLimits:
     """Bounds, in bytes."""
 
     payload_bytes: int
     waiting_bytes: int
 
 
-class Letters:
+class GradientsIntake:
     """Decides about gradients; the newest order is told with each question that needs it."""
 
-    def __init__(self, rules: Rules, records: Records) -> None:
+    def __init__(self, rules: ProxyLimits, records: ProxyRecords) -> None:
         self._rules = rules
         self._records = records
         self._lineage: Digest | None = None
         """Of the newest order."""
-        self._fetching: dict[Name, Letter] = {}
+        self._fetching: dict[Name, HeldGradients] = {}
         self._checking: set[Name] = set()
         self._early: set[Name] = set()
         """Letters of another network that came after the newest order."""
@@ -59,11 +66,9 @@ class Letters:
     def fresh(self, order: ScoringOrder) -> tuple[Name, ...]:
         """Return what was accepted and no model was scored by yet."""
         return tuple(
-            letter.name
-            for letter in self._records.letters.values()
-            if letter.size
-            and letter.lineage == order.lineage
-            and isinstance(letter.answer, Accepted)
+            held.name
+            for held in self._records.gradients.values()
+            if held.size and held.lineage == order.lineage and isinstance(held.answer, Accepted)
         )
 
     def new_order(self, order: ScoringOrder) -> None:
@@ -75,11 +80,11 @@ class Letters:
         """Forget what was to be checked by an order that makes no sense."""
         self._checking.clear()
 
-    def gradients(self, event: inputs.Gradients) -> Decision:
+    def gradients(self, event: inputs.Gradients) -> ProxyDecision:
         """Take gradients in, or say why not."""
         body, device = event.body, event.device
         name = Name(body.key, body.payload)
-        known = self._records.letters.get(name)
+        known = self._records.gradients.get(name)
         if known is not None:
             return NOTHING if known.answer is None else _receipt(device, name, known.answer)
         if name in self._fetching:
@@ -87,48 +92,48 @@ class Letters:
         fault = self._fault(event)
         if fault:
             return _receipt(device, name, Refused(reason=fault))
-        under_way = sum(letter.size for letter in self._fetching.values())
+        under_way = sum(held.size for held in self._fetching.values())
         room = self._rules.waiting_bytes - self._records.waiting_bytes - under_way
         if body.payload_bytes > room:
             return _later(device, name, "the proxy's room for gradients is taken")
-        letter = Letter(name, device, body.method, body.lineage, body.payload_bytes)
+        held = HeldGradients(name, device, body.method, body.lineage, body.payload_bytes)
         if body.offer is None:
-            return self._kept(letter, event.attachment)
-        self._fetching[name] = letter
-        return Decision(requests=(FetchPayload(device, name, body.offer),))
+            return self._kept(held, event.attachment)
+        self._fetching[name] = held
+        return ProxyDecision(requests=(FetchPayload(device, name, body.offer),))
 
-    def fetched(self, name: Name, data: bytes) -> Decision:
+    def fetched(self, name: Name, data: bytes) -> ProxyDecision:
         """Keep what was fetched."""
-        letter = self._fetching.pop(name, None)
-        return NOTHING if letter is None else self._kept(letter, data)
+        held = self._fetching.pop(name, None)
+        return NOTHING if held is None else self._kept(held, data)
 
-    def lost(self, name: Name, reason: str) -> Decision:
+    def lost(self, name: Name, reason: str) -> ProxyDecision:
         """Ask a device to send again what did not come."""
-        letter = self._fetching.pop(name, None)
-        return NOTHING if letter is None else _later(letter.device, name, reason)
+        held = self._fetching.pop(name, None)
+        return NOTHING if held is None else _later(held.device, name, reason)
 
-    def checked(self, name: Name, fault: str) -> Decision:
+    def checked(self, name: Name, fault: str) -> ProxyDecision:
         """Accept what was checked, or refuse it."""
         self._checking.discard(name)
         return self._answered(name, fault)
 
-    def due(self, order: ScoringOrder) -> Decision:
+    def due(self, order: ScoringOrder) -> ProxyDecision:
         """Refuse what can't be of the order's network and stage; have the others checked."""
-        for letter in self._records.letters.values():
-            if letter.answer is not None or letter.name in self._checking | self._early:
+        for held in self._records.gradients.values():
+            if held.answer is not None or held.name in self._checking | self._early:
                 continue
-            fault = self._misfit(letter, order)
+            fault = self._misfit(held, order)
             if fault:
-                return self._answered(letter.name, fault)
-            if letter.lineage == order.lineage and letter.name.key.stage <= order.stage:
-                self._checking.add(letter.name)
-                return Decision(requests=(Check(order, letter.name),))
+                return self._answered(held.name, fault)
+            if held.lineage == order.lineage and held.name.key.stage <= order.stage:
+                self._checking.add(held.name)
+                return ProxyDecision(requests=(Check(order, held.name),))
         return NOTHING
 
-    def _kept(self, letter: Letter, data: bytes) -> Decision:
-        if self._lineage not in (None, letter.lineage):
-            self._early.add(letter.name)
-        return Decision((LetterKept(letter, data),))
+    def _kept(self, held: HeldGradients, data: bytes) -> ProxyDecision:
+        if self._lineage not in (None, held.lineage):
+            self._early.add(held.name)
+        return ProxyDecision((GradientsKept(held, data),))
 
     def _fault(self, event: inputs.Gradients) -> str:
         body = event.body
@@ -140,7 +145,7 @@ class Letters:
             or Digest.of(event.attachment) != body.payload
         ):
             return f"payload: {body.payload.short} was promised, other bytes are attached"
-        others = (*self._records.letters.values(), *self._fetching.values())
+        others = (*self._records.gradients.values(), *self._fetching.values())
         if any((item.device, item.name.key) == (event.device, body.key) for item in others):
             return (
                 f"key: other gradients of stage {body.key.stage}, round {body.key.part} are here "
@@ -148,39 +153,39 @@ class Letters:
             )
         return ""
 
-    def _misfit(self, letter: Letter, order: ScoringOrder) -> str:
-        if letter.name.key.stage > order.stage:
+    def _misfit(self, held: HeldGradients, order: ScoringOrder) -> str:
+        if held.name.key.stage > order.stage:
             return ""
-        if (letter.method, letter.lineage) != (order.method, order.lineage):
+        if (held.method, held.lineage) != (order.method, order.lineage):
             return (
-                f"lineage: gradients of {letter.method} {letter.lineage.short}, and the fleet "
+                f"lineage: gradients of {held.method} {held.lineage.short}, and the fleet "
                 f"trains {order.method} {order.lineage.short}"
             )
         scored = self._records.scored
         known = scored.task if scored is not None and scored.lineage == order.lineage else 0
-        if letter.name.key.stage < known:
+        if held.name.key.stage < known:
             return (
-                f"key.stage: {letter.name.key.stage}, and pictures of stage {known} are gathered "
+                f"key.stage: {held.name.key.stage}, and pictures of stage {known} are gathered "
                 "by now"
             )
         return ""
 
-    def _answered(self, name: Name, fault: str) -> Decision:
-        letter = self._records.letters.get(name)
-        if letter is None or letter.answer is not None:
+    def _answered(self, name: Name, fault: str) -> ProxyDecision:
+        held = self._records.gradients.get(name)
+        if held is None or held.answer is not None:
             return NOTHING
-        place = sum(item.answer is not None for item in self._records.letters.values())
+        place = sum(item.answer is not None for item in self._records.gradients.values())
         answer: Final = Refused(reason=fault[:_REASON]) if fault else Accepted(ledger_index=place)
-        assert letter.device is not None  # it is forgotten with the answer, or later
-        told = _receipt(letter.device, name, answer)
-        return Decision((LetterAnswered(name, answer),), told.requests)
+        assert held.device is not None  # it is forgotten with the answer, or later
+        told = _receipt(held.device, name, answer)
+        return ProxyDecision((GradientsAnswered(name, answer),), told.requests)
 
 
-def _receipt(device: DeviceId, name: Name, answer: Accepted | Refused | Later) -> Decision:
+def _receipt(device: DeviceId, name: Name, answer: Accepted | Refused | Later) -> ProxyDecision:
     receipt = Receipt(about="gradients", key=name.key, payload=name.payload, answer=answer)
-    return Decision(requests=(Answer(device, receipt),))
+    return ProxyDecision(requests=(SendReceipt(device, receipt),))
 
 
-def _later(device: DeviceId | None, name: Name, reason: str) -> Decision:
-    assert device is not None  # letters that are not answered have one
+def _later(device: DeviceId | None, name: Name, reason: str) -> ProxyDecision:
+    assert device is not None  # messages that are not answered have one
     return _receipt(device, name, Later(after_seconds=LATER_SECONDS, reason=reason[:_REASON]))
