@@ -9,13 +9,13 @@ from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import Samples, features_of, payloads, summed
 
-datasets = pytest.importorskip("sklearn.datasets")
 DEVICES = 10
 NAMES = tuple(ClassName(str(digit)) for digit in range(10))
 
 
 @pytest.fixture(scope="module")
 def split() -> tuple[np.ndarray, ...]:
+    datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.model_selection import train_test_split
 
     digits = datasets.load_digits()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits as load_scikit_digits
 
 from simulator.datasets.digits import load_digits, split_digits
 from simulator.datasets.images import LabelledImages
@@ -15,6 +14,8 @@ def rows(part: LabelledImages) -> set[bytes]:
 
 
 def test_values_are_scaled_to_eight_bits_and_rounded():
+    from sklearn.datasets import load_digits as load_scikit_digits
+
     digits = load_digits()
     original = load_scikit_digits().images
     assert digits.images.shape == (1797, 8, 8)

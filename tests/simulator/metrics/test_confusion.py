@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix
 
 from simulator.metrics.answers import Answers
 from simulator.metrics.confusion import class_accuracy, class_confusion, task_confusion
@@ -15,6 +14,8 @@ def answers() -> Answers:
 
 
 def test_classes_are_confused_as_scikit_learn_says(answers: Answers):
+    from sklearn.metrics import confusion_matrix
+
     for stage in range(1, 5):
         truth, predicted = answers.answered(stage)
         expected = confusion_matrix(truth, predicted, labels=np.arange(12))

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from simulator.metrics.over_seeds import paired_difference, summary
 
@@ -32,6 +31,8 @@ def test_the_interval_is_that_of_the_paired_t_test(count: int):
     first, second = random.normal(0.5, 0.1, (2, count))
     difference = paired_difference(dict(enumerate(first)), dict(enumerate(second)))
     assert difference is not None
+    from scipy import stats
+
     interval = stats.ttest_rel(second, first).confidence_interval(0.95)
     assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
     assert difference.count == count

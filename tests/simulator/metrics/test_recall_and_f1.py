@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score, recall_score
 
 from simulator.metrics.recall_and_f1 import batchwise_f1, batchwise_recall, macro_f1, macro_recall
 
@@ -17,6 +16,8 @@ def draw(classes: int, samples: int, accuracy: float, seed: int) -> tuple[np.nda
 
 @pytest.mark.parametrize("seed", range(5))
 def test_macro_metrics_are_those_of_scikit_learn(seed: int):
+    from sklearn.metrics import f1_score, recall_score
+
     truth, predicted = draw(classes=7, samples=300, accuracy=0.6, seed=seed)
     options = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
     assert macro_recall(truth, predicted) == pytest.approx(
@@ -27,6 +28,8 @@ def test_macro_metrics_are_those_of_scikit_learn(seed: int):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_batchwise_form_is_scikit_learn_batch_by_batch(seed: int):
+    from sklearn.metrics import f1_score, recall_score
+
     truth, predicted = draw(classes=20, samples=500, accuracy=0.7, seed=seed)
     classes = 3 * np.arange(20)
     order = np.random.default_rng(0).permutation(500)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.io import savemat
 
 from simulator.datasets.segmentation.ade20k import load_ade20k, read_names
 from simulator.datasets.segmentation.camvid import CLASS_NAMES, load_camvid
@@ -16,6 +15,12 @@ from tests.simulator.datasets.segmentation.making import (
     save_mask,
     save_picture,
 )
+
+
+def save_matlab(path: Path, content: dict[str, np.ndarray], *, small: bool = False) -> None:
+    from scipy.io import savemat
+
+    savemat(path, content, do_compression=small)
 
 
 def draw(root: Path, picture: str, mask: str, values: np.ndarray) -> None:
@@ -46,7 +51,7 @@ def sbd(root: Path) -> dict[str, np.ndarray]:
         save_picture(root / "img" / f"{name}.jpg", random_pictures(1, mask.shape)[0])
         (root / "cls").mkdir(exist_ok=True)
         content = np.array([(mask,)], dtype=[("Segmentation", object)])
-        savemat(root / "cls" / f"{name}.mat", {"GTcls": content}, do_compression=True)
+        save_matlab(root / "cls" / f"{name}.mat", {"GTcls": content}, small=True)
     for part, found in listed.items():
         (root / f"{part}.txt").write_text("\n".join(found))
     return masks
@@ -88,11 +93,11 @@ def test_a_matlab_file_that_holds_something_else_is_named(tmp_path: Path):
         mat.write_bytes(content)
         with pytest.raises(DatasetError, match=r"2008_1.mat: .*copy the file again"):
             split.train.mask(2)
-    savemat(mat, {"other": np.zeros(3)})
+    save_matlab(mat, {"other": np.zeros(3)})
     with pytest.raises(DatasetError, match=r"2008_1.mat: .*copy the file again"):
         split.train.mask(2)
     content = np.array([(np.zeros((2, 2)),)], dtype=[("Segmentation", object)])
-    savemat(mat, {"GTcls": content})
+    save_matlab(mat, {"GTcls": content})
     with pytest.raises(DatasetError, match=r"float64 of shape \(2, 2\)"):
         split.train.mask(2)
 

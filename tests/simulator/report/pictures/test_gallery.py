@@ -1,12 +1,12 @@
 """Every picture of a run, through what its axes hold rather than through pixels."""
 
+from __future__ import annotations
+
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from simulator.metrics.measuring import measure_seed
 from simulator.metrics.results import RunResults, summarise
@@ -26,6 +26,10 @@ from simulator.report.pictures.times import draw_times
 from simulator.report.pictures.traffic import draw_traffic
 from simulator.report.run_page import run_page
 from tests.simulator.fake_run import Shape, fake_results, fake_scenario, fake_seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PUBLISHED = [
     {"label": "STSA", "accuracy": [95, 90, 85]},
