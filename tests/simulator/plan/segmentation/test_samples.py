@@ -1,8 +1,12 @@
 """The plan of a scenario with masks, in the samples that engines run on."""
 
+from functools import cache
+
 import numpy as np
 
 from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
+from simulator.datasets.segmentation.images import SegmentedImages
+from simulator.datasets.segmentation.samples import SegmentedSplit
 from simulator.plan.counts import plan_counts
 from simulator.plan.segmentation import make_segmentation_plan
 from simulator.plan.segmentation.samples import plan_task_scenes
@@ -20,12 +24,16 @@ SCENARIO = Scenario.model_validate(
         },
     }
 )
-SCENES = split_digit_scenes(SceneSettings(train=60, test=10), seed=1)
+
+
+@cache
+def drawn() -> SegmentedSplit[SegmentedImages]:
+    return split_digit_scenes(SceneSettings(train=60, test=10), seed=1)
 
 
 def test_every_device_has_the_scenes_of_the_plan_as_samples_of_their_task():
-    split, plan = plan_task_scenes(SCENARIO, SCENES, seed=3)
-    dealt = make_segmentation_plan(SCENES.train, SCENARIO.stages, SCENARIO.devices, seed=3)
+    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
+    dealt = make_segmentation_plan(drawn().train, SCENARIO.stages, SCENARIO.devices, seed=3)
     assert len(plan.stages) == len(dealt.stages) == 3
     for stage, other in zip(plan.stages, dealt.stages, strict=True):
         assert stage.devices.keys() == other.devices.keys()
@@ -37,14 +45,14 @@ def test_every_device_has_the_scenes_of_the_plan_as_samples_of_their_task():
 
 
 def test_both_parts_have_the_tasks_of_the_plan():
-    split, plan = plan_task_scenes(SCENARIO, SCENES, seed=3)
-    for part, scenes in ((split.train, SCENES.train), (split.test, SCENES.test)):
+    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
+    for part, scenes in ((split.train, drawn().train), (split.test, drawn().test)):
         assert part.tasks == tuple(stage.classes for stage in plan.stages)
         assert part.scenes.fingerprint == scenes.fingerprint
 
 
 def test_samples_are_counted_in_their_own_stage_alone():
-    split, plan = plan_task_scenes(SCENARIO, SCENES, seed=3)
+    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
     counts = plan_counts(plan, split.train.labels)
     for stage in plan.stages:
         others = [label for label in range(10) if label not in stage.classes]
