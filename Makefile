@@ -29,7 +29,7 @@ BIN := $(VENV)/bin
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 
 # Arrays and tensors of tests are small, and more threads than one only wait for each other.
-export OMP_NUM_THREADS = 1
+quick test test-torch: export OMP_NUM_THREADS = 1
 # Else every worker, and every program that a test starts, would compile all of the source again.
 unexport PYTHONDONTWRITEBYTECODE
 
