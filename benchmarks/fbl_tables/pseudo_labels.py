@@ -44,7 +44,7 @@ from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.metrics.results import RunResults
 from simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from simulator.report.pictures.style import as_png
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.virtual.scenes import SizedScenes
 
 SHARES = (0.2, 0.8)
@@ -93,7 +93,7 @@ def main() -> None:
     arguments = parser.parse_args()
     results = RunResults.read(arguments.run)
     seed = next(iter(results.seeds))
-    samples = Seed.load(results.scenario, seed).split.train
+    samples = PreparedSeed.load(results.scenario, seed).split.train
     assert isinstance(samples, TaskScenes), "a run on scenes"
     rounds = LastRound.read(arguments.run / f"seed-{seed}" / "coordinator")
     arguments.out.write_bytes(as_png(draw_segmentation(rows(rounds, samples), samples.class_names)))

@@ -22,7 +22,7 @@ from rich.console import Console
 from benchmarks.fedhaf_tables.cases import SCENARIO, Material
 from benchmarks.machine import describe_machine
 from simulator.engines.mqtt.engine import MqttEngine
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.run.progress import Screen
 from simulator.scenario.loading import load_scenario
 
@@ -47,7 +47,7 @@ def memory_of(method: str, material: Material, folder: Path) -> dict[str, float]
     scenario = load_scenario(SCENARIO, changes)
     with Screen(Console(stderr=True), 1) as screen:
         screen.stage(1, 1)
-        prepared = Seed.load(scenario, 1).prepare(screen)
+        prepared = PreparedSeed.load(scenario, 1).prepare(screen)
         with closing(MqttEngine(prepared, folder, screen)) as engine:
             engine.learn(prepared.plan.stages[0])
             (agent,) = (

@@ -1,1 +1,1 @@
-"""Counting characters, beside fleets that learn to foretell them."""
+"""Counting characters, beside fleets that learn to predict them."""

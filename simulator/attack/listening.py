@@ -21,7 +21,7 @@ from simulator.attack.victim import assignment_of, images_of, model_of
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class InvertedGradients:
     """What the payload told."""
 
     label: int
@@ -41,8 +41,8 @@ class Attack:
     """Names of the outputs."""
     truth: Tensor
     perturbed: Tensor
-    without: Heard
-    heard: Heard
+    without: InvertedGradients
+    heard: InvertedGradients
 
     @property
     def pictures(self) -> dict[str, Tensor]:
@@ -59,12 +59,12 @@ class Attack:
         return peak_signal_to_noise(self.pictures[name].clamp(0, 1), self.truth)
 
 
-def listen(encoding: Encoding, payload: bytes, seed: int) -> Heard:
+def listen(encoding: Encoding, payload: bytes, seed: int) -> InvertedGradients:
     """Return what an eavesdropper makes of the first set of gradients in a payload."""
     gradients = decode_gradients(encoding, payload)[0].gradients
     label = recover_label(gradients[f"{LAYERS}.weight"].numpy())
     found = invert(encoding, [gradients], [label], InversionSettings(), seed)
-    return Heard(label, found.pictures[0].float().clamp(0, 1), found.distances[0])
+    return InvertedGradients(label, found.pictures[0].float().clamp(0, 1), found.distances[0])
 
 
 def attack(settings: AttackSettings) -> Attack:

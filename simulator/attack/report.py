@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from simulator.attack.listening import Attack, Heard
+from simulator.attack.listening import Attack, InvertedGradients
 
 CLEAR, BLURRED = 25.0, 15.0
 """Decibels above which a picture is as good as the truth, and above which it can be recognised."""
@@ -59,7 +59,7 @@ def meaning(decibels: float) -> str:
     )
 
 
-def _label(found: Attack, heard: Heard) -> str:
+def _label(found: Attack, heard: InvertedGradients) -> str:
     name = found.rows[heard.label] if heard.label < len(found.rows) else f"output {heard.label}"
     return f"{name} ({'right' if heard.label == found.label else 'wrong'})"
 

@@ -1,7 +1,7 @@
 """A small encoder of characters, learned from the public part of a text: what a BERT is to words.
 
 It is a table of embeddings and one recurrent layer (GRU); its features are the last state. It
-learns to foretell every next character of what speakers say who own no sample. So it has met
+learns to predict every next character of what speakers say who own no sample. So it has met
 neither training nor test text of the fleet; it has met the classes, as ImageNet's networks have met
 cats. Characters that the public text lacks are unknown to it.
 """
@@ -71,7 +71,7 @@ def preprocessing_of(corpus: Corpus) -> TextPreprocessing:
 
 def _learn(settings: CharacterSettings, corpus: Corpus) -> Backbone:
     # torch takes seconds to import, and is an extra
-    from simulator.backbones.foretelling import learn_encoder  # noqa: PLC0415
+    from simulator.backbones.language_model import learn_encoder  # noqa: PLC0415
 
     preprocessing = preprocessing_of(corpus)
     return Backbone(NAME, learn_encoder(settings, corpus.public, preprocessing), preprocessing)

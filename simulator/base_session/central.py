@@ -26,7 +26,7 @@ from simulator.engines.sight import Sight, sight_of
 from simulator.errors import EngineError
 from simulator.run.durable import replace_file
 from simulator.scenario.trainer import trainer_of
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
 Indices = npt.NDArray[np.int64]
@@ -96,12 +96,12 @@ class _Base:
             seed=prepared.plan.seed,
         )
         protocol = prepared.scenario.method.base
-        hall = HallSettings("loop", engine.device, engine.bfloat16)
+        trainers = TrainerPoolSettings("loop", engine.device, engine.bfloat16)
         told = "the first stage is trained in one place"
         return train_centrally(
             lesson,
             protocol,
-            hall.for_torch(),
+            trainers.for_torch(),
             lambda epoch: watch.phase(f"{told}: epoch {epoch} of {protocol.epochs}"),
         )
 

@@ -14,7 +14,7 @@ from device_agent.status import is_settled
 from device_agent.worker import Answer
 from schemas.values import BootId, DeviceId
 from simulator.chaos.checks import broken_files
-from simulator.chaos.mortal import Mortal, World
+from simulator.chaos.crashable import Crashable, FaultyWorld
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.worker import InlineWorker
 
@@ -37,10 +37,10 @@ class SlowWorker(InlineWorker):
         self._later(lambda: answer_now(request))
 
 
-class MortalAgent(Mortal):
+class CrashableAgent(Crashable):
     """The agent of one device; its home is made by whoever makes the fleet."""
 
-    def __init__(self, world: World, home: AgentHome, *, replaceable: bool) -> None:
+    def __init__(self, world: FaultyWorld, home: AgentHome, *, replaceable: bool) -> None:
         """With `replaceable` its disk may be lost: its images are then counted in other parts."""
         super().__init__(world, home.settings.device, home.folder)
         self.home = home

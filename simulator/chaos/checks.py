@@ -38,7 +38,7 @@ from schemas.errors import FleetledgerError
 from schemas.receipts import ENTRY_OF, Accepted, Receipt
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.chaos.material import FLEET
-from simulator.chaos.outcome import Images, Outcome, Places, numbers, read_outcome, replayed
+from simulator.chaos.outcome import FleetOutcome, Images, Places, numbers, read_outcome, replayed
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,21 @@ class Undisturbed:
 
 
 @dataclass(frozen=True)
-class Run:
+class ChaosRun:
     """A run that is over, and what it is compared with."""
 
     places: Places
     undisturbed: Undisturbed
-    seen: Seen
+    seen: SeenMeanwhile
 
     @cached_property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FleetOutcome:
         """What the ledger and the stores say; raises what reading them raises."""
         return read_outcome(self.places)
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenMeanwhile:
     """What was seen of the programs while they ran."""
 
     live: State | None
@@ -93,35 +93,35 @@ class Broken(NamedTuple):
         return f"{self.promise}: {self.how}"
 
 
-Check = Callable[[Run], Iterator[str]]
+Check = Callable[[ChaosRun], Iterator[str]]
 
 
-def check(places: Places, undisturbed: Undisturbed, seen: Seen) -> list[Broken]:
+def check(places: Places, undisturbed: Undisturbed, seen: SeenMeanwhile) -> list[Broken]:
     """Return every promise that a run broke; none if all were kept.
 
     Of a run that did not come to its end, what must be true at any time.
     """
     names = PROMISES if seen.live is not None else AT_ANY_TIME
-    return _broken(Run(places, undisturbed, seen), names)
+    return _broken(ChaosRun(places, undisturbed, seen), names)
 
 
 def check_disks(places: Places, undisturbed: Undisturbed) -> list[Broken]:
     """Return every promise that is broken by what programs left which nobody looked into."""
-    return _broken(Run(places, undisturbed, Seen(None, ())), OF_DISKS)
+    return _broken(ChaosRun(places, undisturbed, SeenMeanwhile(None, ())), OF_DISKS)
 
 
-def _broken(run: Run, names: Iterable[str]) -> list[Broken]:
+def _broken(run: ChaosRun, names: Iterable[str]) -> list[Broken]:
     return [Broken(promise, how) for promise in names for how in _looked(PROMISES[promise], run)]
 
 
-def _looked(look: Check, run: Run) -> Iterator[str]:
+def _looked(look: Check, run: ChaosRun) -> Iterator[str]:
     try:
         yield from look(run)
     except FleetledgerError as error:
         yield str(error)
 
 
-def undisturbed_end(outcome: Outcome) -> Undisturbed:
+def undisturbed_end(outcome: FleetOutcome) -> Undisturbed:
     """Return what a run in which nothing failed ended with."""
     model = outcome.model
     assert model is not None, "a run ends with a model"
@@ -139,7 +139,7 @@ def undisturbed_end(outcome: Outcome) -> Undisturbed:
     )
 
 
-def _ledger_verifies(run: Run) -> Iterator[str]:
+def _ledger_verifies(run: ChaosRun) -> Iterator[str]:
     home = run.places.coordinator
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
         report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(home))))
@@ -148,12 +148,12 @@ def _ledger_verifies(run: Run) -> Iterator[str]:
         yield from (f"blob {digest} was pruned" for digest in report.pruned)
 
 
-def _tables_equal_a_rebuild(run: Run) -> Iterator[str]:
+def _tables_equal_a_rebuild(run: ChaosRun) -> Iterator[str]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
         yield from map(str, compare(ledger).differences)
 
 
-def _replay_gives_the_state(run: Run) -> Iterator[str]:
+def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
         state = replayed(ledger)
     for part in fields(state):
@@ -162,7 +162,7 @@ def _replay_gives_the_state(run: Run) -> Iterator[str]:
             yield f"{part.name} is {live} in the program, {value} by the ledger"
 
 
-def _commands_are_carried_out_once(run: Run) -> Iterator[str]:
+def _commands_are_carried_out_once(run: ChaosRun) -> Iterator[str]:
     stages = {
         number: stage.class_names for number, stage in run.outcome.state.stages.by_number.items()
     }
@@ -170,7 +170,7 @@ def _commands_are_carried_out_once(run: Run) -> Iterator[str]:
         yield f"stages {stages} were opened, {run.undisturbed.stages} undisturbed"
 
 
-def _receipts_are_true(run: Run) -> Iterator[str]:
+def _receipts_are_true(run: ChaosRun) -> Iterator[str]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
         for device, receipt in run.seen.receipts:
             if not isinstance(receipt.answer, Accepted):
@@ -199,7 +199,7 @@ def _stands_for(entry: Entry, device: DeviceId, receipt: Receipt) -> bool:
             return bool(body["stage"] == key["stage"])
 
 
-def _accepted_is_in_the_sum(run: Run) -> Iterator[str]:
+def _accepted_is_in_the_sum(run: ChaosRun) -> Iterator[str]:
     state = run.outcome.state
     counted = {(item.device, item.key): item for item in state.contributions.counted.values()}
     for device, records in run.outcome.devices.items():
@@ -221,7 +221,7 @@ def _accepted_is_in_the_sum(run: Run) -> Iterator[str]:
             yield f"{device}: {records.dead_letters} messages were refused"
 
 
-def _nothing_counts_twice(run: Run) -> Iterator[str]:
+def _nothing_counts_twice(run: ChaosRun) -> Iterator[str]:
     state = run.outcome.state
     keys = Counter((item.device, item.key) for item in state.contributions.counted.values())
     for (device, key), times in keys.items():
@@ -237,7 +237,7 @@ def _nothing_counts_twice(run: Run) -> Iterator[str]:
             )
 
 
-def _every_image_counts_once(run: Run) -> Iterator[str]:
+def _every_image_counts_once(run: ChaosRun) -> Iterator[str]:
     for device, expected in run.undisturbed.images.items():
         found = run.outcome.images(device)
         for digest, name in expected.items():
@@ -256,7 +256,7 @@ def _every_image_counts_once(run: Run) -> Iterator[str]:
             )
 
 
-def _model_is_the_undisturbed_one(run: Run) -> Iterator[str]:
+def _model_is_the_undisturbed_one(run: ChaosRun) -> Iterator[str]:
     model, expected = run.outcome.model, run.undisturbed
     if model is None:
         yield "there is none"
@@ -272,7 +272,7 @@ def _model_is_the_undisturbed_one(run: Run) -> Iterator[str]:
         yield f"inputs: {model.solved.inputs}, in the sum {now}"
 
 
-def _model_can_be_made_again(run: Run) -> Iterator[str]:
+def _model_can_be_made_again(run: ChaosRun) -> Iterator[str]:
     model, state = run.outcome.model, run.outcome.state
     backbone = state.lineages.backbone
     if model is None or backbone is None:
@@ -300,7 +300,7 @@ def _model_can_be_made_again(run: Run) -> Iterator[str]:
         yield f"aggregate {again.solved.aggregate}, head {again.solved.head} from the payloads"
 
 
-def _keys_are_those_of_the_ledger(run: Run) -> Iterator[str]:
+def _keys_are_those_of_the_ledger(run: ChaosRun) -> Iterator[str]:
     for device, folder in run.places.states.items():
         ring = KeyRing.beside(folder.parent, FLEET, device)
         own = ring.current.verify_key if ring.current is not None else None
@@ -311,7 +311,7 @@ def _keys_are_those_of_the_ledger(run: Run) -> Iterator[str]:
             yield f"{device}: a key still waits"
 
 
-def _means_can_be_made_again(run: Run) -> Iterator[str]:
+def _means_can_be_made_again(run: ChaosRun) -> Iterator[str]:
     """Average the answers of every round anew, which the fleets of chaos keep."""
     home = run.places.coordinator
     networks = ModelMaker(home, BlobStore(blob_folder(home))).networks
@@ -341,7 +341,7 @@ def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
     return AverageRound(network, current.opened, tuple(inputs))
 
 
-def _every_device_runs_the_last_model(run: Run) -> Iterator[str]:
+def _every_device_runs_the_last_model(run: ChaosRun) -> Iterator[str]:
     desired = run.outcome.state.models.desired
     for device, folder in run.places.states.items():
         slot = ModelSlots(folder / "slots").active()

@@ -18,7 +18,7 @@ from coordinator.core.state import State
 from coordinator.making.workshop import Job
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
-from simulator.chaos.mortal import Mortal, World
+from simulator.chaos.crashable import Crashable, FaultyWorld
 from simulator.virtual.coordinator import GROUP_SECONDS
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.network import VirtualConnection
@@ -48,10 +48,10 @@ class SlowWorkshop(InlineWorkshop):
         self._later("models", lambda: now(job))
 
 
-class MortalCoordinator(Mortal):
+class CrashableCoordinator(Crashable):
     """The coordinator that lives in `home`; its settings must be there."""
 
-    def __init__(self, world: World, home: Path) -> None:
+    def __init__(self, world: FaultyWorld, home: Path) -> None:
         super().__init__(world, "coordinator", home)
         self.home = home
         self._made: AssembledCoordinator | None = None

@@ -1,8 +1,8 @@
 """What goes wrong in a run, all of it drawn from its seed before the run begins.
 
-The number of faults is bounded: messages are disturbed until `Weather.until`, and every program has
-a list of crashes. After the last of them everything works, so a run that does not come to its end
-has a fault of its own.
+The number of faults is bounded: messages are disturbed until `NetworkFaults.until`, and every
+program has a list of crashes. After the last of them everything works, so a run that does not come
+to its end has a fault of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Crash:
 
 
 @dataclass(frozen=True)
-class Weather:
+class NetworkFaults:
     """How messages fare until a moment of the fleet's clock; afterwards, all is well."""
 
     until: float
@@ -52,7 +52,7 @@ class Troubles:
     """Everything that goes wrong in a run."""
 
     seed: int
-    weather: Weather
+    network_faults: NetworkFaults
     crashes: Mapping[str, tuple[Crash, ...]]
     """Of every program, in their order."""
     cuts: tuple[tuple[float, str], ...]
@@ -65,7 +65,7 @@ class Troubles:
     """Seconds after which the operator opens the next stage, learned or not; None: patiently."""
 
 
-CALM = Troubles(0, Weather(0.0, 0.0, 0.0, 0.0, 0.0), {}, (), ())
+CALM = Troubles(0, NetworkFaults(0.0, 0.0, 0.0, 0.0, 0.0), {}, (), ())
 """No trouble at all."""
 
 
@@ -78,19 +78,19 @@ def draw_troubles(seed: int, programs: Iterable[str]) -> Troubles:
     """Draw the troubles of a run; the same for the same seed and names."""
     names = tuple(programs)
     random = dice(f"{seed}/weather")
-    weather = _draw_weather(random)
+    network_faults = _draw_network_faults(random)
     # A fleet of a thousand does not see a thousand times as many cuts.
     cuts = sorted(
-        (random.uniform(0, weather.until), random.choice(names))
+        (random.uniform(0, network_faults.until), random.choice(names))
         for _ in range(random.randint(0, 6))
     )
     restarts = sorted(
-        random.uniform(0, weather.until) for _ in range(random.choice((0, 0, 1, 1, 2)))
+        random.uniform(0, network_faults.until) for _ in range(random.choice((0, 0, 1, 1, 2)))
     )
     crashes = {name: _draw_crashes(dice(f"{seed}/crashes/{name}")) for name in names}
     hurry = random.choice((None, _log_uniform(random, 1, 120)))
-    leaps = _draw_leaps(dice(f"{seed}/leaps"), names, weather.until)
-    return Troubles(seed, weather, crashes, tuple(cuts), tuple(restarts), leaps, hurry)
+    leaps = _draw_leaps(dice(f"{seed}/leaps"), names, network_faults.until)
+    return Troubles(seed, network_faults, crashes, tuple(cuts), tuple(restarts), leaps, hurry)
 
 
 def _draw_leaps(
@@ -107,8 +107,8 @@ def _draw_leaps(
     )
 
 
-def _draw_weather(random: Random) -> Weather:
-    return Weather(
+def _draw_network_faults(random: Random) -> NetworkFaults:
+    return NetworkFaults(
         until=_log_uniform(random, 20, 900),
         loss=random.choice((0.0, 0.02, 0.1, 0.3)),
         duplicate=random.choice((0.0, 0.05, 0.3)),

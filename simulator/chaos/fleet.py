@@ -22,16 +22,16 @@ from schemas.envelope import decode
 from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
-from simulator.chaos.agent import MortalAgent
-from simulator.chaos.coordinator import MortalCoordinator
+from simulator.chaos.agent import CrashableAgent
+from simulator.chaos.coordinator import CrashableCoordinator
+from simulator.chaos.crashable import Crashable, FaultyWorld
 from simulator.chaos.disk import Disk
 from simulator.chaos.effects import CrashPoints
 from simulator.chaos.faults import Troubles, dice
-from simulator.chaos.material import FLEET, Material
-from simulator.chaos.mortal import Mortal, World
+from simulator.chaos.faulty_network import FaultyNetwork
+from simulator.chaos.material import FLEET, ChaosMaterial
 from simulator.chaos.outcome import Places
-from simulator.chaos.proxy import MortalProxy
-from simulator.chaos.storm import StormyNetwork
+from simulator.chaos.proxy import CrashableProxy
 from simulator.errors import ChaosError
 from simulator.plan.fleet_plan import StagePlan
 from simulator.virtual.clock import VirtualClock
@@ -62,7 +62,7 @@ _QUIET_SECONDS = 40.0
 class ChaosFleet:
     """A coordinator and agents in `folder`, with the troubles of one run."""
 
-    def __init__(self, material: Material, folder: Path, troubles: Troubles) -> None:
+    def __init__(self, material: ChaosMaterial, folder: Path, troubles: Troubles) -> None:
         folder = folder.resolve()
         self.material = material
         self.tally: Counter[str] = Counter()
@@ -70,16 +70,16 @@ class ChaosFleet:
         """Most seconds that the fleet took after a trouble until everything had come to its end."""
         self.loop = Loop(VirtualClock())
         self._troubles = troubles
-        network = StormyNetwork(self.loop, troubles.weather, troubles.seed, self.tally)
+        network = FaultyNetwork(self.loop, troubles.network_faults, troubles.seed, self.tally)
         self.points = CrashPoints(EFFECTS)
         self._shadows = folder / "shadows"
-        world = World(self.loop, network, self.points, troubles, self._shadows, self.tally)
+        world = FaultyWorld(self.loop, network, self.points, troubles, self._shadows, self.tally)
         self._network = network
         home = folder / "coordinator"
         material.copy_coordinator(home)
-        self.coordinator = MortalCoordinator(world, home)
+        self.coordinator = CrashableCoordinator(world, home)
         self.agents = tuple(
-            MortalAgent(
+            CrashableAgent(
                 world,
                 material.make_agent(device, folder / "agents" / device),
                 replaceable=material.any_division and material.coordinator_key is None,
@@ -87,9 +87,9 @@ class ChaosFleet:
             for device in material.plan.devices
         )
         self.places = Places(home, {agent.device: agent.home.state_folder for agent in self.agents})
-        self.programs: tuple[Mortal, ...] = (self.coordinator, *self.agents)
+        self.programs: tuple[Crashable, ...] = (self.coordinator, *self.agents)
         if material.has_proxy:
-            self.programs += (MortalProxy(world, folder / "proxy", FLEET),)
+            self.programs += (CrashableProxy(world, folder / "proxy", FLEET),)
 
     @contextmanager
     def running(self) -> Iterator[None]:

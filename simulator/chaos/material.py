@@ -52,7 +52,7 @@ _AT_REST = 1_577_836_800
 
 
 @dataclass(frozen=True)
-class Material:
+class ChaosMaterial:
     """Plan and pictures of one scenario and seed, and homes from which runs are copied."""
 
     scenario: Scenario
@@ -134,7 +134,7 @@ class Material:
         return self._pictures[index]
 
 
-def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> Material:
+def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMaterial:
     """Load the data, make the plan of the scenario's first seed, and the coordinator's home.
 
     With `keys` the devices have tokens to enrol with, and believe what the coordinator signs alone.
@@ -165,13 +165,13 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> Material:
         import_backbone(home, backbone.name, backbone.data, backbone.preprocessing)
     if not keys:
         admit(home, plan.devices)
-        return Material(scenario, split, plan, folder)
+        return ChaosMaterial(scenario, split, plan, folder)
     for device in plan.devices:
         token = invite(home, device, _TOKEN_HOURS)
         agent = folder / "agents" / device
         agent.mkdir(parents=True)
         KeyRing.beside(agent, FLEET, device).enrol(token)
-    return Material(scenario, split, plan, folder, public_key(home))
+    return ChaosMaterial(scenario, split, plan, folder, public_key(home))
 
 
 def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:

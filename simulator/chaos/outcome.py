@@ -33,7 +33,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FleetOutcome:
     """What the ledger and the stores of one run say."""
 
     state: State
@@ -54,11 +54,11 @@ class Outcome:
         return {digest: item.class_name for digest, item in counted.items()}
 
 
-def read_outcome(places: Places) -> Outcome:
+def read_outcome(places: Places) -> FleetOutcome:
     """Read what a run left; its programs may still be there, but do nothing."""
     with LedgerReader.open_read_only(ledger_path(places.coordinator), TABLES) as ledger:
         state = replayed(ledger)
-    return Outcome(state, {name: _records(folder) for name, folder in places.states.items()})
+    return FleetOutcome(state, {name: _records(folder) for name, folder in places.states.items()})
 
 
 def replayed(ledger: LedgerReader) -> State:

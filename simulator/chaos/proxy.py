@@ -13,7 +13,7 @@ from coordinator.proxy.workbench import Job
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
 from schemas.values import FleetId
-from simulator.chaos.mortal import Mortal, World
+from simulator.chaos.crashable import Crashable, FaultyWorld
 from simulator.virtual.proxy import PAUSE_SECONDS, in_fleet_time
 from simulator.virtual.seeds import seeded_boot
 from transport.transfer import Party
@@ -47,10 +47,10 @@ class SlowWorkbench:
         """Nothing is under way that could be waited for."""
 
 
-class MortalProxy(Mortal):
+class CrashableProxy(Crashable):
     """The proxy that lives in `home`, which is made if it is missing."""
 
-    def __init__(self, world: World, home: Path, fleet: FleetId) -> None:
+    def __init__(self, world: FaultyWorld, home: Path, fleet: FleetId) -> None:
         home.mkdir(mode=0o700)
         super().__init__(world, PROXY, home)
         self._home = home

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coordinator.core.state import State
-from simulator.chaos.checks import Broken, Seen, Undisturbed, check, undisturbed_end
+from simulator.chaos.checks import Broken, SeenMeanwhile, Undisturbed, check, undisturbed_end
 from simulator.chaos.faults import CALM, Troubles, draw_troubles
 from simulator.chaos.fleet import ChaosFleet
-from simulator.chaos.material import Material
+from simulator.chaos.material import ChaosMaterial
 from simulator.chaos.outcome import read_outcome
 from simulator.chaos.report import ChaosReport
 from simulator.errors import ChaosError
@@ -21,7 +21,7 @@ from simulator.errors import ChaosError
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are made under names of their own
 
 
-def run_undisturbed(material: Material, folder: Path) -> Undisturbed:
+def run_undisturbed(material: ChaosMaterial, folder: Path) -> Undisturbed:
     """Run the fleet of a scenario without any trouble, and return what it ends with."""
     fleet = ChaosFleet(material, folder, CALM)
     with fleet.running():
@@ -29,7 +29,9 @@ def run_undisturbed(material: Material, folder: Path) -> Undisturbed:
     return undisturbed_end(read_outcome(fleet.places))
 
 
-def run_chaos(material: Material, undisturbed: Undisturbed, seed: int, folder: Path) -> ChaosReport:
+def run_chaos(
+    material: ChaosMaterial, undisturbed: Undisturbed, seed: int, folder: Path
+) -> ChaosReport:
     """Run the fleet of a scenario through the troubles of `seed`; the folder stays.
 
     What broke is in the report: promises, or a program that failed.
@@ -38,7 +40,7 @@ def run_chaos(material: Material, undisturbed: Undisturbed, seed: int, folder: P
 
 
 def run_troubles(
-    material: Material, undisturbed: Undisturbed, troubles: Troubles, folder: Path
+    material: ChaosMaterial, undisturbed: Undisturbed, troubles: Troubles, folder: Path
 ) -> ChaosReport:
     """Run the fleet of a scenario through given troubles; as `run_chaos`."""
     began = time.perf_counter()
@@ -57,7 +59,7 @@ def run_troubles(
                 Broken("no program fails", f"{error!r} in {place.filename}:{place.lineno}")
             )
     anew = frozenset(agent.device for agent in fleet.agents if agent.installations > 1)
-    broken += check(fleet.places, undisturbed, Seen(live, fleet.receipts, anew))
+    broken += check(fleet.places, undisturbed, SeenMeanwhile(live, fleet.receipts, anew))
     for agent in fleet.agents:
         broken += [Broken("a device keeps a working model", how) for how in agent.broken]
     losses = [program.drive.volume.losses for program in fleet.programs]

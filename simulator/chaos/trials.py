@@ -8,7 +8,7 @@ from pathlib import Path
 
 from methods.registry import trains
 from simulator.chaos.checks import Undisturbed
-from simulator.chaos.material import Material, prepare
+from simulator.chaos.material import ChaosMaterial, prepare
 from simulator.chaos.report import ChaosReport
 from simulator.chaos.running import run_chaos, run_undisturbed
 from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
@@ -29,7 +29,7 @@ class Trials:
         self._scenarios = variants(pictures)
         self.fleets = len(self._scenarios)
         """Different fleets; seeds meet them in turn."""
-        self._prepared: dict[int, tuple[Material, Undisturbed]] = {}
+        self._prepared: dict[int, tuple[ChaosMaterial, Undisturbed]] = {}
 
     def can_run(self, seed: int) -> bool:
         """Whether a seed can run here: fleets that train need torch."""
@@ -49,7 +49,7 @@ class Trials:
             shutil.rmtree(folder)
         return report
 
-    def prepared(self, seed: int) -> tuple[Material, Undisturbed]:
+    def prepared(self, seed: int) -> tuple[ChaosMaterial, Undisturbed]:
         """Return the fleet that a seed meets, and what it ends with undisturbed."""
         number = seed % self.fleets
         if number not in self._prepared:

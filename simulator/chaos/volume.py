@@ -41,7 +41,7 @@ class Change:
 
 
 @dataclass
-class Losses:
+class DiskLosses:
     """What power cuts have taken from a volume."""
 
     torn_files: int = 0
@@ -53,7 +53,7 @@ class Volume:
 
     def __init__(self, root: Path, shadow: Path, random: Random) -> None:
         self.root = root
-        self.losses = Losses()
+        self.losses = DiskLosses()
         self._shadow = shadow
         self._random = random
         self._changes: list[Change] = []

@@ -1,7 +1,7 @@
 """The record of a stage, the same under every engine: one reading of the ledger, entry by entry.
 
 What only an engine knows (bytes of transports, seconds of computing, when data arrived) it gives as
-`Measured`. Everything else follows from the ledger, by these rules:
+`StageMeasures`. Everything else follows from the ledger, by these rules:
 
 - A stage's entries are those after the ones of the stage before, up to its closing and its model.
   What comes later belongs to the next stage, so the record of a stage is the same while its model
@@ -76,7 +76,7 @@ class ProxyBytes:
 
 
 @dataclass(frozen=True)
-class Measured:
+class StageMeasures:
     """What the ledger does not tell of a stage."""
 
     there: Collection[DeviceId]
@@ -133,7 +133,7 @@ class Recorder:
         self._stored: dict[DeviceId, int] = {}
         self._parcels, self._looks = ParcelCount(), LookLog()
 
-    def record(self, state: State, stage: StagePlan, measured: Measured) -> StageRecord:
+    def record(self, state: State, stage: StagePlan, measured: StageMeasures) -> StageRecord:
         """Return the record of a stage that is closed in `state`, and is later than those before.
 
         Raises `EngineError` where the ledger has no model of it.
@@ -233,7 +233,7 @@ class Recorder:
         name: DeviceId,
         met: DeviceStage,
         stage: _Stage,
-        measured: Measured,
+        measured: StageMeasures,
     ) -> DeviceRecord:
         gathered, used = self._gathered, measured.usage.get(name, Usage())
         keys = [(name, number) for number in stage.numbers]
@@ -256,7 +256,7 @@ class Recorder:
             answered_seconds=answered,
         )
 
-    def _proxy(self, state: State, measured: Measured) -> ProxyRecord | None:
+    def _proxy(self, state: State, measured: StageMeasures) -> ProxyRecord | None:
         network = state.lineages.network
         if network is None or not network.proxy:
             return None
@@ -279,7 +279,7 @@ def _transition(
     body: TransitionReported,
     time_ns: int,
     met: DeviceStage | None,
-    measured: Measured,
+    measured: StageMeasures,
 ) -> TransitionRecord:
     """Return what a report comes to, given what the device met in the stage.
 

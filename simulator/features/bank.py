@@ -20,10 +20,10 @@ from simulator.backbones.backbone import Backbone
 from simulator.datasets.images import Split
 from simulator.engines.interface import Watch
 from simulator.features.extracted import Classes, ExtractedRows, Source, extract_split, of_classes
-from simulator.features.extraction import AGENT_BATCH, Extractor
+from simulator.features.extraction import AGENT_BATCH, BatchExtractor
 from simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
 from simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
-from simulator.features.projection import Projection
+from simulator.features.projection import FeatureProjection
 from simulator.features.providers import CPU, choose_provider
 
 GPU_TOLERANCE = 0.02
@@ -80,7 +80,7 @@ class Bank:
         same, ONNX Runtime computes the joined file otherwise than its parts; then every sample is
         run through it, and the result is kept on disk too.
         """
-        projection = Projection(model)
+        projection = FeatureProjection(model)
         h, seconds = self._probe(projection)
         if self._agree(model, h):
             total = self._rows.store.seconds_per_row + seconds
@@ -96,7 +96,7 @@ class Bank:
         rows = extract_split(given.split, whole, given.cache_folder, given.watch, given.classes)
         return WholeFeatures(rows)
 
-    def _probe(self, projection: Projection) -> tuple[Floats, float]:
+    def _probe(self, projection: FeatureProjection) -> tuple[Floats, float]:
         """Return h of the samples to compare, and the seconds that each took."""
         features = self._rows.train(self._probes())
         started = time.perf_counter()
@@ -105,7 +105,7 @@ class Bank:
 
     def _agree(self, model: FrozenModel, h: Floats) -> bool:
         given = self._opened
-        extractor = Extractor(model.data, FEATURES, given.preprocessing, given.provider)
+        extractor = BatchExtractor(model.data, FEATURES, given.preprocessing, given.provider)
         samples = [(given.split.train, int(index)) for index in self._probes()]
         expected = np.concatenate([rows for rows, _ in extractor.batches(samples)])
         if given.provider == CPU or h.shape != expected.shape:

@@ -16,10 +16,10 @@ from simulator.datasets.images import Split
 from simulator.datasets.samples import Samples
 from simulator.engines.interface import Watch
 from simulator.errors import BackboneError
-from simulator.features.extraction import Extractor, Sample
+from simulator.features.extraction import BatchExtractor, Sample
 from simulator.features.interface import Floats, Indices
 from simulator.features.row_store import Origin, RowStore
-from simulator.features.telling import Progress
+from simulator.features.telling import ExtractionProgress
 
 _KEPT_TOGETHER = 512
 """Rows that are computed before they are written."""
@@ -109,7 +109,7 @@ def of_classes(part: Samples, classes: Classes) -> Indices:
 
 
 def _digests(part: Samples, watch: Watch) -> list[Digest]:
-    progress = Progress(watch, "telling pictures apart", len(part))
+    progress = ExtractionProgress(watch, "telling pictures apart", len(part))
     digests = []
     for index in range(len(part)):
         digests.append(part.digest(index))
@@ -126,7 +126,7 @@ def _fill(
 ) -> RowStore:
     """Return a store that has a row for every wanted digest."""
     watch.phase("loading the model that extracts features")
-    extractor = Extractor(*source.make(), source.preprocessing, source.provider)
+    extractor = BatchExtractor(*source.make(), source.preprocessing, source.provider)
     if store is None:
         sample = next(iter(wanted.values()))
         ((row, _),) = extractor.batches([sample])
@@ -144,13 +144,13 @@ def _fill(
 
 def _append(
     store: RowStore,
-    extractor: Extractor,
+    extractor: BatchExtractor,
     digests: Sequence[Digest],
     samples: Sequence[Sample],
     watch: Watch,
 ) -> None:
     """Compute the rows of `samples` and write them, a few hundred at a time."""
-    progress = Progress(watch, "extracting features", len(samples))
+    progress = ExtractionProgress(watch, "extracting features", len(samples))
     rows: list[Floats] = []
     done, seconds = 0, 0.0
     for batch, spent in extractor.batches(samples):

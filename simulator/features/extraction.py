@@ -45,7 +45,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class Extractor:
+class BatchExtractor:
     """One model on one provider."""
 
     def __init__(

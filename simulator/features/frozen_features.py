@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from simulator.features.extracted import ExtractedRows
 from simulator.features.interface import Floats, Indices
-from simulator.features.projection import Projection
+from simulator.features.projection import FeatureProjection
 
 
 class ProjectedFeatures:
@@ -18,7 +18,7 @@ class ProjectedFeatures:
     """
 
     def __init__(
-        self, rows: ExtractedRows, projection: Projection, seconds_per_image: float
+        self, rows: ExtractedRows, projection: FeatureProjection, seconds_per_image: float
     ) -> None:
         self.seconds_per_image = seconds_per_image
         """Seconds of one core from pixels to h."""

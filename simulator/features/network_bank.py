@@ -16,7 +16,7 @@ from simulator.features.providers import choose_provider
 
 
 @dataclass(frozen=True)
-class Looks:
+class NetworkInputs:
     """How pictures are seen, where models run, and where what they give is kept."""
 
     preprocessing: AnyPreprocessing
@@ -30,7 +30,7 @@ class Looks:
 class NetworkBank:
     """Runs each frozen model once over all samples; a `FeatureBank`."""
 
-    def __init__(self, split: Split, looks: Looks) -> None:
+    def __init__(self, split: Split, looks: NetworkInputs) -> None:
         self._split = split
         self._looks = looks
 

@@ -19,7 +19,7 @@ from simulator.features.extraction import AGENT_BATCH
 from simulator.features.interface import Floats, FrozenModel
 
 
-class Projection:
+class FeatureProjection:
     """The tail of one frozen model; `export.frozen` writes the same in ONNX."""
 
     def __init__(self, model: FrozenModel) -> None:

@@ -10,7 +10,7 @@ _EVERY = 1.0
 """Seconds between two words."""
 
 
-class Progress:
+class ExtractionProgress:
     """One thing that is done for a known number of pictures."""
 
     def __init__(self, watch: Watch, what: str, total: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from simulator.metrics.headline_costs import COST, DETECTION
 from simulator.metrics.headline_learning import ACCURACY, DEVICES
 from simulator.metrics.headline_looking import LOOKING
-from simulator.metrics.metric import Measured
+from simulator.metrics.metric import MeasuredSeed
 
 HEADLINE = ACCURACY + DEVICES + COST + DETECTION + LOOKING
 METRICS = {metric.name: metric for metric in HEADLINE}
 """By name."""
 
 
-def headline(measured: Measured) -> dict[str, float]:
+def headline(measured: MeasuredSeed) -> dict[str, float]:
     """Return every number of `HEADLINE` that is known, by name."""
     values = {metric.name: metric.take(measured) for metric in HEADLINE}
     return {name: float(value) for name, value in values.items() if value is not None}

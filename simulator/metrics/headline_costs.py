@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.metrics.metric import Measured, Metric, mean_delay, share
+from simulator.metrics.metric import MeasuredSeed, Metric, mean_delay, share
 from simulator.metrics.seed_metrics import DeviceMetrics
 
 
@@ -10,13 +10,13 @@ def _traffic(device: DeviceMetrics) -> int:
     return device.bytes_up + device.bytes_down
 
 
-def _missed(measured: Measured) -> float | None:
+def _missed(measured: MeasuredSeed) -> float | None:
     found = measured.entropy_reports()
     with_new = sum(item.with_new for item in found)
     return share(with_new - sum(item.noticed for item in found), with_new)
 
 
-def _alarmed(measured: Measured) -> float | None:
+def _alarmed(measured: MeasuredSeed) -> float | None:
     found = measured.entropy_reports()
     return share(sum(item.alarmed for item in found), sum(item.without_new for item in found))
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from simulator.metrics.metric import Measured, Metric
+from simulator.metrics.metric import MeasuredSeed, Metric
 from simulator.metrics.noticing import noticing
 
 
-def _missed(seed: Measured) -> float | None:
+def _missed(seed: MeasuredSeed) -> float | None:
     found = noticing(seed.stages)
     began = sum(item.began for item in found)
     return sum(item.missed for item in found) / began if began else None
 
 
-def _false_alarms(seed: Measured) -> float | None:
+def _false_alarms(seed: MeasuredSeed) -> float | None:
     looks = sum(len(stage.novelty_checks) for stage in seed.stages if stage.stage > 1)
     alarms = sum(item.false_alarms for item in noticing(seed.stages))
     return alarms / looks if looks else None
 
 
-def _gradients(seed: Measured) -> float | None:
+def _gradients(seed: MeasuredSeed) -> float | None:
     found = [stage.proxy for stage in seed.stages if stage.proxy is not None]
     counted = [
         (item.gradient_bytes, item.weight_bytes)

@@ -14,12 +14,12 @@ from simulator.metrics.confusion import task_confusion
 from simulator.metrics.distribution import distribution
 from simulator.metrics.headline import headline
 from simulator.metrics.learned import learned_by_stage
-from simulator.metrics.metric import Measured
+from simulator.metrics.metric import MeasuredSeed
 from simulator.metrics.noticing import noticing
 from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.metrics.plan_counts import PlanCounts
 from simulator.metrics.seed_metrics import DeviceMetrics, SeedMetrics
-from simulator.metrics.stage_measuring import Seed, measure_stage
+from simulator.metrics.stage_measuring import ScoredSeed, measure_stage
 from simulator.records import StageRecord
 
 
@@ -32,13 +32,13 @@ def measure_seed(
     counts. Raises `MetricsError` when they do not fit together.
     """
     _check(records, answers, plan_counts)
-    seed = Seed(answers, plan_counts, learned_by_stage(answers, plan_counts.class_names))
+    seed = ScoredSeed(answers, plan_counts, learned_by_stage(answers, plan_counts.class_names))
     stages = tuple(measure_stage(record, seed) for record in records)
     devices = _measure_devices(records, seed)
     names = [name for record in records for name in record.class_names]
     return SeedMetrics(
         score="mIoU" if isinstance(answers, PixelAnswers) else "accuracy",
-        headline=headline(Measured(stages, devices)),
+        headline=headline(MeasuredSeed(stages, devices)),
         stages=stages,
         task_confusion=tuple(
             tuple(int(count) for count in row) for row in _task_confusion(answers)
@@ -75,7 +75,7 @@ def _check(records: Sequence[StageRecord], answers: AnyAnswers, counts: PlanCoun
         raise MetricsError(f"devices: {sorted(unknown)[:3]} are not in the plan; give its own")
 
 
-def _measure_devices(records: Sequence[StageRecord], seed: Seed) -> tuple[DeviceMetrics, ...]:
+def _measure_devices(records: Sequence[StageRecord], seed: ScoredSeed) -> tuple[DeviceMetrics, ...]:
     accuracy = seed.accuracy_of_devices(records[-1])
     given = seed.counts.so_far(len(records))
     samples, classes = given.sum(axis=1), np.count_nonzero(given, axis=1)

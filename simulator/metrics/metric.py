@@ -17,7 +17,7 @@ Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSeed:
     """What a headline number is taken from."""
 
     stages: Sequence[StageMetrics]
@@ -52,7 +52,7 @@ class Metric:
     unit: Unit
     better: Better
     meaning: str
-    take: Callable[[Measured], float | None]
+    take: Callable[[MeasuredSeed], float | None]
     """Returns None where it is not known."""
     of_pixels: str = ""
     """The meaning where mIoU stands for accuracy, if that takes other words."""

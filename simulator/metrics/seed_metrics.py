@@ -21,7 +21,7 @@ TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""
 
 
-class Spread(Strict):
+class DeviceSpread(Strict):
     """A quantity over devices."""
 
     total: float
@@ -103,17 +103,17 @@ class StageMetrics(Renamed):
     no test scene shows one."""
     class_iou: dict[ClassName, float] = Field(default_factory=dict)
     """Of pixels: IoU of background and of each class seen that a test scene shows."""
-    device_accuracy: Spread | None
+    device_accuracy: DeviceSpread | None
     """Under the devices' own class distributions, see `devices.device_accuracy`; None where no
     device holds samples, and of pixels."""
     groups: dict[Group, int]
     """Devices that are there, by group."""
     online: int
-    bytes_up: Spread
+    bytes_up: DeviceSpread
     """Over the devices that are there; so are the next three."""
-    bytes_down: Spread
-    compute_seconds: Spread
-    stored_samples: Spread
+    bytes_down: DeviceSpread
+    compute_seconds: DeviceSpread
+    stored_samples: DeviceSpread
     sent: dict[str, int] = Field(default_factory=dict)
     """Bytes of accepted payloads of all devices, by kind."""
     received: dict[str, int] = Field(default_factory=dict)

@@ -16,12 +16,12 @@ from simulator.metrics.devices import device_accuracy
 from simulator.metrics.learned import Learned
 from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.seed_metrics import Spread, StageMetrics
+from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 from simulator.records import StageRecord
 
 
 @dataclass(frozen=True)
-class Seed:
+class ScoredSeed:
     """What a stage is measured from, beside its record."""
 
     answers: AnyAnswers
@@ -52,7 +52,7 @@ class Seed:
         return {self.counts.devices[number] for number in np.flatnonzero(given)}
 
 
-def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
+def measure_stage(record: StageRecord, seed: ScoredSeed) -> StageMetrics:
     """Return the metrics of one stage."""
     devices = record.devices.values()
     own = list(seed.accuracy_of_devices(record).values())
@@ -89,15 +89,15 @@ def measure_stage(record: StageRecord, seed: Seed) -> StageMetrics:
     )
 
 
-def _given_new(record: StageRecord, seed: Seed) -> tuple[DeviceId, ...]:
+def _given_new(record: StageRecord, seed: ScoredSeed) -> tuple[DeviceId, ...]:
     new = seed.devices_with_new(record.stage)
     return tuple(name for name, device in record.devices.items() if device.online and name in new)
 
 
-def spread(values: Iterable[float]) -> Spread:
+def spread(values: Iterable[float]) -> DeviceSpread:
     """Return the spread of a quantity over at least one device."""
     held = np.array(list(values), np.float64)
-    return Spread(
+    return DeviceSpread(
         total=float(held.sum()),
         mean=float(held.mean()),
         deviation=float(held.std()),

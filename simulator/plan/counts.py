@@ -13,7 +13,7 @@ from schemas.values import ClassName
 from simulator.plan.fleet_plan import FleetPlan, Group, StagePlan
 
 
-class Spread(Strict):
+class CountSpread(Strict):
     """How a number differs over devices."""
 
     min: int
@@ -31,9 +31,9 @@ class StageDescription(Strict):
     offline: int
     late: int
     """Devices that will answer late."""
-    images: Spread
+    images: CountSpread
     """Training images that arrive at each device which is new or joined."""
-    classes: Spread
+    classes: CountSpread
     """Classes of the stage that each of these holds."""
     notes: tuple[str, ...]
 
@@ -75,6 +75,6 @@ def _describe_stage(
     )
 
 
-def _spread(numbers: Sequence[int]) -> Spread:
+def _spread(numbers: Sequence[int]) -> CountSpread:
     """Return the spread of at least one number; a stage without receivers is not planned."""
-    return Spread(min=min(numbers), median=float(np.median(numbers)), max=max(numbers))
+    return CountSpread(min=min(numbers), median=float(np.median(numbers)), max=max(numbers))

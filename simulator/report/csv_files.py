@@ -9,7 +9,7 @@ from pathlib import Path
 from simulator.metrics.noticing import judged
 from simulator.metrics.results import RunResults
 from simulator.metrics.score import name_in_files
-from simulator.metrics.seed_metrics import Detection, SeedMetrics, Spread, StageMetrics
+from simulator.metrics.seed_metrics import Detection, DeviceSpread, SeedMetrics, StageMetrics
 from simulator.records import DeviceRecord, ProxyRecord, StageRecord
 
 Row = tuple[object, ...]
@@ -153,9 +153,9 @@ def _parts_of_accuracy(stage: StageMetrics) -> Iterator[tuple[str, float | None]
         yield f"{_IOU}{class_name}", iou
 
 
-def _spread_values(name: str, spread: Spread | None) -> Iterator[tuple[str, float]]:
+def _spread_values(name: str, spread: DeviceSpread | None) -> Iterator[tuple[str, float]]:
     if spread is not None:
-        for field in Spread.model_fields:
+        for field in DeviceSpread.model_fields:
             yield f"{name}_{field}", getattr(spread, field)
 
 

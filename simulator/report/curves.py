@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from schemas.models import BACKGROUND
 from schemas.values import ClassName
 from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import Spread, StageMetrics
+from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 
 Floats = NDArray[np.float64]
 SpreadField = Literal["total", "mean", "deviation", "lowest", "fifth_percentile", "highest"]
@@ -26,7 +26,7 @@ def by_stage(results: RunResults, take: Callable[[StageMetrics], float | None]) 
 
 
 def of_spread(
-    take: Callable[[StageMetrics], Spread | None], field: SpreadField
+    take: Callable[[StageMetrics], DeviceSpread | None], field: SpreadField
 ) -> Callable[[StageMetrics], float | None]:
     """Return a function that takes one field of a stage's spread, None where there is none."""
 

@@ -46,7 +46,7 @@ _HALVES = ("matrix.png", "confusion.png")
 
 
 @dataclass(frozen=True)
-class Card:
+class PageCard:
     """One large number."""
 
     title: str
@@ -126,14 +126,16 @@ def _many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _card(results: RunResults, name: str) -> Card:
+def _card(results: RunResults, name: str) -> PageCard:
     metric, value = METRICS[name], results.summary[name]
     beside = []
     if value.deviation is not None:
         scale, unit = scale_of(metric.unit, value.mean)
         beside.append(f"± {value.deviation / scale:.2f}\u00a0{unit} over {value.count} seeds")
     beside += _printed(results, name)
-    return Card(metric.said_title(results.score), show(value.mean, metric.unit), " · ".join(beside))
+    return PageCard(
+        metric.said_title(results.score), show(value.mean, metric.unit), " · ".join(beside)
+    )
 
 
 def _printed(results: RunResults, name: str) -> list[str]:

@@ -14,7 +14,7 @@ from schemas.models import FEATURES, SCORES, Manifest
 from schemas.values import ClassName
 from simulator.engines.interface import Prepared
 from simulator.errors import RunError
-from simulator.features.extraction import Extractor
+from simulator.features.extraction import BatchExtractor
 from simulator.features.interface import Floats, Indices
 from simulator.features.providers import choose_provider
 
@@ -59,7 +59,7 @@ class ExportedFeatures:
     def __init__(self, model_folder: Path, prepared: Prepared) -> None:
         manifest = read_manifest(model_folder)
         self._test = prepared.split.test
-        self._extractor = Extractor(
+        self._extractor = BatchExtractor(
             (model_folder / manifest.frozen.digest).read_bytes(),
             FEATURES,
             prepared.preprocessing,

@@ -17,7 +17,7 @@ from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared, Watch
 from simulator.features.bank import open_bank
 from simulator.features.interface import FeatureBank
-from simulator.features.network_bank import Looks, NetworkBank
+from simulator.features.network_bank import NetworkBank, NetworkInputs
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.plan.making import make_plan
 from simulator.plan.segmentation.samples import plan_task_scenes
@@ -27,7 +27,7 @@ from simulator.scenario.trainer import Trainer, trainer_of, trains_on_pictures
 
 
 @dataclass(frozen=True)
-class Seed:
+class PreparedSeed:
     """The data, the plan and the frozen network of one seed."""
 
     scenario: Scenario
@@ -36,7 +36,7 @@ class Seed:
     backbone: Backbone
 
     @classmethod
-    def load(cls, scenario: Scenario, seed: int) -> Seed:
+    def load(cls, scenario: Scenario, seed: int) -> PreparedSeed:
         """Load them; raise `DatasetError`, `PlanError`, `PartitionError` or `BackboneError`."""
         if scenario.data.with_masks:
             scenes, plan = plan_task_scenes(scenario, load_segmentation(scenario.data, seed), seed)
@@ -75,7 +75,7 @@ class Seed:
         classes = self.plan.seen(len(self.plan.stages))
         if not trains_on_pictures(self.scenario):
             return open_bank(self.split, self.backbone, cache, device, watch, classes=classes)
-        looks = Looks(self.backbone.preprocessing, device, cache, watch, classes)
+        looks = NetworkInputs(self.backbone.preprocessing, device, cache, watch, classes)
         return NetworkBank(self.split, looks)
 
 

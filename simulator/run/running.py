@@ -20,7 +20,7 @@ from simulator.run.engines import make_engine
 from simulator.run.facts import Material, RunFacts, State, release
 from simulator.run.folder import RunFolder
 from simulator.run.needs import check_runs
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.run.progress import Screen
 from simulator.run.seed_run import MakeEngine, run_seed
 from simulator.scenario.loading import parse_scenario
@@ -102,7 +102,7 @@ def _survey(scenario: Scenario, screen: Screen) -> dict[int, Material]:
     material = {}
     for seed in scenario.seeds:
         screen.phase("looking at the data set and the plan")
-        material[seed] = Seed.load(scenario, seed).material
+        material[seed] = PreparedSeed.load(scenario, seed).material
     return material
 
 
@@ -138,7 +138,7 @@ def _carry_out(run: _Run, screen: Screen) -> RunResults:
 
 def _seed(run: _Run, position: int, seed: int, screen: Screen) -> SeedMetrics:
     folder = run.folder.seed(seed)
-    loaded = Seed.load(run.scenario, seed)
+    loaded = PreparedSeed.load(run.scenario, seed)
     screen.seed(position, seed, len(folder.records()), len(loaded.plan.stages))
     records, answers = run_seed(loaded.prepare(screen), folder, run.make_engine, screen)
     return measure_seed(records, answers, PlanCounts.of(loaded.plan, loaded.split.train.labels))

@@ -27,12 +27,12 @@ Size = Annotated[int | tuple[int, int], BeforeValidator(_sides)]
 
 
 class CharacterSettings(Strict):
-    """`[backbone.characters]`: a small recurrent network that learns to foretell characters."""
+    """`[backbone.characters]`: a small recurrent network that learns to predict characters."""
 
     width: int = Field(default=256, ge=1, le=4096)
     """Features of a text."""
     epochs: int = Field(default=30, ge=1)
-    """Most passes over the public text; the weights that foretell its held-out tenth best stay."""
+    """Most passes over the public text; the weights that predict its held-out tenth best stay."""
     seed: int = Field(default=1, ge=0)
     """Of first weights and order. All seeds of a scenario share the encoder, as they do a file."""
 

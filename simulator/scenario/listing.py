@@ -18,7 +18,7 @@ READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 
 
 @dataclass(frozen=True)
-class Row:
+class ListedScenario:
     """A scenario that ships, in words."""
 
     name: str
@@ -31,7 +31,7 @@ class Row:
     needs: str
 
     @classmethod
-    def of(cls, name: str, scenario: Scenario) -> Row:
+    def of(cls, name: str, scenario: Scenario) -> ListedScenario:
         """Describe a scenario."""
         return cls(
             name=name,
@@ -45,9 +45,9 @@ class Row:
         )
 
 
-def shipped_rows() -> list[Row]:
+def shipped_rows() -> list[ListedScenario]:
     """Return a row for every scenario that ships."""
-    return [Row.of(name, load_scenario(name)) for name in shipped_names()]
+    return [ListedScenario.of(name, load_scenario(name)) for name in shipped_names()]
 
 
 def shipped_table() -> Table:

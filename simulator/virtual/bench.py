@@ -52,7 +52,7 @@ from simulator.virtual.models import SharedModels, SharingInstaller
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.scenes import SizedScenes
 from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import Trainee, TrainingHall
+from simulator.virtual.training import Trainee, TrainerPool
 
 Indices = NDArray[np.int64]
 Delivery = tuple[int, Indices]
@@ -60,7 +60,7 @@ Delivery = tuple[int, Indices]
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class Resources:
     """What the benches of all devices share."""
 
     train: Samples
@@ -70,7 +70,7 @@ class Laboratory:
     stopwatch: Stopwatch
     pictures: SizedPictures | SizedScenes | None
     """Of `train`, at the size of the network; None of texts, on which no network is trained."""
-    hall: TrainingHall
+    trainers: TrainerPool
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,17 @@ class DeviceBench:
     `equipment` is there while the agent is awake, which it is when it asks.
     """
 
-    __slots__ = ("_seen", "compute_seconds", "deliver", "delivered", "equipment", "laboratory")
+    __slots__ = ("_seen", "compute_seconds", "deliver", "delivered", "equipment", "resources")
     provider = "CPUExecutionProvider"
 
-    def __init__(self, laboratory: Laboratory) -> None:
+    def __init__(self, resources: Resources) -> None:
         self.equipment: Equipment | None = None
         self.delivered: Sequence[Delivery] = ()
         self.compute_seconds = 0.0
         """Of this machine, with the device's share of the feature extraction."""
         self.deliver: Callable[[Input], None] = _to_nobody
         """Takes answers that come later than their request."""
-        self.laboratory = laboratory
+        self.resources = resources
         self._seen: set[Digest] = set()
         """Images whose features the device has computed for training."""
 
@@ -142,7 +142,7 @@ class DeviceBench:
         return inputs.Scanned(tuple(sorted(images, key=lambda image: image.path)))
 
     def _image(self, stage: int, index: int) -> inputs.Image:
-        train = self.laboratory.train
+        train = self.resources.train
         names, path = train.class_names, sample_path(train, stage, index)
         if not isinstance(train, TaskScenes):
             return inputs.Image(path, train.digest(index), names[train.labels[index]])
@@ -152,7 +152,7 @@ class DeviceBench:
     def _compute(self, request: ComputePart) -> Input:
         features = self._features(request.assignment.lineage, request.images)
         began = time.perf_counter()
-        with self.laboratory.stopwatch.phase("statistics"):
+        with self.resources.stopwatch.phase("statistics"):
             computed = self._computed(request, features)
         self.compute_seconds += time.perf_counter() - began
         return computed
@@ -177,9 +177,9 @@ class DeviceBench:
         return part_computed(request, extracted, made, self._at_hand.blobs)
 
     def _train(self, request: Train) -> tuple[Input, ...]:
-        """Enter the hall; the agent that runs now is answered, if it still runs then."""
-        hall, deliver = self.laboratory.hall, self.deliver
-        read = partial(hall.read, blobs=self._at_hand.blobs)
+        """Enter the trainer pool; the agent that runs now is answered, if it still runs then."""
+        trainers, deliver = self.resources.trainers, self.deliver
+        read = partial(trainers.read, blobs=self._at_hand.blobs)
         try:
             order = order_of(request.assignment, read, self._at_hand.home.settings.device)
             memory = (
@@ -193,11 +193,13 @@ class DeviceBench:
             self.compute_seconds += seconds
             deliver(answer)
 
-        hall.enter(Trainee(request, order, self._data(request), memory, self._at_hand.blobs, done))
+        trainers.enter(
+            Trainee(request, order, self._data(request), memory, self._at_hand.blobs, done)
+        )
         return ()
 
     def _data(self, request: Train) -> LocalData:
-        scenes = self.laboratory.pictures
+        scenes = self.resources.pictures
         if isinstance(scenes, SizedScenes):
             return _scenes(scenes, request.images)
         images, backbone = request.images, request.assignment.backbone
@@ -211,7 +213,7 @@ class DeviceBench:
         )
 
     def _pictures(self, images: Sequence[ImageToCount]) -> NDArray[np.uint8]:
-        pictures = self.laboratory.pictures
+        pictures = self.resources.pictures
         assert pictures is not None, "a run on texts begins with a frozen encoder"
         return pictures([index_of(image.path) for image in images])
 
@@ -225,11 +227,11 @@ class DeviceBench:
         self, frozen: Digest, images: Sequence[ImageToCount], computed: int | None = None
     ) -> Floats:
         """Return h of images, and charge the device for the time of those that were computed."""
-        source = self.laboratory.features(frozen)
+        source = self.resources.features(frozen)
         self.compute_seconds += source.seconds_per_image * (
             len(images) if computed is None else computed
         )
-        with self.laboratory.stopwatch.phase("features"):
+        with self.resources.stopwatch.phase("features"):
             return source.train(np.array([index_of(image.path) for image in images], np.int64))
 
     def _measure(self, request: Measure) -> Input:

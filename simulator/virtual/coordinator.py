@@ -22,7 +22,7 @@ from simulator.virtual.inbox import MemoryInbox
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.network import VirtualConnection
 from simulator.virtual.workshop import InlineWorkshop
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.block_source import BlockSource
 from transport.interface import OutgoingMessage
 
@@ -32,7 +32,7 @@ GROUP_SECONDS = 0.02
 class VirtualCoordinator:
     """A coordinator that lives in `home`; its settings must be there."""
 
-    def __init__(self, world: World, home: Path, boot: BootId) -> None:
+    def __init__(self, world: VirtualWorld, home: Path, boot: BootId) -> None:
         self._world = world
         self._endpoint = Endpoint(world.loop, self._step, pause=GROUP_SECONDS)
         self._workshop = InlineWorkshop(self._endpoint.ask, world.stopwatch)

@@ -20,17 +20,17 @@ from device_agent.shell import Agent
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
-from simulator.virtual.bench import DeviceBench, Equipment, Laboratory
+from simulator.virtual.bench import DeviceBench, Equipment, Resources
 from simulator.virtual.exchange import SharingExchange, VirtualExchange
 from simulator.virtual.files import SharedFiles
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.network import VirtualConnection
-from simulator.virtual.pager import Pager
 from simulator.virtual.resting import rest, wake
 from simulator.virtual.seeds import seeded_boot, seeded_secret
 from simulator.virtual.slots import QuickSlots
+from simulator.virtual.swapper import Swapper
 from simulator.virtual.worker import InlineWorker
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.interface import OutgoingMessage
 from transport.meter import Counts
 from transport.transfer import Exchange, Party
@@ -41,14 +41,14 @@ FEW_MESSAGES = 4
 
 
 @dataclass(frozen=True)
-class Ground:
+class VirtualContext:
     """What all devices of a world stand on."""
 
-    world: World
+    world: VirtualWorld
     topics: FleetTopics
-    pager: Pager
+    swapper: Swapper
     files: SharedFiles
-    laboratory: Laboratory
+    resources: Resources
     rules: AgentRules
     capabilities: Capabilities
     seed: int
@@ -76,7 +76,7 @@ class VirtualDevice:
 
     __slots__ = (
         "_awake",
-        "_ground",
+        "_context",
         "_life",
         "_runs",
         "_spent",
@@ -86,14 +86,14 @@ class VirtualDevice:
         "unanswered",
     )
 
-    def __init__(self, ground: Ground, name: DeviceId) -> None:
+    def __init__(self, context: VirtualContext, name: DeviceId) -> None:
         self.name = name
         self.unanswered = 0
         """Letters without a receipt, when it was last stepped."""
         self.busy_until = -math.inf
         """When the device takes messages again."""
-        self.bench = DeviceBench(ground.laboratory)
-        self._ground = ground
+        self.bench = DeviceBench(context.resources)
+        self._context = context
         self._spent = Counts()
         self._runs = 0
         self._life: _Life | None = None
@@ -115,7 +115,7 @@ class VirtualDevice:
         self._prepare()
         self._life = life = self._begun()
         self._awaken(life).agent.begin()
-        self._ground.pager.stepped(self)
+        self._context.swapper.stepped(self)
         life.endpoint.ask()
 
     def stop(self) -> None:
@@ -145,24 +145,24 @@ class VirtualDevice:
             self._sleep()
 
     def _file(self, name: str) -> Path:
-        return self._ground.agents / self.name / "state" / name
+        return self._context.agents / self.name / "state" / name
 
     def _prepare(self) -> None:
         secret = self._file(SECRET_FILE)
         if not secret.exists():
             secret.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._ground.blank_store, self._file("agent.db"))
-            secret.write_bytes(seeded_secret(self._ground.seed, self.name))
+            shutil.copyfile(self._context.blank_store, self._file("agent.db"))
+            secret.write_bytes(seeded_secret(self._context.seed, self.name))
 
     def _begun(self) -> _Life:
         """Put the agent together for a new run, whose connections and transfers stay."""
-        ground, name = self._ground, self.name
-        boot = seeded_boot(ground.seed, name, ground.era, self._runs)
+        context, name = self._context, self.name
+        boot = seeded_boot(context.seed, name, context.era, self._runs)
         awake = self._assembled(boot)
         control, exchange = awake.run.control, awake.run.exchange
         assert isinstance(control, VirtualConnection)
         assert isinstance(exchange, SharingExchange)
-        endpoint = Endpoint(ground.world.loop, lambda: self._step(life))
+        endpoint = Endpoint(context.world.loop, lambda: self._step(life))
         life = _Life(awake.run, exchange, endpoint)
         control.on_event = life.endpoint.ask
         control.may_wait = self._may_wait
@@ -170,39 +170,39 @@ class VirtualDevice:
         return life
 
     def _assembled(self, boot: BootId, run: AgentRun | None = None) -> AssembledAgent:
-        ground = self._ground
-        settings = ground.settings.model_copy(update={"device": self.name})
-        home = AgentHome(ground.agents / self.name, settings)
+        context = self._context
+        settings = context.settings.model_copy(update={"device": self.name})
+        home = AgentHome(context.agents / self.name, settings)
         self._awake = awake = assemble(home, self._surroundings(boot), run)
-        self.bench.equipment = Equipment.of(awake.parts, ground.laboratory.models)
+        self.bench.equipment = Equipment.of(awake.parts, context.resources.models)
         return awake
 
     def _surroundings(self, boot: BootId) -> AgentSurroundings:
-        ground = self._ground
+        context = self._context
         return AgentSurroundings(
             connect=self._connect,
             exchange=self._exchange,
             bench=lambda *_: self.bench,
             worker=InlineWorker,
             slots=QuickSlots.within,
-            clock=ground.world.loop.clock.readings,
+            clock=context.world.loop.clock.readings,
             durable=False,
             boot=boot,
-            name_installation=lambda: seeded_boot(ground.seed, self.name, "installation"),
-            capabilities=ground.capabilities,
-            rules=ground.rules,
+            name_installation=lambda: seeded_boot(context.seed, self.name, "installation"),
+            capabilities=context.capabilities,
+            rules=context.rules,
             tells_status=False,
         )
 
     def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
-        return self._ground.world.network.connection(f"{self.name}.{role}", will=will)
+        return self._context.world.network.connection(f"{self.name}.{role}", will=will)
 
     def _exchange(self, _: Connect, party: Party) -> Exchange:
         """Return an exchange; what goes to the proxy is shared with nobody."""
-        ground = self._ground
+        context = self._context
         if party.topics.branch:
-            return VirtualExchange(ground.world, party)
-        return SharingExchange(ground.world, party, ground.files)
+            return VirtualExchange(context.world, party)
+        return SharingExchange(context.world, party, context.files)
 
     def _awaken(self, life: _Life) -> AssembledAgent:
         if self._awake is not None:
@@ -220,7 +220,7 @@ class VirtualDevice:
         return self._awake is None and few and topic.endswith("/rcpt")
 
     def _step(self, life: _Life) -> float:
-        awake, clock = self._awaken(life), self._ground.world.loop.clock
+        awake, clock = self._awaken(life), self._context.world.loop.clock
         began = clock.now
         try:
             self._go_on(awake.agent, life.exchange)
@@ -228,7 +228,7 @@ class VirtualDevice:
         finally:
             clock.now = began
         self.unanswered = len(awake.parts.state.records.outbox)
-        self._ground.pager.stepped(self)
+        self._context.swapper.stepped(self)
         return min(awake.agent.wake_at, life.exchange.next_arrival())
 
     def _go_on(self, agent: Agent, exchange: SharingExchange) -> None:
@@ -237,7 +237,7 @@ class VirtualDevice:
         Nobody can tell, since messages of the device leave later, too; and an agent need not go to
         rest while it waits for one file after another.
         """
-        clock = self._ground.world.loop.clock
+        clock = self._context.world.loop.clock
         horizon = clock.now + AHEAD_SECONDS
         exchange.receive(self.name, clock.now)
         while True:
@@ -251,7 +251,7 @@ class VirtualDevice:
 
     def _sleep(self) -> None:
         self._awake = self.bench.equipment = None
-        self._ground.pager.forget(self)
+        self._context.swapper.forget(self)
 
     def _leave(self) -> None:
         if self._life is not None:

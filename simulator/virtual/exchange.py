@@ -13,7 +13,7 @@ from schemas.offers import Offer
 from schemas.values import DeviceId, Digest
 from simulator.virtual.loop import Endpoint, Loop
 from simulator.virtual.network import VirtualConnection
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.block_source import BlockSource
 from transport.meter import Counts
 from transport.transfer import BlockExchange, Party
@@ -67,7 +67,7 @@ class SteppedExchange(BlockExchange):
 class VirtualExchange(SteppedExchange):
     """The exchange of somebody in a virtual world."""
 
-    def __init__(self, world: World, party: Party) -> None:
+    def __init__(self, world: VirtualWorld, party: Party) -> None:
         connection = world.network.connection(f"{party.sender.name}.{party.role}")
         super().__init__(connection, party, world.loop, partial(Endpoint, world.loop))
 
@@ -81,7 +81,7 @@ class SharingExchange:
 
     __slots__ = ("_arrivals", "_charged", "_crossing", "_files", "_party", "_world", "on_failure")
 
-    def __init__(self, world: World, party: Party, files: SharedFiles) -> None:
+    def __init__(self, world: VirtualWorld, party: Party, files: SharedFiles) -> None:
         self.on_failure: Callable[[Exception], None] | None = None
         """Told nothing: what goes wrong in the loop ends the loop."""
         self._world = world

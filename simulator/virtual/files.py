@@ -19,7 +19,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, Digest
 from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Loop
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.block_source import BlockSource
 from transport.meter import Counts
 from transport.transfer import Party
@@ -55,7 +55,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Depot:
+class BlobCache:
     """Where shared files come from and lie."""
 
     folder: Path
@@ -68,19 +68,19 @@ class Depot:
 class SharedFiles:
     """The files of one virtual world, by digest."""
 
-    def __init__(self, depot: Depot, loop: Loop) -> None:
-        self.folder = depot.folder
-        self._depot = depot
+    def __init__(self, cache: BlobCache, loop: Loop) -> None:
+        self.folder = cache.folder
+        self._cache = cache
         self._loop = loop
         self.costs: dict[Digest, Cost] = {}
         """Of the files that were fetched."""
-        depot.folder.mkdir(parents=True, exist_ok=True)
+        cache.folder.mkdir(parents=True, exist_ok=True)
 
     def send(self, offer: Offer, destination: Path, device: DeviceId) -> Arrival | None:
         """Return when a file will be at `destination`; None where nobody serves it."""
         cost = self.costs.get(offer.digest)
         if cost is None:
-            source = self._depot.serving(offer.digest)
+            source = self._cache.serving(offer.digest)
             if source is None:
                 return None
             cost = self.costs[offer.digest] = self._fetched(source, device)
@@ -94,7 +94,7 @@ class SharedFiles:
 
     def _fetched(self, source: BlockSource, device: DeviceId) -> Cost:
         """Fetch a file into the folder and return what that cost."""
-        world, topics = World.made(0, self._depot.latency_seconds), self._depot.topics
+        world, topics = VirtualWorld.made(0, self._cache.latency_seconds), self._cache.topics
         giving = VirtualExchange(world, Party(topics, Sender(topics.fleet, COORDINATOR, _BOOT)))
         taking = VirtualExchange(world, Party(topics, Sender(topics.fleet, device, _BOOT), device))
         for exchange in (giving, taking):

@@ -34,7 +34,7 @@ class VirtualConnection(InMemoryConnection):
 
     def __init__(
         self,
-        broker: Network,
+        broker: VirtualNetwork,
         identity: ClientCredentials,
         will: OutgoingMessage | None,
         max_payload: int,
@@ -66,7 +66,7 @@ class VirtualConnection(InMemoryConnection):
             self._hushed = False
 
 
-class Network(InMemoryBroker):
+class VirtualNetwork(InMemoryBroker):
     """Carries the messages of one virtual world."""
 
     def __init__(

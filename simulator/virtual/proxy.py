@@ -20,7 +20,7 @@ from schemas.topics import FleetTopics
 from schemas.values import BootId, FleetId
 from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Endpoint
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.meter import Counts
 from transport.transfer import Party
 
@@ -33,7 +33,7 @@ WORK_SECONDS = 1.0
 class InlineWorkbench:
     """A workbench without a thread; `wake` is told when there are results."""
 
-    def __init__(self, world: World, wake: Callable[[], None]) -> None:
+    def __init__(self, world: VirtualWorld, wake: Callable[[], None]) -> None:
         self._world = world
         self._wake = wake
         self._results: list[Input] = []
@@ -75,7 +75,7 @@ class ProxyTraffic:
 class VirtualProxy:
     """A proxy that lives in `home`, which is made if it is missing."""
 
-    def __init__(self, world: World, home: Path, fleet: FleetId, boot: BootId) -> None:
+    def __init__(self, world: VirtualWorld, home: Path, fleet: FleetId, boot: BootId) -> None:
         # Pictures lie here that nobody else should see.
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._endpoint = Endpoint(world.loop, self._step, pause=PAUSE_SECONDS)

@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class ShownScenes:
+class VisibleScenes:
     """Scenes that show a class at the size of a network, as `LocalData` has them."""
 
     rows: Indices
@@ -58,7 +58,7 @@ class SizedScenes:
         """Return the pictures at `indices`; raise `DatasetError` for one that cannot be used."""
         return self._both(np.asarray(indices, np.int64))[0]
 
-    def shown(self, indices: Sequence[int] | Indices) -> ShownScenes:
+    def shown(self, indices: Sequence[int] | Indices) -> VisibleScenes:
         """Return those of some samples that show a class of their task; raise `DatasetError`.
 
         Masks have the values that a device gives them, which knows these samples' classes alone.
@@ -71,7 +71,7 @@ class SizedScenes:
         counts = np.array(pixels, np.int64).reshape(len(masks), len(names))
         rows = np.flatnonzero(counts.any(axis=1))
         most = counts[rows].argmax(axis=1) if len(rows) else rows
-        return ShownScenes(
+        return VisibleScenes(
             rows, pictures[rows], masks[rows], tuple(names[label] for label in most), names
         )
 

@@ -55,7 +55,7 @@ class Trainee:
 
 
 @dataclass(frozen=True)
-class HallSettings:
+class TrainerPoolSettings:
     """How devices are trained, and how long that takes by their clock."""
 
     engine: EngineName = "loop"
@@ -70,10 +70,10 @@ class HallSettings:
         return TrainingEngineSettings(self.engine, torch_device(self.device), self.bfloat16)
 
 
-class TrainingHall:
+class TrainerPool:
     """Trains the devices of one world."""
 
-    def __init__(self, loop: Loop, stopwatch: Stopwatch, settings: HallSettings) -> None:
+    def __init__(self, loop: Loop, stopwatch: Stopwatch, settings: TrainerPoolSettings) -> None:
         self._loop = loop
         self._stopwatch = stopwatch
         self._settings = settings
@@ -142,7 +142,7 @@ class TrainingHall:
 
 
 def carry_out(
-    sessions: Mapping[Who, Session], settings: HallSettings
+    sessions: Mapping[Who, Session], settings: TrainerPoolSettings
 ) -> dict[Who, tuple[Session, Any]]:
     """Return the last session of each, with what it trained; works that follow go together.
 
@@ -158,14 +158,14 @@ def carry_out(
     return ended
 
 
-def carry_out_one(session: Session, settings: HallSettings) -> tuple[Session, Any]:
+def carry_out_one(session: Session, settings: TrainerPoolSettings) -> tuple[Session, Any]:
     """Do the same for one device."""
     if not session.begun.trains and session.begun.following is None:
         return session, None
     return carry_out({"it": session}, settings)["it"]
 
 
-def _trained(sessions: Mapping[Who, Session], settings: HallSettings) -> dict[Who, Any]:
+def _trained(sessions: Mapping[Who, Session], settings: TrainerPoolSettings) -> dict[Who, Any]:
     training = [one for one, session in sessions.items() if session.begun.trains]
     if not training:
         return {}
@@ -208,7 +208,7 @@ def _looked(trainee: Trainee) -> tuple[Input, float]:
     return observed(request, seen, (), trainee.blobs), time.perf_counter() - began
 
 
-def number_at_once(order: Order, settings: HallSettings) -> int:
+def number_at_once(order: Order, settings: TrainerPoolSettings) -> int:
     """Return how many devices are trained together at most."""
     if settings.engine == "loop":
         return 1  # one after the other, so only one needs to be in memory

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from simulator.virtual.clock import BEGINNING_NS, VirtualClock
 from simulator.virtual.loop import Loop
-from simulator.virtual.network import Network
+from simulator.virtual.network import VirtualNetwork
 from simulator.virtual.stopwatch import Stopwatch
 from transport.faults import Faults
 
 
 @dataclass(frozen=True)
-class World:
+class VirtualWorld:
     """What everybody in a virtual world shares."""
 
     loop: Loop
-    network: Network
+    network: VirtualNetwork
     stopwatch: Stopwatch
 
     @classmethod
@@ -28,10 +28,10 @@ class World:
         *,
         time_ns: int = BEGINNING_NS,
         faults: Faults | None = None,
-    ) -> World:
+    ) -> VirtualWorld:
         """Return a world in which it is `time_ns` and nothing has happened."""
         loop = Loop(VirtualClock(time_ns))
-        network = Network(loop, latency_seconds, seed, faults=faults)
+        network = VirtualNetwork(loop, latency_seconds, seed, faults=faults)
         return cls(loop, network, Stopwatch())
 
     @property

@@ -33,7 +33,7 @@ from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.plan.making import device_id
 from simulator.records import RoundRecord, StageRecord
 from simulator.run.engines import make_engine
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.scenario.model import Scenario
 
 HIDDEN = {10_000: [46, 143], 1_000_000: [1000, 932]}
@@ -90,7 +90,7 @@ def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) 
     )
 
 
-def seed_of(scenario: Scenario) -> Seed:
+def seed_of(scenario: Scenario) -> PreparedSeed:
     """Return a picture for each agent, and the plan that gives it."""
     agents = scenario.devices.count
     split = Split(train=pictures(agents), test=pictures(8))
@@ -100,7 +100,7 @@ def seed_of(scenario: Scenario) -> Seed:
     }
     plan = FleetPlan(1, NAMES, (StagePlan(1, (0, 1), devices),))
     looks = pixels_backbone(split, None).preprocessing
-    return Seed(scenario, split, plan, Backbone("echo", b"", looks))
+    return PreparedSeed(scenario, split, plan, Backbone("echo", b"", looks))
 
 
 def pictures(count: int) -> LabelledImages:

@@ -9,7 +9,7 @@ from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.presence import delivered
-from simulator.engines.inprocess.progress import Goal, Progress
+from simulator.engines.inprocess.progress import AwaitedStage, Progress
 from simulator.engines.inprocess.stage_engine import StageEngine
 from simulator.engines.inprocess.stages import reached_names
 from simulator.engines.interface import Prepared, Watch
@@ -37,7 +37,7 @@ class InProcessEngine(StageEngine):
             self._fleet.command(OpenStage(class_names=self._plan.names(stage.classes)))
         self._delay(stage, online)
         self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
-        goal = Goal(self._plan, stage, frozenset(self._needed(stage, online)), online)
+        goal = AwaitedStage(self._plan, stage, frozenset(self._needed(stage, online)), online)
         self._pursue(Progress(self._fleet, goal), stage, online)
 
     def _arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:

@@ -30,20 +30,20 @@ from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
 from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
-from simulator.virtual.bench import Delivery, Indices, Laboratory
+from simulator.virtual.bench import Delivery, Indices, Resources
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.coordinator import VirtualCoordinator
-from simulator.virtual.device import Ground, VirtualDevice
-from simulator.virtual.files import Depot, SharedFiles
+from simulator.virtual.device import VirtualContext, VirtualDevice
+from simulator.virtual.files import BlobCache, SharedFiles
 from simulator.virtual.models import SharedModels
-from simulator.virtual.pager import Pager
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.proxy import ProxyTraffic, VirtualProxy
 from simulator.virtual.scenes import SizedScenes, sized_samples
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import HallSettings, TrainingHall
-from simulator.virtual.world import World
+from simulator.virtual.swapper import Swapper
+from simulator.virtual.training import TrainerPool, TrainerPoolSettings
+from simulator.virtual.world import VirtualWorld
 from transport.meter import Counts
 
 _NEVER_SECONDS = 1e9
@@ -63,12 +63,12 @@ class Fleet:
         make_home(home, prepared.scenario, prepared.plan.seed)
         era, time_ns = last_moment(home)
         engine, seed = prepared.scenario.engine, prepared.plan.seed
-        self.world = World.made(seed, engine.latency_ms / 1000, time_ns=time_ns)
+        self.world = VirtualWorld.made(seed, engine.latency_ms / 1000, time_ns=time_ns)
         self.coordinator = VirtualCoordinator(
             self.world, home, seeded_boot(seed, "coordinator", era)
         )
         self.devices: dict[DeviceId, VirtualDevice] = {}
-        self._ground = self._made_ground(seed, era)
+        self._context = self._made_context(seed, era)
         self.coordinator.start()
         if self.coordinator.state.lineages.current is None:
             self.command(_lineage(home, prepared))
@@ -97,7 +97,7 @@ class Fleet:
     def device(self, name: DeviceId) -> VirtualDevice:
         """Return a device of the plan, whether it is on or off."""
         if name not in self.devices:
-            self.devices[name] = VirtualDevice(self._ground, name)
+            self.devices[name] = VirtualDevice(self._context, name)
         return self.devices[name]
 
     def switch_on(self, name: DeviceId, delivered: Sequence[Delivery]) -> bool:
@@ -153,33 +153,35 @@ class Fleet:
         proxy.start()
         return proxy
 
-    def _made_ground(self, seed: int, era: int) -> Ground:
+    def _made_context(self, seed: int, era: int) -> VirtualContext:
         scenario = self._prepared.scenario
-        depot = Depot(
+        cache = BlobCache(
             self._folder / "files",
             FleetTopics(FLEET),
             scenario.engine.latency_ms / 1000,
             self.coordinator.source,
         )
-        files = self.files = SharedFiles(depot, self.world.loop)
+        files = self.files = SharedFiles(cache, self.world.loop)
         features = LineageFeatures(
             self._prepared.features,
             self.coordinator.blobs,
             lambda: self.coordinator.state.lineages.current,
         )
         models = SharedModels(BlobFolder(files.folder, durable=False))
-        return Ground(
+        return VirtualContext(
             world=self.world,
             topics=FleetTopics(FLEET),
-            pager=Pager(scenario.engine.agents_in_memory),
+            swapper=Swapper(scenario.engine.agents_in_memory),
             files=files,
-            laboratory=Laboratory(
+            resources=Resources(
                 train=self._prepared.split.train,
                 features=features,
                 models=models,
                 stopwatch=self.world.stopwatch,
                 pictures=_pictures(self._prepared),
-                hall=TrainingHall(self.world.loop, self.world.stopwatch, _hall(scenario.engine)),
+                trainers=TrainerPool(
+                    self.world.loop, self.world.stopwatch, _trainers(scenario.engine)
+                ),
             ),
             rules=AgentRules(
                 scan_seconds=(
@@ -222,5 +224,7 @@ def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:
     return None if spec.mode == "text" else sized_samples(prepared.split.train, spec)
 
 
-def _hall(engine: EngineSettings) -> HallSettings:
-    return HallSettings(engine.training, engine.device, engine.bfloat16, engine.training_seconds)
+def _trainers(engine: EngineSettings) -> TrainerPoolSettings:
+    return TrainerPoolSettings(
+        engine.training, engine.device, engine.bfloat16, engine.training_seconds
+    )

@@ -18,7 +18,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Goal:
+class AwaitedStage:
     """What a stage has to come to."""
 
     plan: FleetPlan
@@ -32,7 +32,7 @@ class Goal:
 class Progress:
     """Looks at fleet and ledger; cheap to ask after every event."""
 
-    def __init__(self, fleet: Fleet, goal: Goal) -> None:
+    def __init__(self, fleet: Fleet, goal: AwaitedStage) -> None:
         self._fleet = fleet
         self._goal = goal
         self._seen = -1

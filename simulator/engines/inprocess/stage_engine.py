@@ -20,7 +20,7 @@ from simulator.engines.inprocess.round_log import RoundLog
 from simulator.engines.inprocess.stages import ledger_stages
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_meter import NetworkMeter
-from simulator.engines.recording import Measured, ProxyBytes, Recorded, Recorder, Usage
+from simulator.engines.recording import ProxyBytes, Recorded, Recorder, StageMeasures, Usage
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from simulator.scenario.trainer import learns_in_rounds, trainer_of
@@ -107,7 +107,7 @@ class StageEngine(ABC):
             notes = ("This stage was learned before the run was resumed: no bytes, no seconds.",)
         else:
             self._lead(stage)
-        measured = Measured(
+        measured = StageMeasures(
             there=frozenset(self._online(stage)),
             usage={name: now - used.get(name, Usage()) for name, now in self._used().items()},
             arrived_ns={} if past else dict.fromkeys(stage.devices, self._arrived_ns),

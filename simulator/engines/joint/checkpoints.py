@@ -21,7 +21,7 @@ class _Facts(Strict):
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class JointCheckpoint:
     """A state between two rounds of a stage."""
 
     stage: int
@@ -37,7 +37,7 @@ class Checkpoint:
         """Number of rounds of the stage that are done."""
         return len(self.records)
 
-    def after(self, weights: bytes, aggregate: Digest, record: RoundRecord) -> Checkpoint:
+    def after(self, weights: bytes, aggregate: Digest, record: RoundRecord) -> JointCheckpoint:
         """Return the state after one more round."""
         return replace(
             self,
@@ -55,21 +55,21 @@ class Checkpoints:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def newest(self, stage: int) -> Checkpoint | None:
+    def newest(self, stage: int) -> JointCheckpoint | None:
         """Return where a stage stands; None where it was not begun."""
         path = self._facts(stage)
         if not path.exists():
             return None
         facts = _Facts.model_validate_json(path.read_bytes())
         weights = self._weights(facts.weights).read_bytes()
-        return Checkpoint(stage, facts.overall, weights, facts.aggregate, facts.records)
+        return JointCheckpoint(stage, facts.overall, weights, facts.aggregate, facts.records)
 
-    def begin(self, stage: int, weights: bytes) -> Checkpoint:
+    def begin(self, stage: int, weights: bytes) -> JointCheckpoint:
         """Return a stage's first state, which is not on disk yet."""
         before = self.newest(stage - 1)
-        return Checkpoint(stage, before.overall if before is not None else 0, weights)
+        return JointCheckpoint(stage, before.overall if before is not None else 0, weights)
 
-    def keep(self, point: Checkpoint) -> None:
+    def keep(self, point: JointCheckpoint) -> None:
         """Keep a state in place of the stage's former one; a crash leaves either of them."""
         former = self.newest(point.stage)
         digest = Digest.of(point.weights)

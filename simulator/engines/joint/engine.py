@@ -13,7 +13,7 @@ from export.package import ModelFacts
 from methods.training_half import LocalData
 from schemas.values import Digest
 from simulator.engines.interface import Prepared, Watch
-from simulator.engines.joint.checkpoints import Checkpoint, Checkpoints
+from simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
 from simulator.engines.joint.exporting import export_joint, write_model
 from simulator.engines.joint.training import JointTraining, RoundOfAll
 from simulator.engines.network_meter import NetworkMeter
@@ -22,7 +22,7 @@ from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import DeviceRecord, RoundRecord, StageRecord
 from simulator.scenario.trainer import JOINT, trainer_of
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 
 _MIB = 1024
 _NOTE = "Joint is no fleet: one machine that holds every image of all stages so far; no bytes."
@@ -35,14 +35,14 @@ class JointEngine:
         scenario = prepared.scenario
         trainer, engine = trainer_of(scenario), scenario.engine
         assert trainer is not None
-        hall = HallSettings("loop", engine.device, engine.bfloat16)
+        trainers = TrainerPoolSettings("loop", engine.device, engine.bfloat16)
         self._prepared = prepared
         self._folder = folder
         self._watch = watch
         self._rules = round_rules(scenario, prepared.plan.seed)
         self._trainer = trainer
         self._sight = sight_of(prepared)
-        self._training = JointTraining(trainer, self._sight, prepared.plan.seed, hall)
+        self._training = JointTraining(trainer, self._sight, prepared.plan.seed, trainers)
         self._meter = NetworkMeter(prepared)
         self._kept = Checkpoints(folder / JOINT)
 
@@ -85,8 +85,8 @@ class JointEngine:
         )
 
     def _round(
-        self, stage: StagePlan, point: Checkpoint, rounds: int, data: LocalData
-    ) -> tuple[Checkpoint, float]:
+        self, stage: StagePlan, point: JointCheckpoint, rounds: int, data: LocalData
+    ) -> tuple[JointCheckpoint, float]:
         """Train a round and keep it; return it and the seconds of measuring it."""
         plan, number = self._prepared.plan, point.round + 1
         seen = plan.seen(stage.number)
@@ -120,7 +120,7 @@ class JointEngine:
         return self._meter.accuracy(self._trainer.method, settings, weights, seen)
 
     def _record(
-        self, stage: StagePlan, point: Checkpoint, total: float, evaluation: float
+        self, stage: StagePlan, point: JointCheckpoint, total: float, evaluation: float
     ) -> StageRecord:
         exporting = time.perf_counter()
         manifest = self._export(stage, point)
@@ -154,7 +154,7 @@ class JointEngine:
             notes=(*stage.notes, _NOTE),
         )
 
-    def _export(self, stage: StagePlan, point: Checkpoint) -> Digest:
+    def _export(self, stage: StagePlan, point: JointCheckpoint) -> Digest:
         """Write the stage's model, and return the digest of its manifest."""
         network, arrays, names = self._training.network(point.weights)
         facts = ModelFacts(

@@ -19,7 +19,7 @@ from schemas.values import ClassName, DeviceId
 from simulator.engines.sight import Sight
 from simulator.errors import EngineError
 from simulator.scenario.trainer import JOINT, Trainer
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 
 _DEADLINE_SECONDS = 1e9
 
@@ -41,9 +41,11 @@ class RoundOfAll:
 class JointTraining:
     """Trains one network; states are bytes, so a run can go on from any of them."""
 
-    def __init__(self, trainer: Trainer, sight: Sight, seed: int, hall: HallSettings) -> None:
+    def __init__(
+        self, trainer: Trainer, sight: Sight, seed: int, trainers: TrainerPoolSettings
+    ) -> None:
         self._seed = seed
-        self._settings = hall.for_torch()
+        self._settings = trainers.for_torch()
         self._sight = sight
         self._coordinator = load_training_coordinator(trainer.method)
         self._device = load_training_device(trainer.method)

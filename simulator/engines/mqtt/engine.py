@@ -38,16 +38,16 @@ from simulator.engines.interface import Prepared, Watch
 from simulator.engines.mqtt.deliveries import Deliveries
 from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.homes import admit
-from simulator.engines.mqtt.meter import Meter
+from simulator.engines.mqtt.meter import ProcessMeter
 from simulator.engines.mqtt.model_folder import write_model
 from simulator.engines.mqtt.phases import phases
 from simulator.engines.mqtt.programs import Programs
 from simulator.engines.mqtt.round_watch import RoundWatch
 from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
-from simulator.engines.mqtt.stage_questions import Goal, StageQuestions
+from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
 from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
 from simulator.engines.mqtt.waiting import Question
-from simulator.engines.recording import Measured, Recorder
+from simulator.engines.recording import Recorder, StageMeasures
 from simulator.engines.rounds import rounds_seconds
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
@@ -73,7 +73,7 @@ class MqttEngine:
         watch.phase("starting broker and coordinator")
         self._programs = Programs(prepared, self._folder)
         self._follower = self._programs.follower
-        self._meter = Meter(self._programs)
+        self._meter = ProcessMeter(self._programs)
         self._deliveries = Deliveries(prepared, self._folder)
         self._recorder = Recorder(prepared.plan, self._programs.ledger)
         self._rounds = RoundWatch(prepared, self._folder, watch)
@@ -96,7 +96,7 @@ class MqttEngine:
         self._wait(questions.stage_awaited, "the model is made and goes round")
         state = self._follower.view.state
         numbers = ledger_stages(state, self._prepared.plan, stage)
-        measured = Measured(
+        measured = StageMeasures(
             there=there,
             usage={device: self._meter.since_last(device) for device in there},
             arrived_ns=arrived_ns,
@@ -133,7 +133,7 @@ class MqttEngine:
             wanted = asked(stage, scenario.rounds.participation, plan.seed)
         return tuple(device for device in wanted if stage.devices[device].online)
 
-    def _goal(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> Goal:
+    def _goal(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> StageGoal:
         """Return what the stage comes to; what nobody can report is not opened by reports."""
         plan, train = self._prepared.plan, self._prepared.split.train
         names = set(plan.names(stage.classes))
@@ -150,7 +150,7 @@ class MqttEngine:
                 f"stage {stage.number}: no device that is there has images of its classes, so "
                 "nobody will report them; set stages.opened_by to schedule, or let one be online"
             )
-        return Goal(plan, stage, frozenset(names), there)
+        return StageGoal(plan, stage, frozenset(names), there)
 
     def _opens_by_itself(self, stage: StagePlan) -> bool:
         return stage.number > 1 and keeps_looking(self._prepared.scenario)

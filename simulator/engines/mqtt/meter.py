@@ -11,7 +11,7 @@ from simulator.engines.mqtt.programs import Programs
 from simulator.engines.recording import Usage
 
 
-class Meter:
+class ProcessMeter:
     """Remembers what every agent had used at the last reading.
 
     Counters begin anew with each process. Bytes are counted from its start, processor time from

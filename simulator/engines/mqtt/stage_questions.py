@@ -26,7 +26,7 @@ from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 
 @dataclass(frozen=True)
-class Goal:
+class StageGoal:
     """What a stage has to come to."""
 
     plan: FleetPlan
@@ -40,7 +40,7 @@ class Goal:
 class StageQuestions:
     """Questions about one stage; each answers with what is still awaited, or None."""
 
-    def __init__(self, goal: Goal, programs: Programs, watch: Watch) -> None:
+    def __init__(self, goal: StageGoal, programs: Programs, watch: Watch) -> None:
         self._goal = goal
         self._programs = programs
         self._watch = watch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import Spread, StageMetrics
+from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 from simulator.report.curves import Floats, mean_by_stage, of_spread
 from simulator.report.numbers import byte_scale
 from simulator.report.pictures.style import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOGARITHMIC_FROM = 30.0
 """Ratio of the largest to the smallest number from which an axis is logarithmic."""
-_DIRECTIONS: tuple[tuple[str, str, Callable[[StageMetrics], Spread]], ...] = (
+_DIRECTIONS: tuple[tuple[str, str, Callable[[StageMetrics], DeviceSpread]], ...] = (
     ("up, devices to coordinator", BLUE, lambda stage: stage.bytes_up),
     ("down, coordinator to devices", ORANGE, lambda stage: stage.bytes_down),
 )

@@ -16,7 +16,7 @@ from simulator.base_session.central import dealt
 from simulator.engines.interface import Prepared
 from simulator.engines.network_meter import NetworkMeter
 from simulator.errors import EngineError
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.scenario.trainer import trainer_of
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, small
@@ -44,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(seed: int = 1, **sections: Any) -> tuple[Prepared, int]:
     """Return what a seed begins with, and the epochs that it took now."""
     watch = Listening()
-    what = Seed.load(distilling(**sections), seed).prepare(watch)
+    what = PreparedSeed.load(distilling(**sections), seed).prepare(watch)
     return what, watch.epochs
 
 
@@ -108,6 +108,6 @@ def test_a_damaged_file_is_told_with_the_way_out(cache: Path) -> None:
 
 
 def test_methods_that_learn_the_first_stage_themselves_have_none() -> None:
-    assert Seed.load(small(), 1).prepare(Quiet()).base is None
+    assert PreparedSeed.load(small(), 1).prepare(Quiet()).base is None
     federated = distilling(method={"settings": {"base": "federated"}})
-    assert Seed.load(federated, 1).prepare(Quiet()).base is None
+    assert PreparedSeed.load(federated, 1).prepare(Quiet()).base is None

@@ -17,7 +17,7 @@ from device_agent.slots import ModelSlots
 from schemas.contributions import PartKey
 from schemas.receipts import Accepted, Receipt
 from schemas.values import DeviceId, Digest
-from simulator.chaos.checks import AT_ANY_TIME, PROMISES, Broken, Seen, Undisturbed, check
+from simulator.chaos.checks import AT_ANY_TIME, PROMISES, Broken, SeenMeanwhile, Undisturbed, check
 from simulator.chaos.outcome import Places, read_outcome
 from simulator.chaos.trials import Trials
 
@@ -44,7 +44,7 @@ class Left:
         self.live: State = read_outcome(self.places).state
 
     def broken(self, undisturbed: Undisturbed | None = None, *receipts: Receipt) -> list[Broken]:
-        seen = Seen(self.live, [(DEVICE, receipt) for receipt in receipts])
+        seen = SeenMeanwhile(self.live, [(DEVICE, receipt) for receipt in receipts])
         return check(self.places, undisturbed or self.undisturbed, seen)
 
     def promises(self) -> set[str]:
@@ -194,7 +194,7 @@ def test_a_torn_file_of_a_device_s_model_is_found(left: Left) -> None:
 
 def test_of_a_run_without_an_end_only_what_always_holds_is_asked(left: Left) -> None:
     left.tell_device("DELETE FROM record WHERE field = 'parts'")
-    seen = Seen(None, [])
+    seen = SeenMeanwhile(None, [])
     assert check(left.places, left.undisturbed, seen) == []
     left.tell_ledger("DELETE FROM entry WHERE idx = (SELECT max(idx) FROM entry)")
     found = {item.promise for item in check(left.places, left.undisturbed, seen)}

@@ -27,7 +27,7 @@ def test_a_crash_at_any_point_changes_nothing_in_the_end(
     # A kill and a power cut come at points of their own.
     for after in range(APART // 2 if power_cut else 0, POINTS, APART):
         crash = Crash("", after, power_cut, down_seconds=3.0)
-        troubles = Troubles(after, CALM.weather, {program: (crash,)}, (), ())
+        troubles = Troubles(after, CALM.network_faults, {program: (crash,)}, (), ())
         report = run_troubles(material, undisturbed, troubles, tmp_path / str(after))
         assert not report.broken, (after, report.broken)
         ended += report.done.get("kills", 0) + report.done.get("power cuts", 0)

@@ -25,9 +25,11 @@ def test_seeds_bring_every_kind_of_trouble_and_all_of_it_ends() -> None:
     }  # fmt: skip
     assert {crash.power_cut for crash in crashes} == {True, False}
     assert max(crash.down_seconds for crash in crashes) > 120, "away for minutes"
-    assert all(item.weather.until <= 900 for item in drawn)
-    assert any(item.weather.late_seconds > 120 and item.weather.late for item in drawn)
+    assert all(item.network_faults.until <= 900 for item in drawn)
+    assert any(
+        item.network_faults.late_seconds > 120 and item.network_faults.late for item in drawn
+    )
     assert {len(item.broker_restarts) for item in drawn} == {0, 1, 2}
     for item in drawn:
-        assert all(moment <= item.weather.until for moment, _ in item.cuts)
+        assert all(moment <= item.network_faults.until for moment, _ in item.cuts)
         assert all(len(program) <= 5 for program in item.crashes.values())

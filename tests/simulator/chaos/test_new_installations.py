@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.core.devices import Devices
 from simulator.chaos.checks import Broken
-from simulator.chaos.faults import Crash, Troubles, Weather
+from simulator.chaos.faults import Crash, NetworkFaults, Troubles
 from simulator.chaos.running import run_troubles
 from simulator.chaos.trials import Trials
 
@@ -23,9 +23,11 @@ def broken(trials: Trials, folder: Path) -> Iterator[Broken]:
     """Take a device's disk after some of its letters were sent; half of the messages are late."""
     material, undisturbed = trials.prepared(FLEET)
     for after in POINTS:
-        weather = Weather(until=60.0, loss=0.0, duplicate=0.0, late=0.5, late_seconds=_late(after))
+        network_faults = NetworkFaults(
+            until=60.0, loss=0.0, duplicate=0.0, late=0.5, late_seconds=_late(after)
+        )
         crash = Crash("publish", after, power_cut=True, down_seconds=0.1, loses_disk=True)
-        troubles = Troubles(10 * after + FLEET, weather, {"device-1": (crash,)}, (), ())
+        troubles = Troubles(10 * after + FLEET, network_faults, {"device-1": (crash,)}, (), ())
         report = run_troubles(material, undisturbed, troubles, folder / "run")
         assert report.done["devices installed anew"] == 1
         shutil.rmtree(folder / "run")

@@ -17,7 +17,7 @@ from coordinator.topics.stages.entries import TransitionReported
 from schemas.contributions import PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
-from simulator.engines.recording import Measured, Recorded, Recorder, Usage
+from simulator.engines.recording import Recorded, Recorder, StageMeasures, Usage
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.records import StageRecord
@@ -52,9 +52,9 @@ def recorder(ledger: HandMadeLedger, plan: FleetPlan = PLAN) -> Recorder:
     return Recorder(plan, entries)
 
 
-def measured(**fields: object) -> Measured:
+def measured(**fields: object) -> StageMeasures:
     values = {"there": EVERYBODY, "usage": {}, "arrived_ns": {}, "seconds": {}}
-    return Measured(**{**values, "peak_memory_mib": 1.0, **fields})
+    return StageMeasures(**{**values, "peak_memory_mib": 1.0, **fields})
 
 
 def end_stage(ledger: HandMadeLedger, number: int) -> None:

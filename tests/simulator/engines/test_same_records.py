@@ -15,7 +15,7 @@ from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.interface import Engine, Prepared
 from simulator.engines.mqtt.engine import MqttEngine
 from simulator.records import StageRecord
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.shipped import shipped_names
 from tests.simulator.rounds.small import Watching
@@ -76,7 +76,7 @@ def prepared(name: str) -> Prepared:
     whole = load_scenario(name)
     changes = FEW_ROUNDS[: 1 + (whole.method.first_stage is not None)] if name in TRAINING else ()
     scenario = load_scenario(name, changes)
-    what = Seed.load(scenario, scenario.seeds[0]).prepare(Watching())
+    what = PreparedSeed.load(scenario, scenario.seeds[0]).prepare(Watching())
     few = replace(what.plan, stages=what.plan.stages[:STAGES])
     return replace(what, plan=few) if name in TRAINING else what
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.plan.counts import Spread, describe_plan, plan_counts
+from simulator.plan.counts import CountSpread, describe_plan, plan_counts
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from tests.simulator.plan.making import make_split, names, plan
 
@@ -49,9 +49,9 @@ def test_a_description_says_who_gets_how_much():
     first, second = describe_plan(hand_made(), LABELS)
     assert (first.stage, first.class_names) == (1, ("kind 000", "kind 001"))
     assert (first.groups, first.offline, first.late) == ({"new": 2}, 1, 0)
-    assert first.images == first.classes == Spread(min=2, median=2.0, max=2)
+    assert first.images == first.classes == CountSpread(min=2, median=2.0, max=2)
     assert first.notes == ("a note",)
     assert second.groups == {"old": 1, "new": 1, "joined": 1}
     assert (second.offline, second.late) == (0, 1)
-    assert second.images == Spread(min=1, median=2.0, max=3)
-    assert second.classes == Spread(min=1, median=1.0, max=1)
+    assert second.images == CountSpread(min=1, median=2.0, max=3)
+    assert second.classes == CountSpread(min=1, median=1.0, max=1)

@@ -25,7 +25,7 @@ from simulator.engines.paths import image_path
 from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.scenario.model import MethodSettings, Scenario
 from tests.simulator.engines.mqtt.small import Quiet
 
@@ -115,7 +115,7 @@ def distilling(**sections: Any) -> Scenario:
 
 
 def prepared(scenario: Scenario, plan: FleetPlan | None = None) -> Prepared:
-    made = Seed.load(scenario, 1).prepare(Quiet())
+    made = PreparedSeed.load(scenario, 1).prepare(Quiet())
     return made if plan is None else replace(made, plan=plan)
 
 

@@ -17,7 +17,7 @@ from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.network_meter import NetworkMeter
 from simulator.engines.sight import sight_of
 from simulator.errors import RunError
-from simulator.features.extraction import Extractor
+from simulator.features.extraction import BatchExtractor
 from simulator.run.budget import Budget
 from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
@@ -94,13 +94,13 @@ def test_loop_and_stack_train_nearly_the_same_network(tmp_path: Path, method: st
 def test_pictures_are_seen_once_however_many_rounds_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, seen = Extractor._run, []
+    run, seen = BatchExtractor._run, []
 
     def counted(self, samples):
         seen.extend(samples)
         return run(self, samples)
 
-    monkeypatch.setattr(Extractor, "_run", counted)
+    monkeypatch.setattr(BatchExtractor, "_run", counted)
     what = prepared(on_features("fedhaf", rounds={"per_stage": 3}))
     extracted = len(seen)
     learn(what, tmp_path / "run")

@@ -26,7 +26,7 @@ from simulator.engines.paths import index_of
 from simulator.errors import BackboneError
 from simulator.metrics.answers import Answers
 from simulator.run.folder import RunFolder
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.run.running import run_scenario
 from simulator.scenario.model import Scenario
 from tests.simulator.engines.mqtt.small import Quiet, prepare
@@ -58,7 +58,7 @@ def quiet() -> Console:
 
 
 def test_every_device_is_a_speaker_and_holds_what_that_one_said(tmp_path: Path) -> None:
-    seed = Seed.load(scenario(tmp_path), 1)
+    seed = PreparedSeed.load(scenario(tmp_path), 1)
     train = seed.split.train
     for stage in seed.plan.stages:
         for number, (_, device) in enumerate(sorted(stage.devices.items())):
@@ -125,12 +125,12 @@ def test_text_needs_an_encoder_and_says_so(tmp_path: Path) -> None:
         scenario(tmp_path, backbone={}, method={"name": "rounds"}),
     ):
         with pytest.raises(BackboneError, match="'pixels', but the samples are texts"):
-            Seed.load(told, 1)
+            PreparedSeed.load(told, 1)
     of_a_size = scenario(
         tmp_path, backbone={"network": "file", "file": str(write_encoder(tmp_path)), "size": 32}
     )
     with pytest.raises(BackboneError, match=r"size: 32, but one-hot\.onnx takes texts"):
-        Seed.load(of_a_size, 1)
+        PreparedSeed.load(of_a_size, 1)
 
 
 def test_fleets_that_are_troubled_get_the_same_files(tmp_path: Path) -> None:

@@ -14,20 +14,20 @@ from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.stages.commands import OpenStage
 from schemas.values import BootId, ClassName, DeviceId
 from simulator.virtual.coordinator import VirtualCoordinator
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from tests.coordinator.shell_harness import write_home
 
 
 @pytest.fixture
 def coordinator(tmp_path: Path) -> Iterator[VirtualCoordinator]:
     write_home(tmp_path, map_width=8)
-    made = VirtualCoordinator(World.made(1, 0.02), tmp_path, BootId("7" * 16))
+    made = VirtualCoordinator(VirtualWorld.made(1, 0.02), tmp_path, BootId("7" * 16))
     made.start()
     yield made
     made.close()
 
 
-def carry_out(coordinator: VirtualCoordinator, world: World, command: Command) -> str:
+def carry_out(coordinator: VirtualCoordinator, world: VirtualWorld, command: Command) -> str:
     ticket = coordinator.inbox.submit(command)
     answers = []
 

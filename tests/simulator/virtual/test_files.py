@@ -11,8 +11,8 @@ from schemas.envelope import COORDINATOR, Sender
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId, FleetId
 from simulator.virtual.exchange import SharingExchange, VirtualExchange
-from simulator.virtual.files import Depot, SharedFiles
-from simulator.virtual.world import World
+from simulator.virtual.files import BlobCache, SharedFiles
+from simulator.virtual.world import VirtualWorld
 from transport.block_source import BlockSource
 from transport.transfer import Party
 
@@ -31,11 +31,11 @@ class Fleet:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.world = World.made(3, LATENCY)
+        self.world = VirtualWorld.made(3, LATENCY)
         self.giving = VirtualExchange(self.world, party(COORDINATOR))
         self.giving.begin()
         self.files = SharedFiles(
-            Depot(folder / "files", TOPICS, LATENCY, self.giving.source), self.world.loop
+            BlobCache(folder / "files", TOPICS, LATENCY, self.giving.source), self.world.loop
         )
 
     def fetch(

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from simulator.virtual.network import VirtualConnection
-from simulator.virtual.world import World
+from simulator.virtual.world import VirtualWorld
 from transport.interface import Connected, IncomingMessage, OutgoingMessage
 
 LATENCY = 0.1
 
 
-def started(world: World, name: str, *filters: str) -> VirtualConnection:
+def started(world: VirtualWorld, name: str, *filters: str) -> VirtualConnection:
     connection = world.network.connection(name)
     connection.subscribe(*filters)
     connection.start()
@@ -21,7 +21,7 @@ def started(world: World, name: str, *filters: str) -> VirtualConnection:
     return connection
 
 
-def arrivals(world: World, connection: VirtualConnection) -> list[tuple[float, bytes]]:
+def arrivals(world: VirtualWorld, connection: VirtualConnection) -> list[tuple[float, bytes]]:
     found: list[tuple[float, bytes]] = []
 
     def take() -> None:
@@ -34,11 +34,11 @@ def arrivals(world: World, connection: VirtualConnection) -> list[tuple[float, b
 
 
 @pytest.fixture
-def world() -> World:
-    return World.made(1, LATENCY)
+def world() -> VirtualWorld:
+    return VirtualWorld.made(1, LATENCY)
 
 
-def test_nothing_arrives_before_its_latency(world: World) -> None:
+def test_nothing_arrives_before_its_latency(world: VirtualWorld) -> None:
     reader = started(world, "reader", "t/x")
     started(world, "writer").publish(OutgoingMessage("t/x", b"hello"))
     assert reader.next_event(0) is None
@@ -48,7 +48,7 @@ def test_nothing_arrives_before_its_latency(world: World) -> None:
     assert 0.5 * LATENCY <= when <= 1.5 * LATENCY
 
 
-def test_messages_of_one_sender_keep_their_order(world: World) -> None:
+def test_messages_of_one_sender_keep_their_order(world: VirtualWorld) -> None:
     reader, writer = started(world, "reader", "t/#"), started(world, "writer")
     sent = [str(number).encode() for number in range(50)]
     for payload in sent:
@@ -56,7 +56,7 @@ def test_messages_of_one_sender_keep_their_order(world: World) -> None:
     assert [payload for _, payload in arrivals(world, reader)] == sent
 
 
-def test_the_mean_of_many_latencies_is_the_mean(world: World) -> None:
+def test_the_mean_of_many_latencies_is_the_mean(world: VirtualWorld) -> None:
     reader, writer = started(world, "reader", "t/#"), started(world, "writer")
     for number in range(400):
         writer.publish(OutgoingMessage(f"t/{number}/x", b""))
@@ -64,19 +64,23 @@ def test_the_mean_of_many_latencies_is_the_mean(world: World) -> None:
     assert abs(sum(times) / len(times) - LATENCY) < 0.1 * LATENCY
 
 
-@pytest.mark.parametrize("change", [lambda world: None, lambda world: World.made(2, LATENCY)])
-def test_the_seed_decides_the_latencies(change: Callable[[World], World | None]) -> None:
-    def times(world: World) -> list[float]:
+@pytest.mark.parametrize(
+    "change", [lambda world: None, lambda world: VirtualWorld.made(2, LATENCY)]
+)
+def test_the_seed_decides_the_latencies(
+    change: Callable[[VirtualWorld], VirtualWorld | None],
+) -> None:
+    def times(world: VirtualWorld) -> list[float]:
         reader, writer = started(world, "reader", "t/#"), started(world, "writer")
         for number in range(5):
             writer.publish(OutgoingMessage(f"t/{number}/x", b""))
         return [when for when, _ in arrivals(world, reader)]
 
-    first, other = World.made(1, LATENCY), change(World.made(1, LATENCY))
-    assert (times(first) == times(other or World.made(1, LATENCY))) == (other is None)
+    first, other = VirtualWorld.made(1, LATENCY), change(VirtualWorld.made(1, LATENCY))
+    assert (times(first) == times(other or VirtualWorld.made(1, LATENCY))) == (other is None)
 
 
-def test_retained_messages_wait_for_who_comes_later(world: World) -> None:
+def test_retained_messages_wait_for_who_comes_later(world: VirtualWorld) -> None:
     started(world, "writer").publish(OutgoingMessage("t/x", b"kept", retain=True))
     world.run(lambda: False, lambda: 10.0)
     reader = started(world, "reader", "t/x")

@@ -17,17 +17,17 @@ from schemas.errors import FleetledgerError
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
-from simulator.virtual.training import HallSettings, carry_out, carry_out_one, number_at_once
+from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out_one, number_at_once
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
 
 
 @dataclass(frozen=True)
-class Place:
+class CohortResources:
     """Where devices are trained, in all rounds."""
 
-    hall: HallSettings
+    trainers: TrainerPoolSettings
     pictures: Pictures | None
     """How uint8 pictures become inputs; None where the data are features."""
     memories: Path
@@ -45,7 +45,7 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stock:
+class DatasetLookup:
     """What devices have, as far as a round asks for it."""
 
     data: Callable[[DeviceId], LocalData | None]
@@ -65,7 +65,7 @@ class Declined:
     reason: str = ""
 
 
-class Trained(NamedTuple):
+class TrainedMember(NamedTuple):
     """What came of one device, and the seconds that it took."""
 
     device: DeviceId
@@ -76,43 +76,43 @@ class Trained(NamedTuple):
 class Cohort:
     """Trains devices for one round."""
 
-    def __init__(self, task: RoundTask, place: Place) -> None:
+    def __init__(self, task: RoundTask, place: CohortResources) -> None:
         self._place = place
         self._half = load_training_device(task.assignment.method)
         self._own = self._half.read_assignment(task.assignment.settings)
         self._order = task.order
         self._order_fields: Mapping[str, Any] = dict(vars(task.order))
 
-    def train(self, members: Iterable[Member]) -> Iterator[Trained]:
+    def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:
         """Yield what comes of each device, in order.
 
         Raises `EngineError` for what no later try would make better.
         """
-        if self._place.hall.engine == "loop":
+        if self._place.trainers.engine == "loop":
             yield from map(self._alone, members)
             return
         waiting = iter(members)
-        at_once = number_at_once(self._order, self._place.hall)
+        at_once = number_at_once(self._order, self._place.trainers)
         while together := list(islice(waiting, at_once)):
             yield from self._together(together)
 
-    def _alone(self, member: Member) -> Trained:
+    def _alone(self, member: Member) -> TrainedMember:
         began = time.perf_counter()
         session = self._session(member)
         outcome: Answer | Declined = Declined()
         if session is not None:
-            outcome = _outcome(*carry_out_one(session, self._place.hall))
-        return Trained(member.device, outcome, time.perf_counter() - began)
+            outcome = _outcome(*carry_out_one(session, self._place.trainers))
+        return TrainedMember(member.device, outcome, time.perf_counter() - began)
 
-    def _together(self, members: Sequence[Member]) -> Iterator[Trained]:
+    def _together(self, members: Sequence[Member]) -> Iterator[TrainedMember]:
         began = time.perf_counter()
         sessions = {member.device: self._session(member) for member in members}
         begun = {one: session for one, session in sessions.items() if session is not None}
-        ended = carry_out(begun, self._place.hall)
+        ended = carry_out(begun, self._place.trainers)
         outcomes = {one: _outcome(*ended[one]) if one in ended else Declined() for one in sessions}
         share = (time.perf_counter() - began) / len(members)
         for device, outcome in outcomes.items():
-            yield Trained(device, outcome, share)
+            yield TrainedMember(device, outcome, share)
 
     def _session(self, member: Member) -> Session | None:
         device, data, memory = member

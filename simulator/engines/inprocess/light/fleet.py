@@ -13,9 +13,9 @@ from methods.registry import load_training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
 from simulator.engines.inprocess.home import FLEET, last_moment, make_home
-from simulator.engines.inprocess.light.cohort import Place
+from simulator.engines.inprocess.light.cohort import CohortResources
+from simulator.engines.inprocess.light.context import LightContext
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
-from simulator.engines.inprocess.light.ground import Ground
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
@@ -31,7 +31,7 @@ from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 from transport.meter import Counts
 
 
@@ -53,11 +53,11 @@ class LightFleet:
         assert trainer is not None, "a scenario with light agents trains"
         sight, engine = sight_of(prepared), scenario.engine
         load_training_device(trainer.method)  # imported before anything is measured
-        hall = HallSettings(
+        trainers = TrainerPoolSettings(
             engine.training, engine.device, engine.bfloat16, engine.training_seconds
         )
-        place = Place(hall, sight.pictures(), folder / "agents")
-        self._ground = Ground(
+        place = CohortResources(trainers, sight.pictures(), folder / "agents")
+        self._context = LightContext(
             coordinator=self.coordinator,
             clock=self.clock,
             stopwatch=self.stopwatch,
@@ -75,29 +75,29 @@ class LightFleet:
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there; else whoever comes later joins in."""
-        if self._ground.pool is not None:
-            self._ground.pool.wait()
+        if self._context.pool is not None:
+            self._context.pool.wait()
 
     def arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
         """Switch on who is there, with all data that reached them, and off who is not."""
         there, before = set(online), set(self._online)
         gone = [name for name in self._online if name not in there]
         goodbye = Death(reason="the agent was stopped")
-        self.coordinator.take([letter(self._ground, name, goodbye) for name in gone])
+        self.coordinator.take([letter(self._context, name, goodbye) for name in gone])
         self._admit(tuple(stage.devices))
         self._begin([name for name in online if name not in before])
         self._online = online
-        self._ground.holdings.bring(
+        self._context.holdings.bring(
             {name: delivered(self._plan, name, stage.number) for name in online}
         )
 
     def carry_out(self, current: Round, meanwhile: Callable[[], None]) -> None:
         """Have the cohort of the open round trained; `meanwhile` is done beside workers."""
-        LightRound(self._ground, current).carry_out(meanwhile)
+        LightRound(self._context, current).carry_out(meanwhile)
 
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""
-        closed = LightRound(self._ground, current)
+        closed = LightRound(self._context, current)
         closed.sum_again(tuple(current.answers))
         self.coordinator.average = closed.average
 
@@ -108,26 +108,26 @@ class LightFleet:
         assert newest.exported is not None
         files = frozenset((newest.exported.manifest, *newest.exported.files))
         for name in self._online:
-            self._ground.traffic.fetched(name, files)
+            self._context.traffic.fetched(name, files)
 
     def traffic(self) -> dict[DeviceId, Counts]:
         """Return what each device would have sent and received."""
         return {
-            name: self._ground.traffic.of(name) for name in self.coordinator.state.devices.admitted
+            name: self._context.traffic.of(name) for name in self.coordinator.state.devices.admitted
         }
 
     def computing(self) -> dict[DeviceId, float]:
         """Return the seconds that each device has computed."""
-        return dict(self._ground.computing)
+        return dict(self._context.computing)
 
     def proxy_traffic(self) -> None:
         """Light agents have no proxy."""
 
     def close(self) -> None:
         """Close all files."""
-        self._ground.packer.close()
-        if self._ground.pool is not None:
-            self._ground.pool.close()
+        self._context.packer.close()
+        if self._context.pool is not None:
+            self._context.pool.close()
         self.coordinator.close()
 
     def _is_done(self, number: int) -> bool:
@@ -148,5 +148,5 @@ class LightFleet:
             boot = seeded_boot(self._seed, name, self._era, runs)
             installation = seeded_boot(self._seed, name, "installation")
             birth = Birth(installation=installation, capabilities=self._capabilities)
-            births.append(letter(self._ground, name, birth, boot))
+            births.append(letter(self._context, name, birth, boot))
         self.coordinator.take(births)

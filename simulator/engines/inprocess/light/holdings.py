@@ -30,13 +30,13 @@ _NOTHING = _Held(np.empty(0, np.int64), (), ())
 
 
 @dataclass(frozen=True)
-class Rows:
+class HeldRows:
     """Class names that an order asks for, by label; None for classes that it leaves out."""
 
     names: tuple[ClassName | None, ...]
 
     @classmethod
-    def of(cls, order: RoundOrder, class_names: Sequence[ClassName]) -> Rows:
+    def of(cls, order: RoundOrder, class_names: Sequence[ClassName]) -> HeldRows:
         """Return the rows of an order; aliases count as what they mean."""
         asked = set(order.class_names)
         meant = (order.aliases.get(name, name) for name in class_names)
@@ -48,7 +48,7 @@ class Version:
     """What devices hold stays as it is while this is equal."""
 
     deliveries: int
-    rows: Rows
+    rows: HeldRows
 
 
 class Holdings:
@@ -72,11 +72,11 @@ class Holdings:
         for device, delivered in deliveries.items():
             self._held[device] = self._listed(delivered)
 
-    def version(self, rows: Rows) -> Version:
+    def version(self, rows: HeldRows) -> Version:
         """Return what changes when `data` of these rows would return something else."""
         return Version(self._deliveries, rows)
 
-    def data(self, device: DeviceId, rows: Rows) -> LocalData | None:
+    def data(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
         """Return the samples of a device that an order asks for; None where there are none."""
         held = self._held.get(device, _NOTHING)
         found = [rows.names[label] for label in held.labels]

@@ -13,10 +13,10 @@ from schemas.errors import FleetledgerError
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
+    CohortResources,
+    DatasetLookup,
     Declined,
     Member,
-    Place,
-    Stock,
 )
 from simulator.engines.inprocess.light.memories import write_memory
 from simulator.engines.inprocess.light.packing import Packed, Packer, packed
@@ -92,7 +92,7 @@ class Added(NamedTuple):
 class Adding:
     """Trains devices of a round, writes what they remember, and adds their answers."""
 
-    def __init__(self, task: RoundTask, place: Place) -> None:
+    def __init__(self, task: RoundTask, place: CohortResources) -> None:
         self._cohort = Cohort(task, place)
         self._number = task.order.round.number
         self._memories = place.memories
@@ -126,10 +126,15 @@ class AnsweredHere:
     """Trains in this process, while lots of answers are packed beside it; an `Answering`."""
 
     def __init__(
-        self, task: RoundTask, stock: Stock, place: Place, packer: Packer, stopwatch: Stopwatch
+        self,
+        task: RoundTask,
+        lookup: DatasetLookup,
+        place: CohortResources,
+        packer: Packer,
+        stopwatch: Stopwatch,
     ) -> None:
         self._adding = Adding(task, place)
-        self._stock = stock
+        self._lookup = lookup
         self._packer = packer
         self._stopwatch = stopwatch
         self._devices: Sequence[DeviceId] = ()
@@ -144,7 +149,7 @@ class AnsweredHere:
         """Yield what comes of the devices, lot by lot."""
         lot: list[Added] = []
         size = 0
-        for one in self._adding.train(map(self._stock.member, self._devices)):
+        for one in self._adding.train(map(self._lookup.member, self._devices)):
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
             size += len(one.body)

@@ -27,9 +27,9 @@ from schemas.envelope import Sender
 from schemas.message import Message
 from schemas.rounds import RoundAnswer
 from schemas.values import BootId, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import Declined, Stock
-from simulator.engines.inprocess.light.ground import Ground
-from simulator.engines.inprocess.light.holdings import Rows
+from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined
+from simulator.engines.inprocess.light.context import LightContext
+from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.lots import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
@@ -43,22 +43,22 @@ LEAST_BESIDE_WORKERS = 100
 class LightRound:
     """Carries out one round that is open, or averages again one that was closed."""
 
-    def __init__(self, ground: Ground, asked: Round) -> None:
-        network = ground.coordinator.state.lineages.network
+    def __init__(self, context: LightContext, asked: Round) -> None:
+        network = context.coordinator.state.lineages.network
         assert network is not None
-        self._ground = ground
+        self._context = context
         self._opened = opened = asked.opened
-        coordinator = ground.coordinator
+        coordinator = context.coordinator
         task = RoundTask.of(coordinator.state, asked, coordinator.blobs.get)
         self._task = task
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = card(network.method).kind_of(opened.phase)
-        stock = _stock(ground, task)
+        lookup = _lookup(context, task)
         self._answering: Answering = (
-            AnsweredHere(task, stock, ground.place, ground.packer, ground.stopwatch)
-            if ground.pool is None
-            else AnsweredByWorkers(task, stock, ground.pool, ground.stopwatch)
+            AnsweredHere(task, lookup, context.place, context.packer, context.stopwatch)
+            if context.pool is None
+            else AnsweredByWorkers(task, lookup, context.pool, context.stopwatch)
         )
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
@@ -69,23 +69,23 @@ class LightRound:
 
         `meanwhile` is called when workers have something to do.
         """
-        ground, opened = self._ground, self._opened
-        current = ground.coordinator.state.rounds.by_number[opened.number]
+        context, opened = self._context, self._opened
+        current = context.coordinator.state.rounds.by_number[opened.number]
         quiet = current.nothing | current.unable.keys()
         self._answering.begin([device for device in opened.cohort if device not in quiet])
         meanwhile()
-        ground.traffic.begin(self._task.assignment, opened.cohort[0], ground.sent_ms())
-        ground.clock.now += ground.place.hall.seconds
-        ground.coordinator.average = self.average
+        context.traffic.begin(self._task.assignment, opened.cohort[0], context.sent_ms())
+        context.clock.now += context.place.trainers.seconds
+        context.coordinator.average = self.average
         # Two looks: the first closes the round, the second has it averaged.
         happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
         first = next(happenings, None)
         while first is not None:
             group = chain((first,), islice(happenings, self._together() - 1))
-            ground.coordinator.take(group, pruned=self._sizes)
+            context.coordinator.take(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
-        ground.memories.settle()
+        context.memories.settle()
 
     def _together(self) -> int:
         """Return how many inputs are committed together next.
@@ -94,13 +94,13 @@ class LightRound:
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
         each of which writes pages of the same table again.
         """
-        if self._ground.pool is None:
+        if self._context.pool is None:
             return GROUP_INPUTS
         return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 
     def average(self, request: AverageRound) -> Finished:
         """Return the mean of the answers in the ledger, which must be those of the sum."""
-        networks = self._ground.coordinator.maker.networks
+        networks = self._context.coordinator.maker.networks
         if Counter(item.payload for item in request.inputs) != Counter(self._summed):
             reason = "answers: a former run's, and training again gave other ones"
             return Finished(RoundNotAveraged(request.opened.number, reason))
@@ -113,24 +113,24 @@ class LightRound:
 
     def _train(self) -> Iterator[inputs.Input]:
         """Yield what the coordinator is told, while the devices that follow are trained."""
-        ground = self._ground
+        context = self._context
         for lot in self._answering.answers():
-            sent_ms = ground.sent_ms()
+            sent_ms = context.sent_ms()
             for device, outcome, seconds in lot:
-                ground.spent(device, seconds)
-                ground.traffic.asked(device)
+                context.spent(device, seconds)
+                context.traffic.asked(device)
                 if isinstance(outcome, Declined):
                     yield from self._decline(device, outcome.reason)
                 else:
                     yield self._stored(device, outcome, sent_ms)
             self._done += len(lot)
-            ground.progress(self._done)
+            context.progress(self._done)
 
     def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
-        contribution, ground = self._contribution(answered), self._ground
+        contribution, context = self._contribution(answered), self._context
         if answered.said.memory is not None:
-            ground.memories.written(device, answered.said.memory)
-        ground.traffic.answered(device, contribution, sent_ms)
+            context.memories.written(device, answered.said.memory)
+        context.traffic.answered(device, contribution, sent_ms)
         self._summed.append(contribution.payload)
         self._sizes[contribution.payload] = contribution.payload_bytes
         return inputs.PayloadStored(device, contribution, waits=False)
@@ -153,34 +153,36 @@ class LightRound:
                 samples=said.samples,
                 steps=said.steps,
                 loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
-                seconds=self._ground.place.hall.seconds,  # of the fleet: equal runs are equal
+                seconds=self._context.place.trainers.seconds,  # of the fleet: equal runs are equal
                 stored_samples=said.stored_samples,
             ),
         )
 
     def _decline(self, device: DeviceId, reason: str) -> Iterator[inputs.Input]:
         """Say, as an agent does, that there is no answer, and why if it is not for want of data."""
-        ground, number = self._ground, self._opened.number
+        context, number = self._context, self._opened.number
         if reason:
             text = f"round {number}: {reason}"
-            yield letter(ground, device, problem("training", text))
+            yield letter(context, device, problem("training", text))
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
-        yield letter(ground, device, nothing)
-        ground.traffic.declined(device, nothing, ground.sent_ms())
+        yield letter(context, device, nothing)
+        context.traffic.declined(device, nothing, context.sent_ms())
 
 
-def _stock(ground: Ground, task: RoundTask) -> Stock:
-    holdings = ground.holdings
-    rows = Rows.of(task.order.round, holdings.class_names)
-    return Stock(partial(holdings.data, rows=rows), ground.memories.newest, holdings.version(rows))
+def _lookup(context: LightContext, task: RoundTask) -> DatasetLookup:
+    holdings = context.holdings
+    rows = HeldRows.of(task.order.round, holdings.class_names)
+    return DatasetLookup(
+        partial(holdings.data, rows=rows), context.memories.newest, holdings.version(rows)
+    )
 
 
 def letter(
-    ground: Ground, device: DeviceId, message: Message, boot: BootId | None = None
+    context: LightContext, device: DeviceId, message: Message, boot: BootId | None = None
 ) -> inputs.DeviceMessage:
     """Return a message as it comes from a device."""
-    known = ground.coordinator.live.device(device).boot
+    known = context.coordinator.live.device(device).boot
     own = boot or known
     assert own is not None, "devices that are away say nothing"
-    sender = Sender(ground.coordinator.fleet, device, own)
-    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=ground.sent_ms()))
+    sender = Sender(context.coordinator.fleet, device, own)
+    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=context.sent_ms()))

@@ -18,11 +18,11 @@ from pydantic_core import from_json, to_json
 
 from methods.training_half import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import Declined, Place
+from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.lots import Answered, Done, Said
 from simulator.engines.inprocess.light.packing import read_packed, told
 from simulator.engines.inprocess.light.task import RoundTask
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 class Setting:
     """The first work of a program; nothing comes back but that it is there."""
 
-    place: Place
+    place: CohortResources
     methods: tuple[str, ...]
     method_folders: tuple[str, ...]
     """Methods that the engine's process knows, and folders where they lie."""
@@ -82,7 +82,7 @@ def encode_work(work: Work) -> list[bytes]:
     """Return the parts of a work."""
     match work:
         case Setting(place, methods, folders):
-            head = {"hall": asdict(place.hall), "pictures": _pictures(place)}
+            head = {"hall": asdict(place.trainers), "pictures": _pictures(place)}
             head |= {"memories": str(place.memories), "methods": methods, "folders": folders}
             return [to_json({"setting": head})]
         case Lot():
@@ -136,7 +136,7 @@ def decode_result(data: bytes, devices: Sequence[DeviceId] = ()) -> Result:
             return None
 
 
-def _pictures(place: Place) -> Any:  # noqa: ANN401 - JSON
+def _pictures(place: CohortResources) -> Any:  # noqa: ANN401 - JSON
     return None if place.pictures is None else asdict(place.pictures)
 
 
@@ -147,7 +147,7 @@ def _setting(head: dict[str, Any]) -> Setting:
     if pictures is not None:
         means = {name: tuple(pictures[name]) for name in ("mean", "deviation")}
         pictures = Pictures(**{**pictures, **means})
-    place = Place(HallSettings(**head["hall"]), pictures, Path(head["memories"]))
+    place = CohortResources(TrainerPoolSettings(**head["hall"]), pictures, Path(head["memories"]))
     return Setting(place, tuple(head["methods"]), tuple(head["folders"]))
 
 

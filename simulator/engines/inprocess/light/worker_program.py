@@ -15,7 +15,7 @@ from methods import __path__ as method_folders
 from methods import registry
 from methods.training_half import LocalData
 from schemas.values import DeviceId
-from simulator.engines.inprocess.light.cohort import Member, Place
+from simulator.engines.inprocess.light.cohort import CohortResources, Member
 from simulator.engines.inprocess.light.lots import Adding
 from simulator.engines.inprocess.light.programs import serve
 from simulator.engines.inprocess.light.worker_messages import (
@@ -36,7 +36,7 @@ class Worker:
     """What the program knows: where it trains, the round, and the data that it keeps."""
 
     def __init__(self) -> None:
-        self._place: Place | None = None
+        self._place: CohortResources | None = None
         self._adding: Adding | None = None
         self._kept: dict[DeviceId, LocalData | None] = {}
 

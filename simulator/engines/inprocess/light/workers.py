@@ -19,7 +19,7 @@ from methods import __path__ as method_folders
 from methods import registry
 from methods.training_half import Partial, Summing
 from schemas.values import DeviceId
-from simulator.engines.inprocess.light.cohort import Place, Stock
+from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
 from simulator.engines.inprocess.light.lots import Adding, Done
 from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.inprocess.light.task import RoundTask
@@ -77,28 +77,30 @@ class WorkerHandle:
         self.program.receive()
         self._met = True
 
-    def lot(self, devices: Sequence[DeviceId], stock: Stock, task: RoundTask | None) -> Lot:
+    def lot(
+        self, devices: Sequence[DeviceId], lookup: DatasetLookup, task: RoundTask | None
+    ) -> Lot:
         """Return a lot with the data that the program does not have."""
-        forgets = stock.version != self._version
+        forgets = lookup.version != self._version
         if forgets:
-            self._kept, self._bytes, self._version = set(), 0, stock.version
-        data = {device: stock.data(device) for device in devices if device not in self._kept}
+            self._kept, self._bytes, self._version = set(), 0, lookup.version
+        data = {device: lookup.data(device) for device in devices if device not in self._kept}
         keeps = self._bytes < _KEPT_BYTES
         if keeps:
             self._kept.update(data)
             self._bytes += sum(found.inputs.nbytes for found in data.values() if found)
-        remembered = [(device, stock.memory(device)) for device in devices]
+        remembered = [(device, lookup.memory(device)) for device in devices]
         return Lot(remembered, data, task, keeps, forgets)
 
 
 class WorkerPool:
     """The programs of a run."""
 
-    def __init__(self, place: Place, size: int) -> None:
+    def __init__(self, place: CohortResources, size: int) -> None:
         """Start them; raise `EngineError` where devices are not trained on the processor."""
         import torch  # noqa: PLC0415 - needs torch
 
-        where = torch_device(place.hall.device)
+        where = torch_device(place.trainers.device)
         if where != "cpu":
             raise EngineError(
                 f"engine.workers: {size} beside a GPU, where devices are trained ({where}); set "
@@ -135,10 +137,10 @@ class AnsweredByWorkers:
     """Trains with a pool of workers; an `Answering`."""
 
     def __init__(
-        self, task: RoundTask, stock: Stock, pool: WorkerPool, stopwatch: Stopwatch
+        self, task: RoundTask, lookup: DatasetLookup, pool: WorkerPool, stopwatch: Stopwatch
     ) -> None:
         self._task = task
-        self._stock = stock
+        self._lookup = lookup
         self._stopwatch = stopwatch
         self._pool = pool
         self._adding = Adding(task, pool.place)
@@ -200,7 +202,7 @@ class AnsweredByWorkers:
 
     def _give(self, handle: WorkerHandle, devices: Sequence[DeviceId]) -> None:
         task = None if handle in self._busy else self._task
-        handle.program.send(encode_work(handle.lot(devices, self._stock, task)))
+        handle.program.send(encode_work(handle.lot(devices, self._lookup, task)))
         self._busy.add(handle)
         self._lots.append(_Given(handle.program, devices))
 
@@ -221,7 +223,7 @@ class AnsweredByWorkers:
 
     def _done_here(self, devices: Sequence[DeviceId]) -> Sequence[Done]:
         began = time.perf_counter()
-        done = self._adding.carry_out(map(self._stock.member, devices))
+        done = self._adding.carry_out(map(self._lookup.member, devices))
         spent = time.perf_counter() - began
         self._stopwatch.spent("training", spent)
         self._pool.seconds = spent / len(devices)

@@ -13,7 +13,7 @@ from coordinator.topics.stages.entries import StageOpened
 from device_agent.status import Status
 from schemas.contributions import PartKey
 from schemas.values import ClassName, DeviceId, Digest, FleetId
-from simulator.engines.mqtt.stage_questions import Goal, StageQuestions
+from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from tests.simulator.demo.hand_made import LINEAGE, HandMadeLedger
@@ -96,7 +96,7 @@ def agents() -> SayingAnything:
 
 
 def questions(stage: StagePlan, agents: SayingAnything, *there: DeviceId) -> StageQuestions:
-    goal = Goal(PLAN, stage, frozenset(PLAN.names(stage.classes)), there)
+    goal = StageGoal(PLAN, stage, frozenset(PLAN.names(stage.classes)), there)
     return StageQuestions(goal, agents, Quiet())
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from methods.training_half import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import Declined, Place
+from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.lots import Answered, Done, Said
 from simulator.engines.inprocess.light.packing import packed
@@ -27,7 +27,7 @@ from simulator.engines.inprocess.light.worker_messages import (
     encode_result,
     encode_work,
 )
-from simulator.virtual.training import HallSettings
+from simulator.virtual.training import TrainerPoolSettings
 from tests.simulator.rounds.small import Watching, prepared, small
 
 ONE, TWO, THREE = (DeviceId(f"device-{number}") for number in (1, 2, 3))
@@ -64,8 +64,10 @@ def test_where_devices_train(tmp_path: Path, with_pictures: bool) -> None:
     from learning.networks.pictures import Pictures
 
     pictures = Pictures((0.5, 0.25, 0.125), (1.0, 2.0, 0.1), pad=2) if with_pictures else None
-    hall = HallSettings("loop", "cpu", bfloat16=True, seconds=3.5)
-    setting = Setting(Place(hall, pictures, tmp_path), ("rounds", "another"), ("methods",))
+    trainers = TrainerPoolSettings("loop", "cpu", bfloat16=True, seconds=3.5)
+    setting = Setting(
+        CohortResources(trainers, pictures, tmp_path), ("rounds", "another"), ("methods",)
+    )
     assert decode_work(encode_work(setting)) == setting
 
 

@@ -1,26 +1,26 @@
-"""The weather: what happens to messages, and that it ends."""
+"""The network faults: what happens to messages, and that it ends."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from simulator.chaos.faults import Weather
-from simulator.chaos.storm import StormyNetwork
+from simulator.chaos.faults import NetworkFaults
+from simulator.chaos.faulty_network import FaultyNetwork
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.loop import Loop
 from simulator.virtual.network import VirtualConnection
 from transport.interface import Connected, Disconnected, IncomingMessage, OutgoingMessage
 
-CLEAR = Weather(0.0, 0.0, 0.0, 0.0, 0.0)
+CLEAR = NetworkFaults(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Sky:
     """A network with one sender and one receiver."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, network_faults: NetworkFaults) -> None:
         self.loop = Loop(VirtualClock())
         self.tally: Counter[str] = Counter()
-        self.network = StormyNetwork(self.loop, weather, 3, self.tally)
+        self.network = FaultyNetwork(self.loop, network_faults, 3, self.tally)
         self.sender = self.client("sender")
         self.receiver = self.client("receiver")
         self.receiver.subscribe("t/#")
@@ -49,8 +49,10 @@ class Sky:
         return found
 
 
-def sent_through(weather: Weather, messages: int = 300) -> tuple[list[int], Counter[str]]:
-    sky = Sky(weather)
+def sent_through(
+    network_faults: NetworkFaults, messages: int = 300
+) -> tuple[list[int], Counter[str]]:
+    sky = Sky(network_faults)
     for number in range(messages):
         sky.send(number)
         sky.pass_time(sky.loop.clock.now + 0.1)
@@ -59,34 +61,34 @@ def sent_through(weather: Weather, messages: int = 300) -> tuple[list[int], Coun
     return sky.received(), sky.tally
 
 
-def test_in_clear_weather_everything_arrives_once_and_in_order() -> None:
+def test_without_faults_everything_arrives_once_and_in_order() -> None:
     received, tally = sent_through(CLEAR)
     assert received == list(range(300))
     assert not +tally
 
 
 def test_lost_messages_are_gone_whatever_their_quality_of_service() -> None:
-    received, tally = sent_through(Weather(1e9, 0.3, 0.0, 0.0, 0.0))
+    received, tally = sent_through(NetworkFaults(1e9, 0.3, 0.0, 0.0, 0.0))
     assert 100 < len(received) < 250
     assert tally["messages lost"] == 300 - len(received)
     assert received == sorted(set(received))
 
 
 def test_doubled_messages_arrive_twice() -> None:
-    received, tally = sent_through(Weather(1e9, 0.0, 0.3, 0.0, 0.0))
+    received, tally = sent_through(NetworkFaults(1e9, 0.0, 0.3, 0.0, 0.0))
     assert set(received) == set(range(300))
     assert len(received) == 300 + tally["messages doubled"] > 350
 
 
 def test_late_messages_are_passed_by_others() -> None:
-    received, tally = sent_through(Weather(1e9, 0.0, 0.0, 0.3, 120.0))
+    received, tally = sent_through(NetworkFaults(1e9, 0.0, 0.0, 0.3, 120.0))
     assert sorted(received) == list(range(300))
     assert received != sorted(received)
     assert tally["messages late"] > 50
 
 
-def test_the_weather_ends() -> None:
-    sky = Sky(Weather(50.0, 0.9, 0.9, 0.0, 0.0))
+def test_the_faults_end() -> None:
+    sky = Sky(NetworkFaults(50.0, 0.9, 0.9, 0.0, 0.0))
     sky.pass_time(50.0)
     for number in range(100):
         sky.send(number)
@@ -95,7 +97,7 @@ def test_the_weather_ends() -> None:
 
 
 def test_a_lost_retained_message_is_not_retained() -> None:
-    sky = Sky(Weather(1e9, 1.0, 0.0, 0.0, 0.0))
+    sky = Sky(NetworkFaults(1e9, 1.0, 0.0, 0.0, 0.0))
     for number in range(50):
         sky.send(number, retain=True)
     assert sky.tally["messages lost"] >= 50
@@ -135,9 +137,9 @@ def test_the_connection_of_an_ended_program_does_not_return() -> None:
     sky.network.cut("nobody", 1.0)
 
 
-def test_it_is_calm_once_the_weather_the_late_and_the_cut_off_are_over() -> None:
+def test_it_is_calm_once_the_faults_the_late_and_the_cut_off_are_over() -> None:
     assert Sky(CLEAR).network.calm_since == 0.0
-    sky = Sky(Weather(20.0, 0.0, 0.0, 1.0, 60.0))
+    sky = Sky(NetworkFaults(20.0, 0.0, 0.0, 1.0, 60.0))
     assert sky.network.calm_since == 20.0
     for number in range(50):
         sky.send(number)

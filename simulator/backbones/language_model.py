@@ -1,4 +1,4 @@
-"""Teaches a recurrent network to foretell the next character, and writes it as ONNX; needs torch.
+"""Teaches a recurrent network to predict the next character, and writes it as ONNX; needs torch.
 
 Each epoch cuts every speaker's text into pieces of `length` characters from an offset that is drawn
 anew, and asks for the character after each of a piece's characters; a state begins at zero with
@@ -35,7 +35,7 @@ _NOTHING = -1
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 
 
-def foreteller(tokens: int, width: int) -> nn.ModuleDict:
+def language_model(tokens: int, width: int) -> nn.ModuleDict:
     """Return embeddings, a GRU over them, and scores of every next character."""
     return nn.ModuleDict(
         {
@@ -76,7 +76,7 @@ def learn(
     tokens = max(alphabet_ids(preprocessing).values()) + 1
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        network = foreteller(tokens, settings.width)
+        network = language_model(tokens, settings.width)
         optimiser = torch.optim.Adam(network.parameters(), lr=_RATE)
         asked = _pieces(held_out, preprocessing.length, None)
         best, least, worse = _weights(network), np.inf, 0

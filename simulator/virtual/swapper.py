@@ -12,7 +12,7 @@ class Restful(Protocol):
         """Go to the disk."""
 
 
-class Pager:
+class Swapper:
     """At most `most` agents are awake, beside the one that is being stepped."""
 
     def __init__(self, most: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from schemas.values import DeviceId
-from simulator.engines.inprocess.light.cohort import Place
+from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
@@ -18,7 +18,7 @@ from simulator.virtual.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)
-class Ground:
+class LightContext:
     """A coordinator, and what there is of its devices."""
 
     coordinator: LightCoordinator
@@ -26,7 +26,7 @@ class Ground:
     stopwatch: Stopwatch
     holdings: Holdings
     memories: Memories
-    place: Place
+    place: CohortResources
     packer: Packer
     """Packs what is trained in this process."""
     pool: WorkerPool | None

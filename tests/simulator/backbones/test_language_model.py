@@ -15,9 +15,9 @@ from export.backbone import import_backbone
 from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
 from simulator.backbones.characters import character_encoder, preprocessing_of
-from simulator.backbones.foretelling import (
+from simulator.backbones.language_model import (
     encoder_onnx,
-    foreteller,
+    language_model,
     last_state,
     learn,
     scores_after,
@@ -37,7 +37,7 @@ def ids_of(*texts: str) -> np.ndarray:
 
 def test_the_onnx_file_gives_the_last_state_of_the_network() -> None:
     torch.manual_seed(3)
-    network = foreteller(TOKENS, 12).eval()
+    network = language_model(TOKENS, 12).eval()
     arrays = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     imported = import_backbone(encoder_onnx(arrays, SPEC), SPEC)
     ids = ids_of("abcabc", "d", "b? xyz", "cab")
@@ -49,7 +49,7 @@ def test_the_onnx_file_gives_the_last_state_of_the_network() -> None:
 
 
 def test_the_features_are_the_state_from_which_the_next_character_is_foretold() -> None:
-    network = foreteller(TOKENS, 12).eval()
+    network = language_model(TOKENS, 12).eval()
     ids = torch.from_numpy(ids_of("abcabc", "dab"))
     with torch.no_grad():
         by_hand = network["scores"](last_state(network, ids))

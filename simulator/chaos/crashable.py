@@ -12,7 +12,7 @@ from pathlib import Path
 from simulator.chaos.disk import Disk, Drive
 from simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
 from simulator.chaos.faults import Troubles, dice
-from simulator.chaos.storm import StormyNetwork
+from simulator.chaos.faulty_network import FaultyNetwork
 from simulator.chaos.volume import Volume
 from simulator.virtual.exchange import SteppedExchange
 from simulator.virtual.loop import Endpoint, Loop
@@ -27,11 +27,11 @@ _WORK = "work"
 
 
 @dataclass(frozen=True)
-class World:
+class FaultyWorld:
     """What all programs of a run share."""
 
     loop: Loop
-    network: StormyNetwork
+    network: FaultyNetwork
     points: CrashPoints
     troubles: Troubles
     shadows: Path
@@ -40,10 +40,10 @@ class World:
     """What was done to the fleet."""
 
 
-class Mortal(ABC):
+class Crashable(ABC):
     """One program and its disk; `root` is the folder that a loss of power may tear."""
 
-    def __init__(self, world: World, name: str, root: Path) -> None:
+    def __init__(self, world: FaultyWorld, name: str, root: Path) -> None:
         self.name = name
         self.world = world
         self.on = False

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from simulator.chaos.crashable import Crashable, FaultyWorld
 from simulator.chaos.disk import Disk
 from simulator.chaos.effects import CrashPoints
 from simulator.chaos.faults import CALM, Crash, Troubles
-from simulator.chaos.mortal import Mortal, World
-from simulator.chaos.storm import StormyNetwork
+from simulator.chaos.faulty_network import FaultyNetwork
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.loop import Endpoint, Loop
 
 
-class Diary(Mortal):
+class Diary(Crashable):
     """A program that writes a line into a file whenever it is stepped."""
 
-    def __init__(self, world: World, root: Path) -> None:
+    def __init__(self, world: FaultyWorld, root: Path) -> None:
         super().__init__(world, "diary", root)
         self.path = root / "diary"
         self.begun: list[str] = []
@@ -47,10 +47,10 @@ class Diary(Mortal):
 
 def diary(folder: Path, *crashes: Crash) -> Iterator[Diary]:
     loop, tally = Loop(VirtualClock()), Counter[str]()
-    network = StormyNetwork(loop, CALM.weather, 0, tally)
+    network = FaultyNetwork(loop, CALM.network_faults, 0, tally)
     points = CrashPoints(())
-    troubles = Troubles(0, CALM.weather, {"diary": crashes}, (), ())
-    world = World(loop, network, points, troubles, folder / "shadows", tally)
+    troubles = Troubles(0, CALM.network_faults, {"diary": crashes}, (), ())
+    world = FaultyWorld(loop, network, points, troubles, folder / "shadows", tally)
     (folder / "root").mkdir()
     program = Diary(world, folder / "root")
     with points, Disk([program.drive]) as disk:

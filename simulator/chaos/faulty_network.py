@@ -1,8 +1,8 @@
-"""The virtual network in bad weather: messages vanish, come twice, or late and out of order.
+"""A faulty virtual network: messages vanish, come twice, or late and out of order.
 
 What a program publishes may vanish on its way to the broker, and what the broker delivers on its
 way to each receiver; both happens to real messages of QoS 1 as well (docs/transport.md). Once the
-weather is over the network is the ordinary one.
+network faults is over the network is the ordinary one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-from simulator.chaos.faults import Weather, dice
+from simulator.chaos.faults import NetworkFaults, dice
 from simulator.virtual.loop import Loop
-from simulator.virtual.network import Network, VirtualConnection
+from simulator.virtual.network import VirtualConnection, VirtualNetwork
 from transport.interface import OutgoingMessage
 from transport.memory import BrokerSession, InMemoryBroker
 from transport.memory_connection import InMemoryConnection
@@ -22,19 +22,21 @@ from transport.memory_connection import InMemoryConnection
 LATENCY_SECONDS = 0.02
 
 
-class StormyNetwork(Network):
-    """Carries messages through the weather of one run, and counts what it does to them."""
+class FaultyNetwork(VirtualNetwork):
+    """Carries messages with the faults of one run, and counts what it does to them."""
 
-    def __init__(self, loop: Loop, weather: Weather, seed: int, tally: Counter[str]) -> None:
+    def __init__(
+        self, loop: Loop, network_faults: NetworkFaults, seed: int, tally: Counter[str]
+    ) -> None:
         super().__init__(loop, LATENCY_SECONDS, seed)
         self.under_way = 0
         """Deliveries that have not arrived yet."""
         self.receipts: list[OutgoingMessage] = []
         """Everything that the coordinator published as a receipt, arrived or not."""
-        self.calm_since = weather.until
+        self.calm_since = network_faults.until
         """When the last trouble is over, of those that are known by now."""
         self._loop = loop
-        self._weather = weather
+        self._network_faults = network_faults
         self._dice = dice(f"{seed}/network")
         self._tally = tally
         self._newest: WeakKeyDictionary[BrokerSession, float] = WeakKeyDictionary()
@@ -43,7 +45,7 @@ class StormyNetwork(Network):
         """Take a message from a program, unless it vanishes on the way."""
         if message.topic.endswith("/rcpt") and "/proxy/" not in message.topic:
             self.receipts.append(message)
-        if self._stormy and self._dice.random() < self._weather.loss / 2:
+        if self._is_faulty and self._dice.random() < self._network_faults.loss / 2:
             self._tally["messages lost"] += 1
             return True
         return super().route(message, user)
@@ -57,11 +59,11 @@ class StormyNetwork(Network):
     ) -> None:
         """Bring a message to a session never, once or twice, each time after a time of its own.
 
-        In clear weather it comes once, and after those that were sent before it.
+        In clear network faults it comes once, and after those that were sent before it.
         """
         for delay in self._delays():
             arrival = self._loop.clock.now + LATENCY_SECONDS * (0.5 + self._dice.random()) + delay
-            if not self._stormy:
+            if not self._is_faulty:
                 arrival = max(arrival, self._newest.get(session, 0.0))
                 self._newest[session] = arrival
             self.under_way += 1
@@ -88,23 +90,23 @@ class StormyNetwork(Network):
         self.detach(connection, "its program ended", clean=False)
 
     @property
-    def _stormy(self) -> bool:
-        return self._loop.clock.now < self._weather.until
+    def _is_faulty(self) -> bool:
+        return self._loop.clock.now < self._network_faults.until
 
     def _delays(self) -> Iterator[float]:
-        weather, dice = self._weather, self._dice
-        if not self._stormy:
+        network_faults, dice = self._network_faults, self._dice
+        if not self._is_faulty:
             yield 0.0
             return
-        if dice.random() < weather.loss:
+        if dice.random() < network_faults.loss:
             self._tally["messages lost"] += 1
             return
-        copies = 2 if dice.random() < weather.duplicate else 1
+        copies = 2 if dice.random() < network_faults.duplicate else 1
         self._tally["messages doubled"] += copies - 1
         for _ in range(copies):
-            late = dice.random() < weather.late
+            late = dice.random() < network_faults.late
             self._tally["messages late"] += late
-            yield dice.uniform(0, weather.late_seconds) if late else 0.0
+            yield dice.uniform(0, network_faults.late_seconds) if late else 0.0
 
     def _arrive(
         self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool

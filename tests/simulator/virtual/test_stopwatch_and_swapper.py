@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from simulator.virtual.pager import Pager
 from simulator.virtual.stopwatch import Stopwatch
+from simulator.virtual.swapper import Swapper
 
 
 def test_seconds_inside_another_phase_count_once() -> None:
@@ -33,10 +33,10 @@ class Sleeper:
 
 
 def test_the_one_that_was_stepped_longest_ago_goes_to_rest() -> None:
-    pager, agents = Pager(2), [Sleeper() for _ in range(4)]
+    swapper, agents = Swapper(2), [Sleeper() for _ in range(4)]
     for number in (0, 1, 0, 2):
-        pager.stepped(agents[number])
+        swapper.stepped(agents[number])
     assert [agent.rests for agent in agents] == [0, 1, 0, 0]
-    pager.forget(agents[0])
-    pager.stepped(agents[3])
+    swapper.forget(agents[0])
+    swapper.stepped(agents[3])
     assert [agent.rests for agent in agents] == [0, 1, 0, 0]
