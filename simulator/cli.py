@@ -184,8 +184,7 @@ def demo(
 ) -> None:
     """Let a fleet of real processes on this machine learn handwritten digits, two at a time.
 
-    Starts a broker, a coordinator and the agents, shows the accuracy of the model that runs on the
-    agents after each stage, and stops everything again.
+    Starts broker, coordinator and agents, shows the accuracy after each stage, stops everything.
     """
     from rich.console import Console  # noqa: PLC0415 - the help page needs none of this
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, command, print_table
+from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.tables import print_table
 from coordinator.topics.classes import views as class_views
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from schemas.values import ClassName

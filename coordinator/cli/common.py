@@ -1,15 +1,13 @@
-"""What the operator's verbs share: the home folder, sending a command, printing tables."""
+"""What the operator's verbs share: the home folder, sending a command, saying a line."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from coordinator.core.commands import Command
 from coordinator.errors import CommandError
@@ -53,20 +51,6 @@ def print_what_goes_out(home: Path) -> None:
         say(line)
     if fleet_model_views.held(home):
         say(fleet_model_views.HELD)
-
-
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows as a table, or say that there are none."""
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    console = Console()
-    if table.row_count:
-        console.print(table)
-    else:
-        console.print(f"{title}: none", markup=False)
 
 
 def class_names(names: list[str]) -> tuple[ClassName, ...]:

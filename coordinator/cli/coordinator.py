@@ -17,11 +17,11 @@ from coordinator.cli.common import (
     class_names,
     command,
     confirm,
-    print_table,
     print_what_goes_out,
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
+from coordinator.cli.tables import print_table
 from coordinator.errors import QuestionError
 from coordinator.ledger.describe import time_text
 from coordinator.proxy import settings as proxy_settings

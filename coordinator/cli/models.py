@@ -16,10 +16,10 @@ from coordinator.cli.common import (
     command,
     confirm,
     device_ids,
-    print_table,
     print_what_goes_out,
     say,
 )
+from coordinator.cli.tables import print_table
 from coordinator.settings import load
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.models import views as fleet_model_views

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator.cli.common import HOME, Home, command, print_table
+from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases import views as release_views

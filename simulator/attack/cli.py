@@ -64,8 +64,9 @@ def invert(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Make the gradients of a prototype, with and without perturbation, and invert both.
 
-    Writes truth.png, perturbed.png, found-without.png, found-with.png and side-by-side.png, all
-    four in this order. Needs torch.
+    Writes truth.png, perturbed.png, found-without.png, found-with.png, and side-by-side.png.
+
+    Needs torch.
     """
     from schemas.values import ClassName  # noqa: PLC0415 - the help page needs none of this
     from simulator.attack.listening import attack  # noqa: PLC0415

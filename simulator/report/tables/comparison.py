@@ -17,6 +17,7 @@ from simulator.report.tables.table import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+    from rich.text import Text as RichText
 
 _IN_TERMINAL = {
     "average_incremental_accuracy": "average",
@@ -74,6 +75,10 @@ def settings_table(contenders: Sequence[Contender]) -> Table:
     return Table("Settings that differ", head, tuple(setting_rows(contenders)))
 
 
+_LONGEST_LABEL = 12
+"""Characters of a run's name that four numbers leave room for on 80."""
+
+
 def terminal_table(contenders: Sequence[Contender], warnings: Sequence[str]) -> RichTable:
     """Return the main numbers for a terminal, differences below them, warnings at the foot."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - pages need none of it
@@ -81,12 +86,13 @@ def terminal_table(contenders: Sequence[Contender], warnings: Sequence[str]) -> 
     from rich.text import Text  # noqa: PLC0415
 
     metrics = [metric for metric in _known(contenders) if metric.name in _IN_TERMINAL]
+    labels = _labels(contenders)
     told = "Accuracy in %, mean ± deviation over seeds; below it minus"
     table = RichTable(
-        title=Text(f"{say(score_of(contenders), told)} {contenders[0].name} [95 %]"),
+        title=Text(f"{say(score_of(contenders), told)} {labels[0]} [95 %]"),
         title_justify="left",
         box=SIMPLE_HEAD,
-        caption=Text("\n".join(warnings), style="yellow") if warnings else None,
+        caption=_caption(contenders, labels, warnings),
         caption_justify="left",
         padding=(0, 1, 0, 0),
     )
@@ -95,10 +101,29 @@ def terminal_table(contenders: Sequence[Contender], warnings: Sequence[str]) -> 
     for metric in metrics:
         head = f"{_IN_TERMINAL[metric.name]}, {scales[metric.name][1]}"
         table.add_column(head, justify="right", no_wrap=True)
-    for item in contenders:
+    for item, label in zip(contenders, labels, strict=True):
         cells = [_cell(contenders[0], item, metric, scales[metric.name][0]) for metric in metrics]
-        table.add_row(Text(item.name), *(Text(cell) for cell in cells))
+        table.add_row(Text(label), *(Text(cell) for cell in cells))
     return table
+
+
+def _labels(contenders: Sequence[Contender]) -> list[str]:
+    """Return the names of the runs, or their numbers where names leave numbers no room."""
+    names = [item.name for item in contenders]
+    if max(map(len, names)) <= _LONGEST_LABEL:
+        return names
+    return [f"run {number}" for number in range(1, len(names) + 1)]
+
+
+def _caption(
+    contenders: Sequence[Contender], labels: Sequence[str], warnings: Sequence[str]
+) -> RichText:
+    """Return what the numbers stand for, and warnings below."""
+    from rich.text import Text  # noqa: PLC0415 - pages need none of it
+
+    pairs = zip(labels, contenders, strict=True)
+    told = [f"{label}: {item.name}" for label, item in pairs if label != item.name]
+    return Text("\n").join([*map(Text, told), *(Text(text, style="yellow") for text in warnings)])
 
 
 def write_comparison_csv(path: Path, contenders: Sequence[Contender]) -> None:
