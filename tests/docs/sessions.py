@@ -1,0 +1,139 @@
+"""Types what a page types: writes its files, runs its commands, waits for what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.docs.following import follow
+from tests.test_architecture import ROOT
+
+CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.M | re.S)
+COMMAND = re.compile(r"^\$ (?P<command>.+)\n(?P<shown>(?:(?!\$ ).*\n)*)", re.M)
+VARYING = re.compile(r"[0-9a-f]{7,}|\d+(?:[.,]\d+)*")
+"""Numbers and digests, which differ from run to run; all else is as the page has it."""
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line that somebody types, and what the page shows of the answer."""
+
+    line: str
+    shown: tuple[str, ...]
+
+    @property
+    def in_background(self) -> bool:
+        """Whether the shell does not wait for it."""
+        return self.line.endswith(" &")
+
+
+def commands(page: Path) -> tuple[Command, ...]:
+    """Return the commands of a page in their order."""
+    text = page.read_text(encoding="utf-8")
+    return tuple(
+        Command(found["command"], tuple(line for line in found["shown"].splitlines() if line))
+        for block in CONSOLE.finditer(text)
+        for found in COMMAND.finditer(block["text"])
+    )
+
+
+def write_programs(folder: Path) -> None:
+    """Put `fleetledger` and `python` of this checkout and environment into a folder for PATH."""
+    folder.mkdir()
+    for name, words in (("python", ""), ("fleetledger", "-m fleetledger ")):
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {words}"$@"\n')
+        program.chmod(0o755)
+
+
+@contextmanager
+def session(folder: Path, page: Path, replaced: Mapping[str, str]) -> Iterator[Session]:
+    """Write the files of a page into `folder` and give a session there; end what it started."""
+    write_programs(folder / "bin")
+    follow(page, folder)
+    opened = Session(folder, replaced)
+    try:
+        yield opened
+    finally:
+        opened.end()
+
+
+class Session:
+    """A shell in a folder, in which some texts of the page are replaced, such as a port."""
+
+    def __init__(self, folder: Path, replaced: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._replaced = replaced
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def type(self, command: Command) -> None:
+        """Run a command; where the page shows an answer, ask again until it is given."""
+        if command.in_background:
+            self._start(command.line.removesuffix(" &"))
+            return
+        end = time.monotonic() + PATIENCE
+        while True:
+            done = self._run(command.line)
+            missing = self._missing(command.shown, done.stdout)
+            if done.returncode == 0 and not missing:
+                return
+            asks = " status" in command.line or " doctor" in command.line or " list" in command.line
+            if not asks or time.monotonic() > end:
+                said = done.stdout + done.stderr
+                raise AssertionError(f"{command.line}: exit {done.returncode}, {missing}: {said}")
+            time.sleep(0.3)
+
+    def end(self) -> None:
+        """End what runs in the background, the last one first."""
+        for process in reversed(self._started):
+            process.terminate()
+        for process in self._started:
+            process.wait(timeout=PATIENCE)
+
+    def _missing(self, shown: Sequence[str], said: str) -> list[str]:
+        heard = {_plain(line) for line in said.splitlines()}
+        return [line for line in shown if _plain(line) not in heard]
+
+    def _start(self, line: str) -> None:
+        self._started.append(
+            subprocess.Popen(
+                ["sh", "-c", f"exec {self._said(line)}"],
+                cwd=self._folder,
+                env=self._environment(),
+                stdout=(self._folder / f"program-{len(self._started)}.log").open("wb"),
+                stderr=subprocess.STDOUT,
+            )
+        )
+
+    def _run(self, line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", self._said(line)],
+            cwd=self._folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10 * PATIENCE,
+        )
+
+    def _said(self, line: str) -> str:
+        for old, new in self._replaced.items():
+            line = line.replace(old, new)
+        return line
+
+    def _environment(self) -> dict[str, str]:
+        path = os.pathsep.join((str(self._folder / "bin"), os.environ["PATH"], "/usr/sbin"))
+        own = {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        return {**os.environ, **own, "FLEETLEDGER_CACHE": str(self._folder / "cache")}
+
+
+def _plain(line: str) -> str:
+    return " ".join(VARYING.sub("N", line).split())

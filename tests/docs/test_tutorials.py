@@ -1,0 +1,37 @@
+"""The tutorials, followed literally: every file, every command, and what they show."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.docs.sessions import commands, session
+from tests.test_architecture import ROOT
+from tests.transport.standalone import free_port
+
+TUTORIALS = ROOT / "docs" / "tutorials"
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+def test_a_fleet_in_ten_minutes(tmp_path: Path) -> None:
+    page = TUTORIALS / "a-fleet-in-ten-minutes.md"
+    replaced = {"1884": str(free_port("127.0.0.1"))}
+    if os.geteuid() == 0:  # the page says not to start it as root
+        replaced["mosquitto -c broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
+    with session(tmp_path, page, replaced) as opened:
+        for command in commands(page):
+            if command.line.startswith("mosquitto"):
+                text = (tmp_path / "broker" / "mosquitto.conf").read_text()
+                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
+            opened.type(command)
+
+
+@pytest.mark.slow
+def test_a_simulation_of_your_own(tmp_path: Path) -> None:
+    page = TUTORIALS / "a-simulation-of-your-own.md"
+    with session(tmp_path, page, {}) as opened:
+        for command in commands(page):
+            opened.type(command)
+    for run in ("wide", "narrow"):
+        assert (tmp_path / "runs" / run / "report.html").exists()
