@@ -77,7 +77,7 @@ class ModelSettings(Strict):
 class AgentDetectionSettings(Renamed):
     """When images that the model is unsure about are reported; see docs/detection.md."""
 
-    former_values: ClassVar = {"mode": {"code": "fixed-rise"}}
+    former_values: ClassVar[dict[str, dict[str, str]]] = {"mode": {"code": "fixed-rise"}}
     mode: Literal["baseline", "fixed-rise", "off"] = "baseline"
     """`baseline`: against this device's own history. `fixed-rise`: as in the papers."""
     min_images: int = Field(default=50, ge=1, le=10_000)

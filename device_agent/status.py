@@ -36,7 +36,7 @@ class RoundBytes(Strict):
 class Status(Renamed):
     """What runs, what waits, what is wrong."""
 
-    former_fields: ClassVar = {"look": "novelty_check"}
+    former_fields: ClassVar[dict[str, str]] = {"look": "novelty_check"}
 
     device: DeviceId
     fleet: FleetId

@@ -124,7 +124,7 @@ class ProxyRecord(Strict):
 class StageRecord(Renamed):
     """One stage of one seed."""
 
-    former_fields: ClassVar = {"looks": "novelty_checks"}
+    former_fields: ClassVar[dict[str, str]] = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]

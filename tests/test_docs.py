@@ -14,6 +14,7 @@ from schemas.topics import DOWN_LEAVES, UP_LEAVES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+LONGEST_README = 130
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -86,6 +87,45 @@ def test_every_method_is_in_the_index() -> None:
     assert methods
     for method in methods:
         assert f"(../methods/{method}/README.md)" in page("README.md")
+
+
+def test_the_readme_is_short_and_leads_to_what_it_has_no_room_for() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_README
+    for heading in ("Try it", "Install", "Which method", "Measured"):
+        assert f"\n## {heading}\n" in text
+    for page_of in (
+        "docs/README.md",
+        "docs/measured.md",
+        "docs/tutorials/a-fleet-in-ten-minutes.md",
+    ):
+        assert f"]({page_of})" in text
+
+
+def test_every_figure_of_the_readme_stands_on_the_page_of_figures() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    figures = re.findall(r"^\| [^|]+ \| (.*\d.*) \|$", text.partition("## Measured")[2], re.M)
+    known = page("measured.md")
+    assert figures
+    assert not [n for row in figures for n in re.findall(r"\d+\.?\d*", row) if n not in known]
+
+
+def test_every_method_of_the_readme_has_its_use() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## Which method")[2].partition("## ")[0]
+    folders = {path.parent.name for path in (ROOT / "methods").glob("*/__init__.py")}
+    of_statistics = {"stsa", "fedncm", "fed3r", "fedcof"}  # on pages of docs/methods
+    assert not [
+        name for name in folders - of_statistics if f"methods/{name}/README.md" not in table
+    ]
+    assert "docs/methods/stsa.md" in table
+    assert "docs/methods/baselines.md" in table
+
+
+def test_the_documentation_begins_with_the_tutorials() -> None:
+    links = LINK.findall(page("README.md"))
+    tutorials = {f"tutorials/{path.name}" for path in (DOCS / "tutorials").glob("*.md")}
+    assert set(links[: len(tutorials)]) == tutorials
 
 
 def test_every_page_is_in_an_index() -> None:

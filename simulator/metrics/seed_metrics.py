@@ -72,7 +72,7 @@ class Noticing(Strict):
 class StageMetrics(Renamed):
     """One stage, after it."""
 
-    former_fields: ClassVar = {"looks": "novelty_checks"}
+    former_fields: ClassVar[dict[str, str]] = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]

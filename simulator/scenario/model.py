@@ -168,7 +168,9 @@ class PartitionSettings(Strict):
 class GroupSettings(Renamed):
     """`[devices.groups]`: old, new and newly joined devices, drawn anew for every stage."""
 
-    former_values: ClassVar = {"newcomers": {"asked": "included", "forgotten": "excluded"}}
+    former_values: ClassVar[dict[str, dict[str, str]]] = {
+        "newcomers": {"asked": "included", "forgotten": "excluded"}
+    }
 
     rule: Literal["none", "redrawn"] = "none"
     """`none`: every device gets data of every stage. `redrawn`: from the second stage on a share of
@@ -273,7 +275,7 @@ class FirstStageSettings(Strict):
 class MethodSettings(Renamed):
     """`[method]`: what the fleet learns with."""
 
-    former_fields: ClassVar = {"shared": "public_images"}
+    former_fields: ClassVar[dict[str, str]] = {"shared": "public_images"}
 
     name: str = "stsa"
     """One of the methods in docs/README.md; or `joint`, which is no method of a fleet: all images
@@ -299,7 +301,7 @@ class MethodSettings(Renamed):
 class EngineSettings(Renamed):
     """`[engine]`: on what the fleet runs. None of it changes what is learned."""
 
-    former_fields: ClassVar = {"awake_agents": "agents_in_memory"}
+    former_fields: ClassVar[dict[str, str]] = {"awake_agents": "agents_in_memory"}
 
     kind: Literal["inprocess", "mqtt"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:

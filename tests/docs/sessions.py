@@ -74,17 +74,17 @@ class Session:
         self._replaced = replaced
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def type(self, command: Command) -> None:
-        """Run a command; where the page shows an answer, ask again until it is given."""
+    def type(self, command: Command) -> str:
+        """Run a command and return what it says; ask again until that is what the page shows."""
         if command.in_background:
             self._start(command.line.removesuffix(" &"))
-            return
+            return ""
         end = time.monotonic() + PATIENCE
         while True:
             done = self._run(command.line)
             missing = self._missing(command.shown, done.stdout)
             if done.returncode == 0 and not missing:
-                return
+                return done.stdout
             asks = " status" in command.line or " doctor" in command.line or " list" in command.line
             if not asks or time.monotonic() > end:
                 said = done.stdout + done.stderr

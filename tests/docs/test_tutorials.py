@@ -35,3 +35,11 @@ def test_a_simulation_of_your_own(tmp_path: Path) -> None:
             opened.type(command)
     for run in ("wide", "narrow"):
         assert (tmp_path / "runs" / run / "report.html").exists()
+
+
+def test_a_method_of_your_own(tmp_path: Path) -> None:
+    page = TUTORIALS / "a-method-of-your-own.md"
+    with session(tmp_path, page, {}) as opened:
+        said = [opened.type(command) for command in commands(page)]
+    assert "d95bdba34c33 89.2 %" in said[0]
+    assert "d95bdba34c33 87.3 %" in said[1]

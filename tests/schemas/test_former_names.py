@@ -11,8 +11,8 @@ from schemas.former_names import Renamed
 
 
 class Pot(Renamed):
-    former_fields: ClassVar = {"lid": "cover"}
-    former_values: ClassVar = {"size": {"wee": "small"}}
+    former_fields: ClassVar[dict[str, str]] = {"lid": "cover"}
+    former_values: ClassVar[dict[str, dict[str, str]]] = {"size": {"wee": "small"}}
     cover: str = ""
     size: Literal["small", "large"] = "large"
 
