@@ -24,19 +24,17 @@ from coordinator.paths import blob_folder, ledger_path
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.devices.entries import DeviceBorn
 from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelExported
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.values import ClassName
-from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet, put_digits
+from tests.end_to_end.process_fleet import put_digits
+from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-SHARING, KILLED, PRIVATE = DEVICES = ("dev-a", "dev-b", "dev-c")
+SHARING, KILLED, PRIVATE = DEVICES = TrainingFleet.devices
 FIRST, SECOND = tuple("01234"), tuple("567")
 ROUNDS_PER_STAGE = 2
 PHASES = ("share", *("train", "distil") * ROUNDS_PER_STAGE)
@@ -67,33 +65,31 @@ FORBIDDEN = "policy.publish_images = false: this device shares no images; "
 ALLOWED = "policy.publish_images = true: in phase 'share' of method 'dcid' images of this device's "
 
 
-class DcidFleet(ProcessFleet):
+class DcidFleet(TrainingFleet):
     """Three sites with digits; the owner of one does not share images."""
 
     name = "dcid"
+    settings = SETTINGS
+    rounds_of_stage = len(PHASES)
+    knows = ((1, FIRST, 0.7), (2, (*FIRST, *SECOND), 0.5))
 
     def begin(self) -> None:
         """Set everything up, start all programs, and import the network."""
-        self.set_up_coordinator(SETTINGS)
-        for device in DEVICES:
-            self.set_up_agent(device)
+        self.make_homes()
         for device in (SHARING, KILLED):
             self.allow(device, "publish_images")
-        put_digits(self.folder, DEVICES)
-        self.start_coordinator()
-        for device in DEVICES:
-            self.start_agent(device)
-        self.until(lambda: len(self.entries(DeviceBorn)) == len(DEVICES))
+        put_digits(self.folder, self.devices)
+        self.start_all()
         self.import_network()
 
     def learn_the_first_stage(self) -> None:
-        self.operator("coordinator", "open-stage", *FIRST)
-        self.until(lambda: len(self.evaluations(1)) == len(DEVICES))
+        self.open_stage(FIRST)
+        self.until_measured(1)
 
     def learn_the_second_stage(self) -> None:
         """Kill a site between DID and DCD, while another one holds its round up."""
         number = len(PHASES) + 2  # after `share` of this stage
-        self.operator("coordinator", "open-stage", *SECOND)
+        self.open_stage(SECOND)
         self.until(lambda: self.opened(number), pause=0.01)
         self.signal(PRIVATE, signal.SIGSTOP)
         self.until(lambda: KILLED in self.answers(number), pause=0.05)
@@ -101,34 +97,21 @@ class DcidFleet(ProcessFleet):
         self.signal(PRIVATE, signal.SIGCONT)
         self.until(lambda: set(self.answers(number + 1)) == {SHARING, PRIVATE})
         self.start_agent(KILLED)
-        self.until(lambda: len(self.evaluations(2)) == len(DEVICES))
-        self.until(lambda: all(self.status(name).active_version == 2 for name in DEVICES))
-
-    def opened(self, number: int) -> RoundOpened | None:
-        found = (body for _, body in self.entries(RoundOpened) if body.number == number)
-        return next(found, None)
-
-    def closed(self, number: int) -> RoundClosed:
-        (body,) = [body for _, body in self.entries(RoundClosed) if body.number == number]
-        return body
-
-    def answers(self, number: int) -> dict[str | None, ContributionAccepted]:
-        """What devices answered to a round."""
-        every = self.entries(ContributionAccepted)
-        return {device: body for device, body in every if body.round == number}
+        self.until_measured(2)
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[object]:
     """A fleet that has learned two stages, and whose second site died in between."""
-    folder = tmp_path_factory.mktemp("dcid")
-    (folder / "logs").mkdir()
-    with Children(folder / "logs") as children:
-        made = DcidFleet(folder, mosquitto, children)
+    with running(DcidFleet, tmp_path_factory, mosquitto) as made:
         made.begin()
         made.learn_the_first_stage()
         made.learn_the_second_stage()
         yield made
+
+
+class TestLikeEveryFleet(EveryTrainingFleet):
+    """What holds of every fleet that trains."""
 
 
 def test_every_phase_is_a_round_in_the_ledger(fleet: DcidFleet) -> None:
@@ -137,9 +120,6 @@ def test_every_phase_is_a_round_in_the_ledger(fleet: DcidFleet) -> None:
     for body in rounds:
         assert body.follows == (body.number - 1 if body.phase == "distil" else None)
         assert set(body.cohort) == set(DEVICES)
-    rows = round_views.rounds(fleet.home)
-    assert [row.state for row in rows] == ["averaged"] * len(rounds)
-    assert fleet.operator("coordinator", "rounds").count("averaged") == len(rounds)
 
 
 def test_answers_are_images_then_logits_then_weights(fleet: DcidFleet) -> None:
@@ -195,22 +175,7 @@ def test_the_site_that_was_killed_between_phases_comes_back_into_the_right_one(
     assert not any(answer.late for answer in fleet.answers(distil).values())
 
 
-def test_every_site_runs_the_general_model_and_knows_both_stages(fleet: DcidFleet) -> None:
-    (_, exported) = fleet.entries(ModelExported)[-1]
-    for device in DEVICES:
-        status = fleet.status(device)
-        assert (status.active_version, status.active_manifest) == (2, exported.manifest.digest)
-    assert all(share(body, FIRST) > 0.7 for body in fleet.evaluations(1))
-    for body in fleet.evaluations(2):
-        assert share(body, (*FIRST, *SECOND)) > 0.5, body.results
-
-
-def share(results: DeviceEvaluated, names: tuple[str, ...]) -> float:
-    found = [results.results[ClassName(name)] for name in names]
-    return sum(one.correct for one in found) / sum(one.total for one in found)
-
-
-def test_the_ledger_says_what_a_phase_was_and_verifies(fleet: DcidFleet) -> None:
+def test_the_ledger_says_what_a_phase_was(fleet: DcidFleet) -> None:
     number = len(PHASES) + 1
     told = fleet.shown(NothingReported, PRIVATE)
     assert f"Device {PRIVATE} declines round {number}: {FORBIDDEN}" in told
@@ -218,7 +183,6 @@ def test_the_ledger_says_what_a_phase_was_and_verifies(fleet: DcidFleet) -> None
     last = fleet.shown(RoundOpened)
     assert "for phase 'distil' from weights" in last
     assert f"going on from what they did in round {2 * len(PHASES) - 1}." in last
-    assert "blobs fit" in fleet.operator("ledger", "verify")
 
 
 def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFleet) -> None:

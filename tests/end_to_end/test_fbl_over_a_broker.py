@@ -14,25 +14,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.entries import RoundOpened
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
 from schemas.models import BACKGROUND
 from schemas.values import ClassName
 from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
 from simulator.datasets.segmentation.images import SegmentedImages
 from simulator.datasets.segmentation.masking import show_classes
-from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet
+from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-BOTH, OLD, NEWCOMER = DEVICES = ("dev-a", "dev-b", "dev-c")
+BOTH, OLD, NEWCOMER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = ("0", "1"), ("2", "3")
 ROUNDS = 3
 SIDE = 32
@@ -64,18 +60,23 @@ input_name = "image"
 """
 
 
-class Fleet(ProcessFleet):
-    """Three devices that look at scenes of digits; masks show the classes of one task."""
+class Fleet(TrainingFleet):
+    """Three devices that look at scenes of digits; masks show the classes of one task.
+
+    A network that says background everywhere has an IoU of 0 for every class.
+    """
 
     name = "scenes"
+    settings = SETTINGS
+    rounds_of_stage = ROUNDS
+    knows = ((1, FIRST, 0.2), (2, FIRST, 0.15), (2, SECOND, 0.08))
 
     def set_up(self) -> None:
         """Make all homes, put the first task's scenes in, and start two agents."""
-        self.set_up_coordinator(SETTINGS)
+        self.make_homes()
         split = split_digit_scenes(SCENES, seed=1)
         self._train, self._test = split.train, split.test
         for device in DEVICES:
-            self.set_up_agent(device)
             self._look_at_scenes(device)
             put_scenes(
                 self.folder / device / "evaluation", self._test, range(20), (*FIRST, *SECOND)
@@ -98,12 +99,8 @@ class Fleet(ProcessFleet):
         described.write_text(PREPROCESSING, encoding="utf-8")
         self.operator("model", "import-network", "--preprocessing", str(described))
 
-    def trained(self, number: int) -> set[str | None]:
-        """Return who has answered a round."""
-        return {name for name, body in self.entries(ContributionAccepted) if body.round == number}
-
-    def mean_iou(self, version: int, names: Sequence[str]) -> list[float]:
-        """Return what each device found of a model on its own test scenes."""
+    def measured(self, version: int, names: Sequence[str]) -> list[float]:
+        """Return the mean IoU that each device found of a model on its own test scenes."""
         found = []
         for body in self.evaluations(version):
             results = [body.results[ClassName(name)] for name in names]
@@ -142,36 +139,33 @@ def put_scenes(
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[Fleet]:
     """A fleet that has learned two tasks, the second with a device that joined in its middle."""
-    folder = tmp_path_factory.mktemp("fbl")
-    (folder / "logs").mkdir()
-    with Children(folder / "logs") as children:
-        made = Fleet(folder, mosquitto, children)
+    with running(Fleet, tmp_path_factory, mosquitto) as made:
         made.set_up()
-        made.until(lambda: len(made.entries(DeviceBorn)) == 2)
+        made.until_there(2)
         made.import_scenes()
-        made.operator("coordinator", "open-stage", *FIRST)
-        made.until(lambda: len(made.evaluations(1)) == 2)
+        made.open_stage(FIRST)
+        made.until_measured(1, 2)
         made.bring(BOTH, 0, SECOND)
-        made.operator("coordinator", "open-stage", *SECOND)
-        made.until(lambda: ROUNDS + 1 in averaged(made))
+        made.open_stage(SECOND)
+        made.until(lambda: ROUNDS + 1 in made.averaged())
         made.signal(BOTH, signal.SIGSTOP)  # the round under way waits for it
         made.bring(NEWCOMER, 2, SECOND)
         made.start_agent(NEWCOMER)
-        made.until(lambda: len(made.entries(DeviceBorn)) == len(DEVICES))
+        made.until_there(len(DEVICES))
         made.signal(BOTH, signal.SIGCONT)
-        made.until(lambda: len(made.evaluations(2)) == len(DEVICES))
+        made.until_measured(2)
         yield made
 
 
-def averaged(fleet: Fleet) -> set[int]:
-    return {body.number for _, body in fleet.entries(WeightsAveraged)}
+class TestLikeEveryFleet(EveryTrainingFleet):
+    """What holds of every fleet that trains."""
 
 
 def test_who_has_no_scenes_of_a_task_looks_and_does_not_train(fleet: Fleet) -> None:
-    assert fleet.trained(1) == {BOTH, OLD}
-    assert fleet.trained(ROUNDS + 1) == {BOTH}
+    assert set(fleet.answers(1)) == {BOTH, OLD}
+    assert set(fleet.answers(ROUNDS + 1)) == {BOTH}
     for number in range(ROUNDS + 1, 2 * ROUNDS + 1):
-        assert OLD not in fleet.trained(number)
+        assert OLD not in fleet.answers(number)
 
 
 def test_a_newcomer_trains_with_the_coordinators_old_model(fleet: Fleet) -> None:
@@ -179,31 +173,17 @@ def test_a_newcomer_trains_with_the_coordinators_old_model(fleet: Fleet) -> None
     assert later
     for body in later:
         assert body.extras["old-model"].digest == last_model_of_first_task(fleet)
-    assert NEWCOMER in fleet.trained(later[-1].number)
+    assert NEWCOMER in fleet.answers(later[-1].number)
 
 
 def last_model_of_first_task(fleet: Fleet) -> str:
-    (last,) = (body for _, body in fleet.entries(WeightsAveraged) if body.number == ROUNDS)
-    return last.weights.digest
+    return fleet.averaged()[ROUNDS].weights.digest
 
 
-def test_every_device_runs_the_last_model_of_pixels(fleet: Fleet) -> None:
-    active = {
-        name
-        for name, body in fleet.entries(DeviceModelStatus)
-        if (body.version, body.state) == (2, "active")
-    }
-    assert active == set(DEVICES)
+def test_models_answer_with_pixels(fleet: Fleet) -> None:
     for body in fleet.evaluations(2):
         assert body.answers == "pixels"
         assert set(body.results) == {BACKGROUND, *FIRST, *SECOND}
-
-
-def test_the_second_task_is_learned_and_the_first_is_not_forgotten(fleet: Fleet) -> None:
-    """A network that says background everywhere has an IoU of 0 for every class."""
-    assert min(fleet.mean_iou(1, FIRST)) > 0.2
-    assert min(fleet.mean_iou(2, FIRST)) > 0.15
-    assert min(fleet.mean_iou(2, SECOND)) > 0.08
 
 
 def test_a_devices_owner_sees_what_its_model_makes_of_a_picture(fleet: Fleet) -> None:

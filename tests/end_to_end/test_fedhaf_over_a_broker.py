@@ -16,15 +16,14 @@ from pathlib import Path
 import pytest
 
 from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.models.entries import DeviceEvaluated, ModelExported
 from coordinator.topics.rounds import views as round_views
 from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from device_agent.status import RoundBytes
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet, put_digits
+from tests.end_to_end.process_fleet import put_digits
+from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from tests.transport.relay import Relay
 from transport.brokers import MosquittoBroker
 
@@ -32,7 +31,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-STRAGGLER, KILLED, JOINER = DEVICES = ("dev-a", "dev-b", "dev-c")
+STRAGGLER, KILLED, JOINER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = tuple("01234"), tuple("56789")
 ROUNDS_PER_TASK = 4
 DEADLINE_SECONDS = 30.0
@@ -76,10 +75,13 @@ class Line(Relay):
         self._target = self._up
 
 
-class FedHafFleet(ProcessFleet):
+class FedHafFleet(TrainingFleet):
     """Three devices with digits; the line of one of them can be cut."""
 
     name = "fedhaf"
+    settings = SETTINGS
+    rounds_of_stage = ROUNDS_PER_TASK
+    knows = ((1, FIRST, 0.9), (2, FIRST, 0.6), (2, SECOND, 0.6))
 
     def __init__(self, folder: Path, broker: MosquittoBroker, children: Children) -> None:
         super().__init__(folder, broker, children)
@@ -96,7 +98,7 @@ class FedHafFleet(ProcessFleet):
         self.start_coordinator()
         for device in (STRAGGLER, KILLED):
             self.start_agent(device)
-        self.until(lambda: len(self.entries(DeviceBorn)) == 2)
+        self.until_there(2)
         backbone, described = self.folder / "pixels.onnx", self.folder / "digits.json"
         backbone.write_bytes(scaling_backbone(PREPROCESSING))
         described.write_text(PREPROCESSING.model_dump_json())
@@ -107,23 +109,22 @@ class FedHafFleet(ProcessFleet):
 
     def learn_the_first_task(self) -> None:
         """Cut the straggler's line while it trains; let another join; mend the line."""
-        self.operator("coordinator", "open-stage", *FIRST)
+        self.open_stage(FIRST)
         self.until(lambda: "round 1: work 1 begins" in self.said(STRAGGLER), pause=0.01)
         self.line.down()
         self.set_up_agent(JOINER, exemplars="features")
         self.start_agent(JOINER)
         self.until(lambda: self.entries(RoundClosed))
         self.line.up()
-        self.until(lambda: len(self.evaluations(1)) == 3)
+        self.until_measured(1)
 
     def learn_the_second_task(self) -> None:
         """Delete images of the first on one device; kill another while it trains its adapter."""
         for name in FIRST:
             shutil.rmtree(self.folder / JOINER / "data" / name)
-        self.operator("coordinator", "open-stage", *SECOND)
+        self.open_stage(SECOND)
         self.kill_while_it_trains(ROUNDS_PER_TASK + 1)
-        self.until(lambda: len(self.evaluations(2)) == 3)
-        self.until(lambda: all(self.status(device).active_version == 2 for device in DEVICES))
+        self.until_measured(2)
 
     def kill_while_it_trains(self, number: int) -> None:
         """Kill an agent in this round, or in a later one if it was done by then."""
@@ -136,26 +137,26 @@ class FedHafFleet(ProcessFleet):
         else:
             self.killed_in = number
 
-    def answers(self, device: str) -> dict[int, ContributionAccepted]:
+    def answers_of(self, device: str) -> dict[int, ContributionAccepted]:
         """A device's answers by the round that they are about."""
         found = [body for name, body in self.entries(ContributionAccepted) if name == device]
         return {body.round: body for body in found if body.round is not None}
 
     def round(self, number: int) -> tuple[RoundOpened, RoundClosed]:
-        (opened,) = [body for _, body in self.entries(RoundOpened) if body.number == number]
-        (closed,) = [body for _, body in self.entries(RoundClosed) if body.number == number]
-        return opened, closed
+        opened = self.opened(number)
+        assert opened is not None
+        return opened, self.closed(number)
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[object]:
     """A fleet that has learned two tasks, and what went wrong meanwhile."""
-    folder = tmp_path_factory.mktemp("fedhaf")
-    (folder / "logs").mkdir()
-    with pytest.MonkeyPatch.context() as patch, Children(folder / "logs") as children:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        running(FedHafFleet, tmp_path_factory, mosquitto) as made,
+    ):
         # Every import of every program is written into its log.
         patch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-        made = FedHafFleet(folder, mosquitto, children)
         made.begin()
         made.learn_the_first_task()
         made.learn_the_second_task()
@@ -163,23 +164,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) 
         made.line.close()
 
 
-def share(results: DeviceEvaluated, names: tuple[str, ...]) -> float:
-    found = [results.results[name] for name in names]
-    return sum(one.correct for one in found) / sum(one.total for one in found)
-
-
-def test_every_device_runs_the_averaged_network_and_knows_both_tasks(fleet: FedHafFleet) -> None:
-    averaged = [body for _, body in fleet.entries(WeightsAveraged)]
-    assert len(averaged) == 2 * ROUNDS_PER_TASK
-    (_, exported) = fleet.entries(ModelExported)[-1]
-    for device in DEVICES:
-        status = fleet.status(device)
-        assert (status.active_version, status.active_manifest) == (2, exported.manifest.digest)
-        assert status.provider == "CPUExecutionProvider"
-    assert all(share(body, FIRST) > 0.9 for body in fleet.evaluations(1))
-    for body in fleet.evaluations(2):
-        assert share(body, FIRST) > 0.6, body.results
-        assert share(body, SECOND) > 0.6, body.results
+class TestLikeEveryFleet(EveryTrainingFleet):
+    """What holds of every fleet that trains."""
 
 
 def test_the_straggler_answers_late_and_is_left_out(fleet: FedHafFleet) -> None:
@@ -187,19 +173,19 @@ def test_the_straggler_answers_late_and_is_left_out(fleet: FedHafFleet) -> None:
     assert set(opened.cohort) == {STRAGGLER, KILLED}
     assert closed.missing == (STRAGGLER,)
     assert closed.reason.startswith("deadline")
-    late = fleet.answers(STRAGGLER)[1]
+    late = fleet.answers_of(STRAGGLER)[1]
     assert late.late
     (_, averaged) = fleet.entries(WeightsAveraged)[0]
-    assert averaged.samples == sum(fleet.answers(KILLED)[1].samples.values())
-    assert not any(body.late for body in fleet.answers(KILLED).values())
-    assert 2 * ROUNDS_PER_TASK in fleet.answers(STRAGGLER), "it took part again"
+    assert averaged.samples == sum(fleet.answers_of(KILLED)[1].samples.values())
+    assert not any(body.late for body in fleet.answers_of(KILLED).values())
+    assert 2 * ROUNDS_PER_TASK in fleet.answers_of(STRAGGLER), "it took part again"
 
 
 def test_who_joins_in_the_middle_of_a_task_is_asked_from_the_next_round_on(
     fleet: FedHafFleet,
 ) -> None:
     assert JOINER not in fleet.round(1)[0].cohort
-    rounds = fleet.answers(JOINER).keys()
+    rounds = fleet.answers_of(JOINER).keys()
     assert 1 < min(rounds) <= ROUNDS_PER_TASK
     assert rounds == set(range(min(rounds), 2 * ROUNDS_PER_TASK + 1))
 
@@ -211,12 +197,12 @@ def test_the_agent_that_was_killed_while_it_trained_its_adapter_takes_part(
     assert ROUNDS_PER_TASK < number < 2 * ROUNDS_PER_TASK - 1
     assert f"round {number}: work 2 is done" in fleet.said(KILLED)
     # On a busy machine its start may take longer than that round is open.
-    mine = {name for name, body in fleet.answers(KILLED).items() if not body.late}
+    mine = {name for name, body in fleet.answers_of(KILLED).items() if not body.late}
     assert mine >= set(range(1, 2 * ROUNDS_PER_TASK + 1)) - {number}
 
 
 def test_exemplars_kept_as_features_outlive_their_images(fleet: FedHafFleet) -> None:
-    last = fleet.answers(JOINER)[2 * ROUNDS_PER_TASK]
+    last = fleet.answers_of(JOINER)[2 * ROUNDS_PER_TASK]
     assert set(FIRST) <= set(last.samples)
     status = fleet.status(JOINER)
     assert (status.exemplars > 20, status.exemplars_as) == (True, "features")
@@ -238,7 +224,7 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
         told: dict[int, RoundBytes] = {item.number: item for item in fleet.status(device).rounds}
         down, up = [], []
         for number in quiet:
-            answer, (opened, _) = fleet.answers(device)[number], fleet.round(number)
+            answer, (opened, _) = fleet.answers_of(device)[number], fleet.round(number)
             down.append(told[number].bytes_down - opened.weights.size)
             up.append(told[number].bytes_up - answer.payload_bytes)
             line = f"round {number:<6} {told[number].bytes_up} bytes up, "
@@ -249,20 +235,17 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
         assert min(up) < 40_000
 
 
-def test_the_operator_sees_the_rounds_and_a_ledger_that_verifies(fleet: FedHafFleet) -> None:
+def test_the_operator_sees_the_rounds(fleet: FedHafFleet) -> None:
     rows = round_views.rounds(fleet.home)
-    assert [row.state for row in rows] == ["averaged"] * (2 * ROUNDS_PER_TASK)
     assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
     for row in rows:
         sizes = [
-            fleet.answers(device)[row.number].payload_bytes
+            fleet.answers_of(device)[row.number].payload_bytes
             for device in DEVICES
-            if row.number in fleet.answers(device)
+            if row.number in fleet.answers_of(device)
         ]
         assert row.bytes_down == fleet.round(row.number)[0].weights.size
         assert row.bytes_up == round(sum(sizes) / len(sizes))
-    assert fleet.operator("coordinator", "rounds").count("averaged") == 2 * ROUNDS_PER_TASK
-    assert "blobs fit" in fleet.operator("ledger", "verify")
 
 
 def test_an_owner_has_exemplars_and_features_deleted_when_the_agent_is_stopped(

@@ -17,12 +17,11 @@ from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.devices.entries import DeviceBorn
 from coordinator.topics.models.entries import DeviceEvaluated
 from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.entries import RoundOpened
 from schemas.envelope import PROXY
-from schemas.values import ClassName
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
-from simulator.engines.mqtt.processes import Children
-from tests.end_to_end.process_fleet import ProcessFleet, bring, put_digits
+from tests.end_to_end.process_fleet import bring, put_digits
+from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
 pytest.importorskip("torch")
@@ -55,10 +54,14 @@ proxy_seconds = 90
 """
 
 
-class Fleet(ProcessFleet):
+class Fleet(TrainingFleet):
     """Four devices with digits; three train, and let gradients go to a proxy."""
 
     name = "digits-with-a-proxy"
+    devices = (*TRAINING, LIGHT)
+    settings = SETTINGS
+    rounds_of_stage = ROUNDS_PER_TASK
+    knows = ((1, FIRST, 0.7), (2, (*FIRST, *SECOND), 0.7))
 
     @property
     def proxy_home(self) -> Path:
@@ -66,9 +69,8 @@ class Fleet(ProcessFleet):
 
     def set_up(self) -> None:
         """Make all homes, put pictures in, and start the programs."""
-        self.set_up_coordinator(SETTINGS)
+        self.make_homes()
         for device in DEVICES:
-            self.set_up_agent(device)
             self.allow(device, "publish_gradients")
         put_digits(self.folder, DEVICES, late=[LATE])
         bring(self.folder, LATE, FIRST)
@@ -89,9 +91,6 @@ class Fleet(ProcessFleet):
     def chosen(self) -> list[OldModelChosen]:
         return [body for _, body in self.entries(OldModelChosen)]
 
-    def averaged(self) -> set[int]:
-        return {body.number for _, body in self.entries(WeightsAveraged)}
-
     def transitions(self, device: str) -> list[int | None]:
         """Return the rounds in which a device noticed a new task."""
         found = []
@@ -106,19 +105,16 @@ class Fleet(ProcessFleet):
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, mosquitto: MosquittoBroker) -> Iterator[Fleet]:
     """A fleet that has learned two tasks, with two deaths in the second."""
-    folder = tmp_path_factory.mktemp("lga")
-    (folder / "logs").mkdir()
     mosquitto.add_users([PROXY, LIGHT])
-    with Children(folder / "logs") as children:
-        made = Fleet(folder, mosquitto, children)
+    with running(Fleet, tmp_path_factory, mosquitto) as made:
         made.set_up()
-        made.until(lambda: len(made.entries(DeviceBorn)) == len(DEVICES))
+        made.until_there(len(DEVICES))
         made.import_network()
-        made.operator("coordinator", "open-stage", *FIRST)
-        made.until(lambda: len(made.evaluations(1)) == len(DEVICES))
+        made.open_stage(FIRST)
+        made.until_measured(1)
         made.until(lambda: len(made.chosen) == ROUNDS_PER_TASK)
         die_between_selection_and_score(made)
-        made.until(lambda: len(made.evaluations(2)) == len(DEVICES))
+        made.until_measured(2)
         made.until(lambda: len(made.chosen) == 2 * ROUNDS_PER_TASK)
         yield made
 
@@ -129,13 +125,17 @@ def die_between_selection_and_score(fleet: Fleet) -> None:
     Before they are back, the late device has its images of the second task.
     """
     fleet.signal("proxy", signal.SIGSTOP)
-    fleet.operator("coordinator", "open-stage", *SECOND)
+    fleet.open_stage(SECOND)
     fleet.until(lambda: ROUNDS_PER_TASK + 1 in fleet.averaged())
     fleet.kill("coordinator")
     fleet.kill("proxy")
     bring(fleet.folder, LATE, SECOND)
     fleet.start_coordinator()
     fleet.start_proxy()
+
+
+class TestLikeEveryFleet(EveryTrainingFleet):
+    """What holds of every fleet that trains."""
 
 
 def test_every_round_is_scored_by_pictures_of_its_task(fleet: Fleet) -> None:
@@ -181,14 +181,6 @@ def test_a_device_whose_images_come_late_notices_late(fleet: Fleet) -> None:
     assert {item.gradients for item in rest} == {len(TRAINING) * len(SECOND)}
 
 
-def test_every_device_runs_a_model_that_knows_both_tasks(fleet: Fleet) -> None:
-    for version, classes in ((1, FIRST), (2, (*FIRST, *SECOND))):
-        for body in fleet.evaluations(version):
-            results = [body.results[ClassName(name)] for name in classes]
-            right = sum(result.correct for result in results)
-            assert right / sum(result.total for result in results) > 0.7, body.results
-
-
 def test_a_device_without_torch_says_so_and_runs_what_others_trained(fleet: Fleet) -> None:
     asked = {device for _, body in fleet.entries(RoundOpened) for device in body.cohort}
     assert asked == set(TRAINING)
@@ -207,4 +199,3 @@ def test_gradients_are_where_they_belong_and_nothing_is_owed(fleet: Fleet) -> No
     left = b"".join(path.read_bytes() for path in fleet.proxy_home.glob("proxy.db*"))
     for device in DEVICES:
         assert device.encode() not in left
-    assert "blobs fit" in fleet.operator("ledger", "verify")
