@@ -38,6 +38,8 @@ def run_seeds(
 
     Without torch, seeds of fleets that train are left out.
     """
+    # Their tensors are small: more threads than one only wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("seeds", total=len(seeds))
