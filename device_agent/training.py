@@ -60,14 +60,14 @@ class ReadImages:
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
+class TrainingSession:
     """An order that is being carried out: the method's half, and what it wants trained."""
 
     half: TrainingDeviceHalf
     assignment: TrainingAssignment
     begun: Begun
 
-    def after(self, trained: Any) -> Session | None:  # noqa: ANN401 - learning.training.work.Trained
+    def after(self, trained: Any) -> TrainingSession | None:  # noqa: ANN401 - learning.training.work.Trained
         """Return what is trained next, or None where `trained` is the last."""
         following = self.begun.following
         return None if following is None else replace(self, begun=following(trained))
@@ -165,7 +165,9 @@ def load_half(assignment: Assignment) -> Loaded:
     return Loaded(half, half.read_assignment(assignment.settings), pictures)
 
 
-def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -> Session | None:
+def begin(
+    request: Train, order: Order, data: LocalData, memory: bytes | None
+) -> TrainingSession | None:
     """Return what an order wants trained, or None where there is nothing to train.
 
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
@@ -173,7 +175,7 @@ def begin(request: Train, order: Order, data: LocalData, memory: bytes | None) -
     to = load_half(request.assignment)
     order = replace(order, gives_gradients=request.publishes)
     begun = to.half.begin(to.assignment, order, data, memory, to.pictures)
-    return None if begun is None else Session(to.half, to.assignment, begun)
+    return None if begun is None else TrainingSession(to.half, to.assignment, begun)
 
 
 def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
@@ -208,7 +210,7 @@ def train(
 
     engine = engine_settings(settings)
     trained, works = None, 0
-    following: Session | None = session
+    following: TrainingSession | None = session
     while following is not None:
         session, works = following, works + 1
         if session.begun.trains:

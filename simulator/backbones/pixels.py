@@ -6,7 +6,7 @@ from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.backbones.backbone import Backbone
 from simulator.datasets.images import Split
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.errors import BackboneError
 
 _LOOKED_AT = 50
@@ -38,7 +38,7 @@ def pixels_backbone(split: Split, size: tuple[int, int] | None) -> Backbone:
     return Backbone("pixels", scaling_backbone(preprocessing), preprocessing)
 
 
-def _looks(samples: Samples) -> set[tuple[str, int, int]]:
+def _looks(samples: SampleSet) -> set[tuple[str, int, int]]:
     """Return mode, height and width of some pictures from all over the set."""
     step = max(1, len(samples) // _LOOKED_AT)
     looks = set()

@@ -31,7 +31,7 @@ from schemas.values import DeviceId, FleetId
 from simulator.backbones.loading import Backbone, load_backbone
 from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.engines.mqtt.homes import admit, carry_out, import_backbone
 from simulator.engines.paths import image_path, suffix_of
 from simulator.engines.rounds import method_settings, round_rules
@@ -56,7 +56,7 @@ class ChaosMaterial:
     """Plan and pictures of one scenario and seed, and homes from which runs are copied."""
 
     scenario: Scenario
-    split: Split[Samples]
+    split: Split[SampleSet]
     plan: FleetPlan
     folder: Path
     coordinator_key: VerifyKey | None = None

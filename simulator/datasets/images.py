@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 
 from schemas.values import ClassName, Digest
 from simulator.datasets.samples import (
-    Samples,
+    SampleSet,
     check_labels,
     first_of_every_class,
     pixel_digest,
@@ -25,7 +25,7 @@ from simulator.errors import DatasetError
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Images with one class each; they fit `Samples`.
+    """Images with one class each; they fit `SampleSet`.
 
     `images` is uint8, (N, height, width) for grey or (N, height, width, 3) for RGB; `labels` is
     int64, (N,), and indexes `class_names`; `owners`, where there are some, is int64, (N,). Raises
@@ -96,7 +96,7 @@ class LabelledImages:
         return {name: int(n) for name, n in zip(self.class_names, numbers, strict=True) if n}
 
 
-Part_co = TypeVar("Part_co", bound=Samples, covariant=True, default=Samples)
+Part_co = TypeVar("Part_co", bound=SampleSet, covariant=True, default=SampleSet)
 
 
 @dataclass(frozen=True)

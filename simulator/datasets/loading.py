@@ -11,7 +11,7 @@ from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.npz import load_npz
 from simulator.datasets.omniglot import load_omniglot
 from simulator.datasets.roots import root_of
-from simulator.datasets.samples import Samples, first_of_every_class
+from simulator.datasets.samples import SampleSet, first_of_every_class
 from simulator.datasets.speeches import read_speeches
 from simulator.datasets.texts import split_texts
 from simulator.datasets.tiny_imagenet import load_tiny_imagenet
@@ -76,7 +76,7 @@ def _whole(data: DataSettings, seed: int) -> Split:
             )
 
 
-def _limited(samples: Samples, per_class: int | None) -> Samples:
+def _limited(samples: SampleSet, per_class: int | None) -> SampleSet:
     if per_class is None:
         return samples
     return samples.take(first_of_every_class(samples.labels, per_class))

@@ -18,7 +18,7 @@ Content = Image.Image | bytes
 """What preprocessing takes: a picture that is open, or the content of a text file."""
 
 
-class Samples(Protocol):
+class SampleSet(Protocol):
     """Labelled pictures or texts in a fixed order; `labels` index `class_names`.
 
     Pictures are opened when they are asked for, so a part may be larger than the memory.
@@ -64,7 +64,7 @@ def pixel_digest(mode: str, size: tuple[int, int], pixels: bytes) -> Digest:
     return Digest.of(header + pixels)
 
 
-def set_fingerprint(samples: Samples, pictures: Iterable[bytes]) -> Digest:
+def set_fingerprint(samples: SampleSet, pictures: Iterable[bytes]) -> Digest:
     """Return the fingerprint of samples; `pictures` tells their pictures apart, in order."""
     owners = b"" if samples.owners is None else np.asarray(samples.owners, "<i8").tobytes()
     parts = (

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from device_agent.sources.scenes import IMAGES, MASKS
 from schemas.values import ClassName
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.datasets.text_windows import TextWindows
 
@@ -14,12 +14,12 @@ PICTURE, TEXT = ".png", ".txt"
 """How the files of samples end."""
 
 
-def suffix_of(samples: Samples) -> str:
+def suffix_of(samples: SampleSet) -> str:
     """Return how the files of samples end on devices."""
     return TEXT if isinstance(samples, TextWindows) else PICTURE
 
 
-def sample_path(samples: Samples, stage: int, index: int) -> str:
+def sample_path(samples: SampleSet, stage: int, index: int) -> str:
     """Return the path of training sample `index`, which arrived in `stage`, in a data folder.
 
     Pictures with masks lie in one folder, all others in those of their classes.

@@ -13,7 +13,7 @@ from device_agent.inference import describe_runtime
 from schemas.models import AnyPreprocessing
 from schemas.values import Digest
 from simulator.datasets.images import Split
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.engines.interface import Watch
 from simulator.errors import BackboneError
 from simulator.features.extraction import BatchExtractor, Sample
@@ -101,14 +101,14 @@ def extract_split(
     return ExtractedRows(store, places[0], places[1])
 
 
-def of_classes(part: Samples, classes: Classes) -> Indices:
+def of_classes(part: SampleSet, classes: Classes) -> Indices:
     """Return the indices of the samples of `classes`, ascending."""
     if classes is None:
         return np.arange(len(part))
     return np.flatnonzero(np.isin(part.labels, classes)).astype(np.int64)
 
 
-def _digests(part: Samples, watch: Watch) -> list[Digest]:
+def _digests(part: SampleSet, watch: Watch) -> list[Digest]:
     progress = ExtractionProgress(watch, "telling pictures apart", len(part))
     digests = []
     for index in range(len(part)):

@@ -24,12 +24,12 @@ from device_agent.inference import InferenceSession, SessionSettings
 from learning.errors import SampleError
 from learning.numerics.preprocessing import preprocess
 from schemas.models import AnyPreprocessing
-from simulator.datasets.samples import Content, Samples
+from simulator.datasets.samples import Content, SampleSet
 from simulator.errors import DatasetError
 from simulator.features.interface import Floats
 from simulator.features.providers import CPU
 
-Sample = tuple[Samples, int]
+Sample = tuple[SampleSet, int]
 """A part of a data set and an index into it."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")

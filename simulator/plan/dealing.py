@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.partitions import RULES_BY_CLASS, partition_by_owner
 from simulator.scenario.model import PartitionSettings
@@ -27,7 +27,7 @@ class Dealer:
     """(N,), under the rule `owner`: the devices are these owners, in ascending order."""
 
     @classmethod
-    def of(cls, settings: PartitionSettings, train: Samples) -> Dealer:
+    def of(cls, settings: PartitionSettings, train: SampleSet) -> Dealer:
         """Return a dealer; raise `PlanError` where the rule needs owners and there are none."""
         if settings.rule != "owner":
             return cls(settings, train.labels, None)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from schemas.values import ClassName, DeviceId
 from simulator.datasets.images import Split
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.errors import PartitionError, PlanError
 from simulator.plan.dealing import Dealer
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
@@ -36,7 +36,7 @@ class _Planner:
     seed: int
 
 
-def make_plan(scenario: Scenario, split: Split[Samples], seed: int) -> FleetPlan:
+def make_plan(scenario: Scenario, split: Split[SampleSet], seed: int) -> FleetPlan:
     """Return who gets which training sample when.
 
     Classes are put in order and divided into stages; in each stage the devices are grouped, the

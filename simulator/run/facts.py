@@ -28,7 +28,7 @@ class Material(Strict):
     backbone: Digest
 
 
-class Session(Strict):
+class RunSession(Strict):
     """One process that worked on the run."""
 
     began: str
@@ -47,7 +47,7 @@ class RunFacts(Strict):
     """Why it failed."""
     scenario: Digest
     """Of scenario.toml."""
-    sessions: tuple[Session, ...] = Field(min_length=1)
+    sessions: tuple[RunSession, ...] = Field(min_length=1)
     machine: dict[str, str | int | float]
     versions: dict[str, str]
     material: dict[int, Material]
@@ -101,8 +101,8 @@ def release() -> str:
         return "from a source folder"
 
 
-def _session() -> Session:
-    return Session(began=_now(), release=release())
+def _session() -> RunSession:
+    return RunSession(began=_now(), release=release())
 
 
 def _now() -> str:

@@ -43,7 +43,7 @@ from methods.registry import statistics_device
 from methods.training_half import LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.paths import index_of, sample_path
 from simulator.errors import EngineError
@@ -63,7 +63,7 @@ Delivery = tuple[int, Indices]
 class Resources:
     """What the benches of all devices share."""
 
-    train: Samples
+    train: SampleSet
     features: Callable[[Digest], FrozenFeatures]
     """Gives the features of a frozen model."""
     models: SharedModels

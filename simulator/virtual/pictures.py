@@ -10,7 +10,7 @@ import numpy.typing as npt
 from learning.errors import ImageError
 from learning.numerics.preprocessing import sized_pixels
 from schemas.models import Preprocessing
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.errors import DatasetError
 
 Pixels = npt.NDArray[np.uint8]
@@ -21,7 +21,7 @@ KEPT_BYTES = 2 << 30
 class SizedPictures:
     """Pictures of some samples, uint8 (n, c, h, w); kept in memory where they are small."""
 
-    def __init__(self, samples: Samples, preprocessing: Preprocessing) -> None:
+    def __init__(self, samples: SampleSet, preprocessing: Preprocessing) -> None:
         self._samples = samples
         self._spec = preprocessing
         self._shape = (preprocessing.channels, *preprocessing.size)

@@ -13,7 +13,7 @@ from learning.errors import ImageError
 from learning.numerics.preprocessing import sized_mask, sized_pixels
 from schemas.models import Preprocessing
 from schemas.values import ClassName
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.masking import show_classes
 from simulator.datasets.segmentation.samples import value_of
 from simulator.datasets.segmentation.tasks import TaskScenes
@@ -121,7 +121,7 @@ class SizedScenes:
         return pictures, np.empty((number, *self._size), np.uint8)
 
 
-def sized_samples(samples: Samples, spec: Preprocessing) -> SizedPictures | SizedScenes:
+def sized_samples(samples: SampleSet, spec: Preprocessing) -> SizedPictures | SizedScenes:
     """Return the samples at the size of a network, with masks where they have some."""
     if isinstance(samples, TaskScenes):
         return SizedScenes(samples, spec)

@@ -20,7 +20,7 @@ from device_agent.core.requests import Train
 from device_agent.errors import AgentError
 from device_agent.observing import check_novelty, observed
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import Session, TrainingDone, answered, begin
+from device_agent.training import TrainingDone, TrainingSession, answered, begin
 from learning.errors import LearningError
 from methods.training_half import Answer, LocalData, Order
 from schemas.errors import FleetledgerError
@@ -130,7 +130,7 @@ class TrainerPool:
             answers[trainee] = (answer, shares + clock() - finishing)
         return answers
 
-    def _answer(self, trainee: Trainee, session: Session | None, trained: Any) -> Input:  # noqa: ANN401
+    def _answer(self, trainee: Trainee, session: TrainingSession | None, trained: Any) -> Input:  # noqa: ANN401
         request = trainee.request
         try:
             answer: Answer | None = session.answer(trained) if session is not None else None
@@ -142,13 +142,13 @@ class TrainerPool:
 
 
 def carry_out(
-    sessions: Mapping[Who, Session], settings: TrainerPoolSettings
-) -> dict[Who, tuple[Session, Any]]:
+    sessions: Mapping[Who, TrainingSession], settings: TrainerPoolSettings
+) -> dict[Who, tuple[TrainingSession, Any]]:
     """Return the last session of each, with what it trained; works that follow go together.
 
     Raises `EngineError` for work that the engine cannot train.
     """
-    ended: dict[Who, tuple[Session, Any]] = {}
+    ended: dict[Who, tuple[TrainingSession, Any]] = {}
     left = dict(sessions)
     while left:
         trained = _trained(left, settings)
@@ -158,14 +158,18 @@ def carry_out(
     return ended
 
 
-def carry_out_one(session: Session, settings: TrainerPoolSettings) -> tuple[Session, Any]:
+def carry_out_one(
+    session: TrainingSession, settings: TrainerPoolSettings
+) -> tuple[TrainingSession, Any]:
     """Do the same for one device."""
     if not session.begun.trains and session.begun.following is None:
         return session, None
     return carry_out({"it": session}, settings)["it"]
 
 
-def _trained(sessions: Mapping[Who, Session], settings: TrainerPoolSettings) -> dict[Who, Any]:
+def _trained(
+    sessions: Mapping[Who, TrainingSession], settings: TrainerPoolSettings
+) -> dict[Who, Any]:
     training = [one for one, session in sessions.items() if session.begun.trains]
     if not training:
         return {}
@@ -188,7 +192,7 @@ def torch_device(asked: str) -> str:
         raise EngineError(f"engine.{error}") from error
 
 
-def _begin(trainee: Trainee) -> Session | None:
+def _begin(trainee: Trainee) -> TrainingSession | None:
     try:
         return begin(trainee.request, trainee.order, trainee.data, trainee.memory)
     except (AgentError, FleetledgerError, LearningError) as error:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from device_agent.sources.scenes import LabelledScene
 from schemas.values import ClassName, Digest
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.masking import show_classes
 from simulator.datasets.segmentation.samples import SegmentedSamples, digest_of
 from simulator.errors import DatasetError
@@ -28,7 +28,7 @@ Labels = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TaskScenes:
-    """Scenes by task, the first task's first, each task's by scene; they fit `Samples`.
+    """Scenes by task, the first task's first, each task's by scene; they fit `SampleSet`.
 
     `scene_of` and `task_of` are int64, (N,): the index in `scenes` of each sample, and the number
     of its task, from 1. A sample's label is that of the class with most pixels in its mask, of
@@ -143,7 +143,7 @@ class TaskScenes:
         return show_classes(mask, self.tasks[int(self.task_of[index]) - 1])
 
 
-def shown_labels(samples: Samples, indices: Indices) -> set[int]:
+def shown_labels(samples: SampleSet, indices: Indices) -> set[int]:
     """Return every label that some samples show, whether a sample has one or several."""
     if isinstance(samples, TaskScenes):
         return {label for index in indices.tolist() for label in samples.shown(index)}

@@ -22,13 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from device_agent.sources.scenes import IMAGES
-from simulator.datasets.samples import Content, Samples
+from simulator.datasets.samples import Content, SampleSet
 
 _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""
 
 
-def deliver(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) -> None:
+def deliver(folder: Path, samples: SampleSet, paths: Mapping[int, PurePosixPath]) -> None:
     """Write `samples` into `folder`, pictures as PNG files, each under its index's path.
 
     A path is `<class name>/<file name>`. Files that are there already stay, so that a delivery
@@ -38,7 +38,7 @@ def deliver(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) 
     hand_over(folder)
 
 
-def prepare(folder: Path, samples: Samples, paths: Mapping[int, PurePosixPath]) -> None:
+def prepare(folder: Path, samples: SampleSet, paths: Mapping[int, PurePosixPath]) -> None:
     """Write what `folder` lacks of a delivery beside it, where nobody looks."""
     beside = begin(folder)
     missing = {index: path for index, path in paths.items() if not (folder / path).exists()}

@@ -11,7 +11,7 @@ from schemas.values import ClassName
 from simulator.datasets import file_digests
 from simulator.datasets.file_digests import FileDigests
 from simulator.datasets.files import ImageFiles
-from simulator.datasets.samples import Samples, picture_digest
+from simulator.datasets.samples import SampleSet, picture_digest
 from simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import draw, draw_all, pixels
 
@@ -39,7 +39,7 @@ def decoded(monkeypatch) -> list[str]:
 
 def test_a_picture_is_opened_when_it_is_asked_for(tmp_path: Path):
     draw_all(tmp_path, "a.png", "b/c.png")
-    samples: Samples = files(tmp_path, "b/c.png", "a.png", "not/there.png")
+    samples: SampleSet = files(tmp_path, "b/c.png", "a.png", "not/there.png")
     assert np.array_equal(np.asarray(samples.picture(0)), pixels(1))
     assert np.array_equal(np.asarray(samples.picture(1)), pixels(0))
     with pytest.raises(DatasetError, match=r"there\.png: cannot be read: No such file"):

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.values import ClassName
 from simulator.datasets.images import LabelledImages
-from simulator.datasets.samples import Samples, first_of_every_class, picture_digest
+from simulator.datasets.samples import SampleSet, first_of_every_class, picture_digest
 from simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import pixels
 
@@ -22,7 +22,7 @@ def images(*shape: int) -> LabelledImages:
 
 @pytest.mark.parametrize("shape", [(4, 6, 5), (4, 6, 5, 3)])
 def test_a_picture_holds_the_images_pixels(shape):
-    samples: Samples = images(*shape)
+    samples: SampleSet = images(*shape)
     picture = samples.picture(2)
     assert picture.mode == ("L" if len(shape) == 3 else "RGB")
     assert np.array_equal(np.asarray(picture), pixels(0, *shape)[2])

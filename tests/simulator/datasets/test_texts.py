@@ -12,7 +12,7 @@ from schemas.values import ClassName, Digest
 from simulator.datasets.character_names import character_class
 from simulator.datasets.grammar import LONGEST, SHORTEST, SPEAKERS, speak
 from simulator.datasets.loading import load_split
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.speeches import by_speaker, read_speeches
 from simulator.datasets.text_windows import TextWindows
 from simulator.datasets.texts import split_texts
@@ -184,7 +184,7 @@ def test_a_part_can_be_taken_and_is_told_apart() -> None:
     assert chosen.class_names == train.class_names
     assert train.fingerprint == parts()[0].fingerprint
     assert len({train.fingerprint, test.fingerprint, chosen.fingerprint}) == 3
-    as_samples: Samples = train
+    as_samples: SampleSet = train
     assert len(as_samples) == len(train.ends)
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from device_agent.training import Session
+from device_agent.training import TrainingSession
 from learning.errors import LearningError
 from methods.registry import load_training_device
 from methods.training_half import Answer, Begun, LocalData, Order
@@ -114,7 +114,7 @@ class Cohort:
         for device, outcome in outcomes.items():
             yield TrainedMember(device, outcome, share)
 
-    def _session(self, member: Member) -> Session | None:
+    def _session(self, member: Member) -> TrainingSession | None:
         device, data, memory = member
         if data is None:
             return None
@@ -126,10 +126,10 @@ class Cohort:
             )
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
-        return None if begun is None else Session(self._half, self._own, begun)
+        return None if begun is None else TrainingSession(self._half, self._own, begun)
 
 
-def _outcome(session: Session, trained: object) -> Answer | Declined:
+def _outcome(session: TrainingSession, trained: object) -> Answer | Declined:
     try:
         return session.answer(trained)
     except (FleetledgerError, LearningError) as error:  # training left the numbers

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from methods.training_half import Exemplars, LocalData
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.engines.paths import image_path
 from simulator.engines.sight import Sight
 from simulator.virtual.bench import Delivery
@@ -54,7 +54,7 @@ class Version:
 class Holdings:
     """The samples of a fleet's devices."""
 
-    def __init__(self, train: Samples, sight: Sight, exemplars: Exemplars) -> None:
+    def __init__(self, train: SampleSet, sight: Sight, exemplars: Exemplars) -> None:
         self._train = train
         self._sight = sight
         self._exemplars = exemplars

@@ -6,7 +6,7 @@ from PIL import Image
 
 from schemas.values import ClassName
 from simulator.datasets.digits import load_digits
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.images import SegmentedImages
 from simulator.datasets.segmentation.samples import digest_of
 from simulator.datasets.segmentation.tasks import TaskScenes, shown_labels
@@ -72,7 +72,7 @@ def test_its_mask_shows_the_tasks_classes_alone():
 
 def test_it_fits_what_is_asked_of_samples():
     scenes = hand_made()
-    samples: Samples = TaskScenes.of(scenes, TASKS)
+    samples: SampleSet = TaskScenes.of(scenes, TASKS)
     assert samples.class_names == scenes.class_names
     assert samples.owners is None
     picture = samples.picture(2)

@@ -1,0 +1,110 @@
+"""docs/glossary.md and the code say the same words, and each name has one meaning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ROOT, product_files
+
+PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+ROOMS_OF_TWINS = ("methods", "simulator/demo")
+"""Where a name may stand once more: a method's files have the names that every method has, and no
+method imports another; the demo is a program of its own, of which nothing else imports."""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def table(heading: str) -> list[list[str]]:
+    """Return the cells of the rows below a heading of the page."""
+    section = re.split(rf"^## {heading}$", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in rows[2:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+TERMS = [
+    (row[0], name)
+    for heading in ("The fleet", "Learning", "Messages and models", "The simulator")
+    for row in table(heading)
+    for name in quoted(row[3])
+]
+FORMER = [name for row in table("Former names in the code") for name in quoted(row[0])]
+PRESENT = [name for row in table("Former names in the code") for name in quoted(row[1])]
+STILL_READ = [
+    name
+    for row in table("Public names that changed")
+    for name in quoted(row[3])
+    if re.fullmatch(r"[a-z_.]+\.[A-Z]\w+", name)
+]
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a package, a module, or a definition at the top of one."""
+    path = ROOT.joinpath(*name.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module, _, last = name.rpartition(".")
+    file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    return file.is_file() and any(
+        isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == last
+        for node in tree(file).body
+    )
+
+
+def definitions() -> dict[str, list[str]]:
+    """Return where each public class of the product is defined."""
+    found = defaultdict(list)
+    for path in product_files():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(ROOT)))
+    return found
+
+
+@pytest.mark.parametrize(("word", "name"), TERMS, ids=str)
+def test_what_the_page_names_is_in_the_code(word: str, name: str) -> None:
+    assert exists(name), f"docs/glossary.md says that {word!r} lives in {name}; there is none"
+
+
+@pytest.mark.parametrize("name", STILL_READ)
+def test_what_reads_a_former_public_name_is_in_the_code(name: str) -> None:
+    assert exists(name)
+
+
+def test_former_names_do_not_come_back() -> None:
+    back = []
+    for path in product_files():
+        names = {
+            node.name
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        }
+        back += [f"{path.relative_to(ROOT)}: {name}" for name in names & set(FORMER)]
+        back += [str(path.relative_to(ROOT))] if path.stem in FORMER else []
+    assert not back, f"docs/glossary.md has other names for these: {back}"
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_names_that_took_their_place_are_in_the_code(name: str) -> None:
+    assert name in definitions() or any(path.stem == name for path in product_files())
+
+
+def test_no_public_class_has_the_name_of_another() -> None:
+    twice = {}
+    for name, places in definitions().items():
+        apart = [place for place in places if not place.startswith(ROOMS_OF_TWINS)]
+        if len(apart) > 1 or (apart and any(p.startswith("methods/") for p in places)):
+            twice[name] = places
+    assert not twice, f"give each a name of its own: {twice}"
