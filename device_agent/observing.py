@@ -5,15 +5,16 @@ from __future__ import annotations
 from device_agent.core import inputs
 from device_agent.core.requests import Train
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import load_half
+from device_agent.training import load_side
 from methods.errors import MethodError
 from methods.registry import card
-from methods.training_half import LocalData, Observed, Order
+from methods.training import FitInstruction, LocalData, Observed
+from methods.training_sides import ObservingDevice
 from schemas.values import Digest
 
 
 def check_novelty(
-    request: Train, order: Order, data: LocalData, memory: bytes | None
+    request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
 ) -> Observed | None:
     """Return what the fleet's model makes of the images, or None where there are none.
 
@@ -24,8 +25,9 @@ def check_novelty(
         raise MethodError(
             f"round.observes: true, but {method!r} has no devices look; ask this device to train"
         )
-    to = load_half(request.assignment)
-    return to.half.observe(to.assignment, order, data, memory, to.pictures)
+    to = load_side(request.assignment)
+    assert isinstance(to.side, ObservingDevice)
+    return to.side.observe(to.assignment, order, data, memory, to.pictures)
 
 
 def observed(

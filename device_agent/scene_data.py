@@ -29,7 +29,7 @@ from device_agent.training import ReadImages, read_images
 from learning.errors import ImageError
 from learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
 from methods.registry import card
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.models import AnyPreprocessing, Preprocessing, of_pictures
 from schemas.values import ClassName, Digest
 

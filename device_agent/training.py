@@ -1,4 +1,4 @@
-"""Training on a device: its data, the files of an order, and the method's device half.
+"""Training on a device: its data, the files of an order, and the method's device side.
 
 torch is imported with the first order, so that an agent starts without it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,17 +24,16 @@ from device_agent.images import PictureFile, read_pictures
 from device_agent.settings import AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
-from methods.registry import card, load_training_device
-from methods.training_half import (
+from methods.registry import AnyTrainingDevice, card, training_device
+from methods.training import (
     BASE,
-    Answer,
-    Begun,
+    ClientUpdate,
     Exemplars,
+    FitInstruction,
+    FitJob,
     LocalData,
-    Order,
-    TrainingAssignment,
-    TrainingDeviceHalf,
 )
+from methods.training_sides import AnyTrainingAssignment
 from schemas.assignments import Assignment
 from schemas.envelope import INLINE_LIMIT
 from schemas.models import Preprocessing, of_pictures
@@ -45,6 +44,7 @@ from transport.block_source import BlockSource
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
     from learning.training.settings import TrainingEngineSettings
+    from learning.training.work import Trained
 
 log = logging.getLogger("device_agent.training")
 
@@ -61,27 +61,31 @@ class ReadImages:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSession:
-    """An order that is being carried out: the method's half, and what it wants trained."""
+    """An order that is being carried out: the method's device side, and what it wants trained."""
 
-    half: TrainingDeviceHalf
-    assignment: TrainingAssignment
-    begun: Begun
+    side: AnyTrainingDevice
+    assignment: AnyTrainingAssignment
+    job: FitJob[object]
 
-    def after(self, trained: Any) -> TrainingSession | None:  # noqa: ANN401 - learning.training.work.Trained
+    def after(self, trained: Trained | None) -> TrainingSession | None:
         """Return what is trained next, or None where `trained` is the last."""
-        following = self.begun.following
-        return None if following is None else replace(self, begun=following(trained))
+        following = self.job.following
+        if following is None or trained is None:
+            return None
+        return replace(self, job=following(trained))
 
-    def answer(self, trained: Any) -> Answer:  # noqa: ANN401 - learning.training.work.Trained
-        """Return the answer; `trained` is None where the phase only measures."""
-        return self.half.finish(self.assignment, self.begun, trained)
+    def answer(self, trained: Trained | None) -> ClientUpdate:
+        """Return the update; `trained` is None where the phase only measures."""
+        if trained is None:
+            return self.side.measured(self.assignment, self.job)
+        return self.side.finish(self.assignment, self.job, trained)
 
 
 @dataclass(frozen=True)
 class TrainingDone:
     """An answer, and how long it took to compute; no answer where there was nothing to train."""
 
-    answer: Answer | None
+    answer: ClientUpdate | None
     seconds: float
 
 
@@ -119,14 +123,16 @@ def feature_data(read: ReadFeatures, exemplars_as: Exemplars) -> LocalData:
     )
 
 
-def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: DeviceId) -> Order:
+def order_of(
+    assignment: Assignment, read: Callable[[Digest], bytes], device: DeviceId
+) -> FitInstruction:
     """Return an order with its files; `read` raises `DamagedError` where one is not whole."""
     assert assignment.round is not None
     asked = assignment.round
     extras = {name: read(offer.digest) for name, offer in asked.extras.items()}
     if assignment.base is not None:
         extras[BASE] = read(assignment.base.digest)
-    return Order(
+    return FitInstruction(
         stage=assignment.stage,
         stage_class_names=tuple(
             asked.aliases.get(name, name) for name in assignment.stage_class_names
@@ -141,14 +147,14 @@ def order_of(assignment: Assignment, read: Callable[[Digest], bytes], device: De
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A method's device half, what it was told, and how pictures become inputs."""
+    """A method's device side, what it was told, and how pictures become inputs."""
 
-    half: TrainingDeviceHalf
-    assignment: TrainingAssignment
+    side: AnyTrainingDevice
+    assignment: AnyTrainingAssignment
     pictures: Pictures | None
 
 
-def load_half(assignment: Assignment) -> Loaded:
+def load_side(assignment: Assignment) -> Loaded:
     """Return what carries out the orders of an assignment; raise `MissingError` without torch."""
     try:
         from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
@@ -157,25 +163,25 @@ def load_half(assignment: Assignment) -> Loaded:
             "torch: not installed, and this fleet trains networks; "
             "pip install 'fleetledger[train]', or NVIDIA's wheel on a Jetson"
         ) from error
-    half = load_training_device(assignment.method)
+    side = training_device(assignment.method)
     pictures = None
     if assignment.backbone is None:
         spec = of_pictures(assignment.preprocessing)
         pictures = Pictures(spec.mean, spec.deviation)
-    return Loaded(half, half.read_assignment(assignment.settings), pictures)
+    return Loaded(side, side.read_assignment(assignment.settings), pictures)
 
 
 def begin(
-    request: Train, order: Order, data: LocalData, memory: bytes | None
+    request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
 ) -> TrainingSession | None:
     """Return what an order wants trained, or None where there is nothing to train.
 
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
     """
-    to = load_half(request.assignment)
+    to = load_side(request.assignment)
     order = replace(order, gives_gradients=request.publishes)
-    begun = to.half.begin(to.assignment, order, data, memory, to.pictures)
-    return None if begun is None else TrainingSession(to.half, to.assignment, begun)
+    job = to.side.begin(to.assignment, order, data, memory, to.pictures)
+    return None if job is None else TrainingSession(to.side, to.assignment, job)
 
 
 def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
@@ -192,7 +198,7 @@ def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
 
 def train(
     request: Train,
-    order: Order,
+    order: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     settings: AgentTrainingSettings,
@@ -209,13 +215,14 @@ def train(
     from learning.training.loop import train_alone  # noqa: PLC0415
 
     engine = engine_settings(settings)
-    trained, works = None, 0
+    trained: Trained | None = None
+    works = 0
     following: TrainingSession | None = session
     while following is not None:
         session, works = following, works + 1
-        if session.begun.trains:
+        if session.job.work is not None:
             log.info("round %d: work %d begins", order.round.number, works)
-            trained = brought_back(train_alone(session.begun.work, engine))
+            trained = brought_back(train_alone(session.job.work, engine))
             log.info("round %d: work %d is done", order.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)

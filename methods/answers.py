@@ -27,7 +27,7 @@ from learning.numerics.weights import SumLimits, WeightSum
 from methods.answer_forms import FORMS, Upload
 from methods.errors import ContributionError, MethodError
 from methods.spread import Spread
-from methods.training_half import Given, Partial, Summing
+from methods.training import CountedUpdate, Partial, Summing
 from schemas.canonical import canonical_json
 from schemas.errors import SchemaError
 from schemas.tensors import plain_body
@@ -89,7 +89,7 @@ class AnswerFrame:
         """
         return AnswerSum(self, most, weighted=weighted)
 
-    def mean(self, answers: Sequence[Given] | Summing, *, weighted: bool) -> Mean:
+    def mean(self, answers: Sequence[CountedUpdate] | Summing, *, weighted: bool) -> Mean:
         """Return the mean of answers, at least one, weighted by their samples or plain.
 
         `answers` may be a sum that `summing` began. Others are read one after the other, so memory
@@ -140,7 +140,7 @@ class AnswerSum:
         own, spread = other.divided(3, 1)
         (devices, weights, samples), (flat,) = own.numbers, own.arrays
         try:
-            self._total.join(flat, devices, weights)
+            self._total.join(flat.astype(np.int64, copy=False), devices, weights)
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
         self._spread.join(spread)

@@ -1,67 +1,52 @@
-"""What coordinator halves have in common whose devices answer with weights that are averaged.
+"""The coordinator side of methods whose devices answer with weights that are averaged.
 
-A method says around which weights the answers to a round lie; checking and adding them, the first
-weights and what is exported follow from that. Pure functions of bytes; no torch.
+Pure functions of bytes; no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 
-from learning.networks.network import AnyNetwork
-from methods.answers import AnswerFrame, AnswerSum, Arrays, Mean
-from methods.network_weights import decode_weights, encode_weights
+from methods.answers import AnswerFrame, AnswerSum, Mean
+from methods.network_weights import Arrays, encode_weights
 from methods.once import OncePerRound
-from methods.training_half import Asked, Given, Summing
-from schemas.values import ClassName
+from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from methods.training_sides import AnyTrainingAssignment, Assignment, TrainingCoordinator
 
 
-class AveragedSettings(Protocol):
-    """What averaging looks at in a method's settings."""
+class AveragingCoordinator(TrainingCoordinator[Assignment]):
+    """Checks updates, and averages them exactly.
 
-    @property
-    def seed(self) -> int:
-        """Of the first weights."""
+    A method says with `frame` around which weights the updates to a round lie, and with
+    `extras_after` what goes with their mean.
+    """
 
-    @property
-    def averaging(self) -> Literal["samples", "plain"]:
-        """Weigh answers by their number of samples, or alike."""
-
-
-class AveragedAssignment(Protocol):
-    """What averaging looks at in a method's assignment."""
-
-    @property
-    def settings(self) -> AveragedSettings:
-        """The method's settings."""
-
-    @property
-    def network(self) -> AnyNetwork:
-        """The network that is trained."""
-
-
-A = TypeVar("A", bound=AveragedAssignment)
-N_co = TypeVar("N_co", bound=AnyNetwork, covariant=True)
-
-
-class OfNetwork(Protocol[N_co]):
-    """What says which network is trained."""
-
-    @property
-    def network(self) -> N_co:
-        """The network."""
-
-
-class Averaging(Generic[A]):
-    """Checks and adds answers; `frame_of` makes what those to a round look like."""
-
-    def __init__(self, frame_of: Callable[[A, Asked], AnswerFrame]) -> None:
-        self._frame_of = frame_of
-        # Of the newest round: each of its answers is checked against it.
+    def __init__(self) -> None:
+        # Of the newest round: each of its updates is checked against it.
         self._newest = OncePerRound[AnswerFrame]()
 
-    def check(self, assignment: A, payload: bytes, asked: Asked) -> None:
+    @abstractmethod
+    def frame(self, assignment: Assignment, asked: RoundConfig) -> AnswerFrame:
+        """Return what updates to a round look like."""
+
+    def extras_after(
+        self,
+        assignment: Assignment,
+        asked: RoundConfig,
+        weights: bytes,
+    ) -> Mapping[str, bytes]:
+        """Return the files that devices are given anew with `weights`, by name; none by default."""
+        return {}
+
+    def after(
+        self, assignment: Assignment, asked: RoundConfig, mean: Arrays
+    ) -> tuple[bytes, Mapping[str, bytes]]:
+        """Return the fleet's weights and every file that devices are given from here on."""
+        weights = encode_weights(mean, asked.class_names)
+        return weights, {**asked.extras, **self.extras_after(assignment, asked, weights)}
+
+    def check(self, assignment: Assignment, payload: bytes, asked: RoundConfig) -> None:
         """Raise `ContributionError` unless the payload answers what was asked.
 
         Tensors, shapes and types are those of the network, its size is bounded by theirs, nothing
@@ -69,35 +54,36 @@ class Averaging(Generic[A]):
         """
         self._frame(assignment, asked).check(payload)
 
-    def summing(self, assignment: A, asked: Asked, most: int) -> Summing:
-        """Return the empty sum of at most so many answers; `MethodError` if it may not fit."""
-        return self._frame(assignment, asked).summing(most, weighted=_is_weighted(assignment))
+    def summing(self, assignment: Assignment, asked: RoundConfig, most: int) -> Summing:
+        """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
+        frame = self._frame(assignment, asked)
+        return frame.summing(most, weighted=_is_weighted(assignment))
 
-    def mean(self, assignment: A, asked: Asked, answers: Sequence[Given] | Summing) -> Mean:
-        """Return the mean of answers, at least one.
+    def combine(
+        self,
+        assignment: Assignment,
+        asked: RoundConfig,
+        answers: Sequence[CountedUpdate] | Summing,
+    ) -> RoundOutcome:
+        """Return the mean of the updates, and what follows from it; raise `MethodError`."""
+        mean = self._mean(assignment, asked, answers)
+        weights, extras = self.after(assignment, asked, mean.arrays)
+        return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
 
-        Raises `MethodError` where their sum could not be exact.
-        """
+    def _mean(
+        self,
+        assignment: Assignment,
+        asked: RoundConfig,
+        answers: Sequence[CountedUpdate] | Summing,
+    ) -> Mean:
         if isinstance(answers, AnswerSum):
             return answers.mean()
-        return self._frame(assignment, asked).mean(answers, weighted=_is_weighted(assignment))
+        frame = self._frame(assignment, asked)
+        return frame.mean(answers, weighted=_is_weighted(assignment))
 
-    def _frame(self, assignment: A, asked: Asked) -> AnswerFrame:
-        return self._newest(asked, assignment, lambda: self._frame_of(assignment, asked))
-
-
-def first_weights(assignment: AveragedAssignment) -> bytes:
-    """Return the network before anybody trained; its head has no row yet."""
-    return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
+    def _frame(self, assignment: Assignment, asked: RoundConfig) -> AnswerFrame:
+        return self._newest(asked, assignment, lambda: self.frame(assignment, asked))
 
 
-def network_of(
-    assignment: OfNetwork[N_co], weights: bytes
-) -> tuple[N_co, Arrays, tuple[ClassName, ...]]:
-    """Return network, tensors and rows of the head, to be exported."""
-    arrays, names = decode_weights(weights, assignment.network)
-    return assignment.network, arrays, names
-
-
-def _is_weighted(assignment: AveragedAssignment) -> bool:
+def _is_weighted(assignment: AnyTrainingAssignment) -> bool:
     return assignment.settings.averaging == "samples"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from methods.training_half import Answer, Begun
+from methods.training import ClientUpdate, FitJob
 
 if TYPE_CHECKING:
     from learning.training.work import Trained
@@ -24,13 +24,13 @@ class Remembered(Protocol):
 
 
 def answer_of(
-    begun: Begun, payload: bytes, memory: Remembered, trained: Trained | None = None
-) -> Answer:
+    job: FitJob[object], payload: bytes, memory: Remembered, trained: Trained | None = None
+) -> ClientUpdate:
     """Return the answer; without `trained` that of a phase that only measures, which is a step."""
     losses = () if trained is None else trained.losses
-    return Answer(
+    return ClientUpdate(
         payload=payload,
-        samples=dict(begun.samples),
+        samples=dict(job.samples),
         steps=1 if trained is None else max(1, trained.steps),
         loss=losses[-1] if losses else None,
         memory=memory.write(),

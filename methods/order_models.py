@@ -16,7 +16,7 @@ from torch import Tensor
 from learning.networks.conversion import to_tensors
 from learning.networks.network import AnyNetwork
 from methods.network_weights import Arrays, decode_weights
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import ClassName
 
 _KEPT = 2
@@ -90,12 +90,12 @@ class OrderModels(Generic[A_contra]):
 
         self._sent, self._earlier = sent, earlier
 
-    def sent(self, assignment: A_contra, order: Order) -> Model:
+    def sent(self, assignment: A_contra, order: FitInstruction) -> Model:
         """Return what training begins with; raise `MethodError` for a file that is none."""
         asked = order.round
         return self._sent(assignment, order.weights, asked.weights_class_names, asked.class_names)
 
-    def earlier(self, assignment: A_contra, order: Order, weights: bytes) -> Model:
+    def earlier(self, assignment: A_contra, order: FitInstruction, weights: bytes) -> Model:
         """Return a model of before with the rows that the head begins with; raise `MethodError`.
 
         It may know none of them.

@@ -1,4 +1,4 @@
-"""Methods by name: their cards, and their halves, imported only when they are wanted.
+"""Methods by name: their cards, and their sides, imported only when they are wanted.
 
 To add a method: a folder beside `stsa`, and a line in `METHODS`; for a method of statistics
 docs/methods/adding-a-statistics-method.md goes through it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from functools import cache
 from types import ModuleType
-from typing import cast
 
 from methods.card import LEARN, Card
 from methods.errors import UnknownMethodError
@@ -20,13 +19,16 @@ from methods.statistics import (
     StatisticsCoordinator,
     StatisticsDevice,
 )
-from methods.training_half import TrainingCoordinatorHalf, TrainingDeviceHalf
+from methods.training_sides import AnyTrainingAssignment, TrainingCoordinator, TrainingDevice
 from schemas.presence import Capabilities
 
 AnyStatisticsCoordinator = StatisticsCoordinator[
     StatisticsAssignment, CheckedStatistics, ExactAggregate
 ]
-"""Which method's it is, is known by its name alone."""
+"""Whose it is, is known by its name alone."""
+AnyTrainingDevice = TrainingDevice[AnyTrainingAssignment, object]
+AnyTrainingCoordinator = TrainingCoordinator[AnyTrainingAssignment]
+"""Likewise."""
 
 METHODS: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
@@ -69,14 +71,18 @@ def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
     return found
 
 
-def load_training_device(name: str) -> TrainingDeviceHalf:
-    """Import and return the device half of a method that trains; needs torch."""
-    return cast(TrainingDeviceHalf, _module(name, ".device"))
+def training_device(name: str) -> AnyTrainingDevice:
+    """Import and return the device side of a method that trains; needs torch."""
+    found = _module(name, ".device").DEVICE
+    assert isinstance(found, TrainingDevice)
+    return found
 
 
-def load_training_coordinator(name: str) -> TrainingCoordinatorHalf:
-    """Import and return the coordinator half of a method that trains."""
-    return cast(TrainingCoordinatorHalf, _module(name, ".coordinator"))
+def training_coordinator(name: str) -> AnyTrainingCoordinator:
+    """Import and return the coordinator side of a method that trains."""
+    found = _module(name, ".coordinator").COORDINATOR
+    assert isinstance(found, TrainingCoordinator)
+    return found
 
 
 def trains(name: str) -> bool:

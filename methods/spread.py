@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from learning.networks.plan import is_buffer
 from learning.numerics.grids import Grid, Integers
-from methods.training_half import Partial
+from methods.training import Partial
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

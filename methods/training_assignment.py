@@ -1,49 +1,105 @@
-"""The base of what both halves of a method that trains networks are told."""
+"""The base of what both sides of a method that trains are told."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Generic, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import Self
 
 from learning.errors import LearningError
 from learning.networks.head import HeadKind
+from learning.networks.network import Network
 from learning.networks.registry import build_network
+from learning.networks.segmentation.network import SegmentationNetwork
 from methods.errors import MethodError
-from schemas.message import Message, explain
+from schemas.message import Message, Strict, explain
 from schemas.rounds import TRAIN
 
 
-class TrainingAssignment(Message):
-    """The phases of a stage and the answers of models, where a method has no others.
+class AveragedSettings(Strict):
+    """The settings that every method that trains has beside its own."""
 
-    A method subclasses it with its settings, the shape of a sample and a `kind`.
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    """Of the first weights and of new rows of the head."""
+    averaging: Literal["samples", "plain"] = "samples"
+    """Weigh answers by their number of samples, or alike."""
+
+
+SettingsT_co = TypeVar("SettingsT_co", bound=AveragedSettings, covariant=True)
+
+
+class TrainingAssignment(Message, Generic[SettingsT_co]):
+    """Settings, and the shape of one sample; the same for a whole lineage.
+
+    A method subclasses it with its settings, a `kind` and its network, and says what else is true
+    of it.
     """
+
+    settings: SettingsT_co
+    input_shape: tuple[int, ...] = Field(min_length=1, max_length=3)
+    """Channels, height and width of a picture; or the number of a frozen backbone's features."""
+
+    @property
+    @abstractmethod
+    def network(self) -> Network | SegmentationNetwork:
+        """The network that is trained."""
 
     @property
     def opening_phases(self) -> tuple[str, ...]:
-        """Phases before a stage's rounds: none."""
+        """What devices do once before a stage's rounds."""
         return ()
 
     @property
     def round_phases(self) -> tuple[str, ...]:
-        """Phases of a round: devices train, and that is all."""
+        """What devices do in one round, one phase after the other: they train, and that is all.
+
+        A later phase is asked of those whose updates counted in the phase before it, which its
+        order names (`RoundOrder.follows`). Where it comes to nothing, the round begins again from
+        the weights that it began with. Phases before the last usually give back the bytes of the
+        weights that were sent, and further extras.
+        """
         return (TRAIN,)
 
     @property
     def closing_phases(self) -> tuple[str, ...]:
-        """Phases after a stage's rounds: none."""
+        """What devices do once after a stage's rounds."""
         return ()
 
     @property
     def logit_scale(self) -> float:
-        """Networks learn with a plain softmax."""
+        """Inverse temperature of exported models: softmax(logit_scale * scores)."""
         return 1.0
 
+    @property
+    def first_weights_suffice(self) -> bool:
+        """Whether a stage whose classes lie in imported first weights has closing phases alone."""
+        return False
+
+    @property
+    def needs_shared(self) -> bool:
+        """Whether the operator gives images with the network, which devices get as `SHARED`."""
+        return False
+
+    @property
+    def coordinator_trains(self) -> bool:
+        """Whether the coordinator needs torch to combine updates."""
+        return False
+
+    @property
+    def everybody_observes(self) -> bool:
+        """Whether devices outside a round's cohort look for new tasks too."""
+        return False
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether this fleet needs a proxy."""
+        return False
+
     @classmethod
-    def told(cls, body: Mapping[str, Any]) -> Self:
+    def from_values(cls, body: Mapping[str, object]) -> Self:
         """Return an assignment from JSON values; raise `MethodError` naming field and value."""
         try:
             return cls.model_validate(body)
@@ -51,7 +107,7 @@ class TrainingAssignment(Message):
             raise MethodError(f"assignment: {explain(error)}") from error
 
 
-def refuse_features(body: Mapping[str, Any], method: str) -> None:
+def refuse_features(body: Mapping[str, object], method: str) -> None:
     """Raise `MethodError` where a method that trains whole networks is to train on features."""
     shape = body.get("input_shape", ())
     if isinstance(shape, list | tuple) and len(shape) == 1:

@@ -10,7 +10,7 @@ import onnx
 
 from benchmarks.fedhaf_tables.cases import Case
 from learning.networks.registry import build_network
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 
 CLASSES, FEATURES = 100, 1280
 """Of CIFAR-100, and of MobileNetV2."""
@@ -18,7 +18,7 @@ CLASSES, FEATURES = 100, 1280
 
 def trained_numbers(case: Case) -> int:
     """Return the numbers of the network that a case trains, buffers among them."""
-    half = load_training_coordinator("rounds" if case.method == "joint" else case.method)
+    half = training_coordinator("rounds" if case.method == "joint" else case.method)
     network, _, _ = half.network_of(
         assignment := half.assign(case.settings, (FEATURES,)), half.first_weights(assignment)
     )

@@ -21,7 +21,7 @@ from learning.networks.plan import is_buffer
 from learning.training.work import Trained, Work
 from methods.answer_forms import FORMS, Upload
 from methods.answers import AnswerFrame
-from methods.training_half import Given
+from methods.training import CountedUpdate
 from schemas.tensors import compressed
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -42,7 +42,7 @@ def measure_uploads(
 def _measured(frame: AnswerFrame, answers: Sequence[Arrays]) -> dict[str, float]:
     payloads = [frame.encode(arrays) for arrays in answers]
     packed = [len(compressed(payload)) for payload in payloads]
-    mean = frame.mean([Given(1, partial(bytes, p)) for p in payloads], weighted=False)
+    mean = frame.mean([CountedUpdate(1, partial(bytes, p)) for p in payloads], weighted=False)
     return {
         "bytes": round(float(np.mean([len(payload) for payload in payloads]))),
         "packed_bytes": round(float(np.mean(packed))),

@@ -8,11 +8,12 @@ import numpy as np
 
 from learning.networks.pictures import Pictures
 from learning.training.work import Work
-from methods.lga import coordinator, device
 from methods.lga.assignment import OLD_MODEL, LgaAssignment
+from methods.lga.coordinator import COORDINATOR
+from methods.lga.device import DEVICE
 from methods.lga.messages import received
 from methods.network_weights import encode_weights
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.offers import Offer
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, Digest
@@ -27,13 +28,13 @@ _NOWHERE = Offer(digest=Digest.of(b"weights"), size=1, list_digest=Digest.of(b"l
 def assignment(network: str, side: int, batch: int, epochs: int) -> LgaAssignment:
     """Return LGA with that network and the settings of its paper."""
     settings: dict[str, Any] = {"network": network, "batch": batch, "epochs": epochs}
-    return coordinator.assign(settings | {"detection": "stage"}, (3, side, side))
+    return COORDINATOR.assign(settings | {"detection": "stage"}, (3, side, side))
 
 
 def works(of: LgaAssignment, images: int) -> dict[str, Work]:
     """Return what LGA makes of a first and of a later task, on as many drawn images each."""
     old, new = NAMES[:CLASSES], NAMES[CLASSES:]
-    first = coordinator.first_weights(of)
+    first = COORDINATOR.first_weights(of)
     known = encode_weights(received(of, first, (), old), old)
     asked = _order(1, old, (), first, {})
     later = _order(2, NAMES, old, known, {OLD_MODEL: known})
@@ -49,7 +50,7 @@ def _order(
     rows: tuple[ClassName, ...],
     weights: bytes,
     extras: dict[str, bytes],
-) -> Order:
+) -> FitInstruction:
     told = RoundOrder(
         number=stage,
         round_of_stage=2,
@@ -61,7 +62,7 @@ def _order(
         deadline_seconds=60.0,
     )
     stages = tuple(1 + place // CLASSES for place in range(len(names)))
-    return Order(stage, names[len(rows) :], told, weights, extras, "device-1", stages)
+    return FitInstruction(stage, names[len(rows) :], told, weights, extras, "device-1", stages)
 
 
 def _data(of: LgaAssignment, names: tuple[ClassName, ...], images: int) -> LocalData:
@@ -72,8 +73,8 @@ def _data(of: LgaAssignment, names: tuple[ClassName, ...], images: int) -> Local
     return LocalData(pictures, labels, digests)
 
 
-def _work(of: LgaAssignment, order: Order, data: LocalData) -> Work:
-    begun = device.begin(of, order, data, None, PICTURES)
+def _work(of: LgaAssignment, order: FitInstruction, data: LocalData) -> Work:
+    begun = DEVICE.begin(of, order, data, None, PICTURES)
     assert begun is not None
     work: Work = begun.work
     return work

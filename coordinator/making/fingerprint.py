@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from learning.numerics.blas import platform_fingerprint
+from methods.training_sides import AnyTrainingAssignment
 
 
-def fingerprint_of(assignment: object) -> dict[str, str]:
+def fingerprint_of(assignment: AnyTrainingAssignment) -> dict[str, str]:
     """Return the platform's fingerprint, with torch's where the coordinator's half trains with it.
 
     Keys beside those of `platform_fingerprint`: `torch`, its version, and `torch_cpu`, the
@@ -24,6 +25,6 @@ def fingerprint_of(assignment: object) -> dict[str, str]:
     }
 
 
-def trains_here(assignment: object) -> bool:
-    """Whether the coordinator's half of a method trains, which needs torch."""
-    return bool(getattr(assignment, "coordinator_trains", False))
+def trains_here(assignment: AnyTrainingAssignment) -> bool:
+    """Whether the coordinator's side of a method trains, which needs torch."""
+    return assignment.coordinator_trains

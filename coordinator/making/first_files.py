@@ -19,7 +19,9 @@ from learning.errors import ImageError
 from learning.networks.network import AnyNetwork
 from learning.numerics.preprocessing import sized_pixels
 from methods.network_weights import Arrays, encode_weights
-from methods.training_half import SHARED, TrainingAssignment, TrainingCoordinatorHalf
+from methods.registry import AnyTrainingCoordinator
+from methods.training import SHARED
+from methods.training_sides import AnyTrainingAssignment
 from schemas.models import AnyPreprocessing, Preprocessing
 from schemas.values import ClassName
 
@@ -50,7 +52,7 @@ class FirstWeights:
 
 
 def first_weights(
-    half: TrainingCoordinatorHalf, assignment: TrainingAssignment, first: FirstFiles
+    side: AnyTrainingCoordinator, assignment: AnyTrainingAssignment, first: FirstFiles
 ) -> FirstWeights:
     """Return the weights in a file, or those of nobody's training where there is none.
 
@@ -59,10 +61,10 @@ def first_weights(
     not of its network.
     """
     if first.weights is None:
-        data = half.first_weights(assignment)
+        data = side.first_weights(assignment)
         if first.trunk is None:
             return FirstWeights(data, ())
-        network, arrays, names = half.network_of(assignment, data)
+        network, arrays, names = side.network_of(assignment, data)
         return FirstWeights(encode_weights(with_trunk(network, arrays, first.trunk), names), names)
     if first.trunk is not None:
         raise NetworkSettingsError(
@@ -70,13 +72,13 @@ def first_weights(
             "--trunk or --first-weights out"
         )
     data = read_file(first.weights)
-    _, _, names = half.network_of(assignment, data)
+    _, _, names = side.network_of(assignment, data)
     return FirstWeights(data, names)
 
 
 def extras_of(
-    half: TrainingCoordinatorHalf,
-    assignment: TrainingAssignment,
+    side: AnyTrainingCoordinator,
+    assignment: AnyTrainingAssignment,
     file: Path | None,
     preprocessing: AnyPreprocessing,
 ) -> Mapping[str, bytes]:
@@ -85,7 +87,7 @@ def extras_of(
     Raises `NetworkSettingsError` where the method wants images and there are none, or the other way
     round, and `MethodError` where it cannot use them.
     """
-    wanted = bool(getattr(assignment, "needs_shared", False))
+    wanted = assignment.needs_shared
     if file is None and wanted:
         raise NetworkSettingsError(
             "public_images: the method's settings want images that all devices get; name them: "
@@ -102,7 +104,7 @@ def extras_of(
         raise NetworkSettingsError(
             f"public_images: {file} holds images, and this network reads texts"
         )
-    return {SHARED: half.shared_of(assignment, _sized(file, _read_images(file), preprocessing))}
+    return {SHARED: side.shared_of(assignment, _sized(file, _read_images(file), preprocessing))}
 
 
 def base_tensors(network: AnyNetwork, name: str, file: Path | None) -> Arrays:

@@ -45,8 +45,9 @@ from learning.errors import LearningError
 from learning.networks.network import AnyNetwork
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays, decode_base
-from methods.registry import load_training_coordinator
-from methods.training_half import Asked, Given, Summing, TrainingAssignment
+from methods.registry import training_coordinator
+from methods.training import CountedUpdate, RoundConfig, Summing
+from methods.training_sides import AnyTrainingAssignment
 from schemas.errors import FleetledgerError
 from schemas.models import BACKGROUND, Preprocessing, of_pictures
 from schemas.values import ClassName, Digest
@@ -58,14 +59,14 @@ class NetworkMaker:
     def __init__(self, home: Path, store: BlobStore) -> None:
         self._ledger = ledger_path(home)
         self._store = store
-        self._asked: tuple[int, TrainingAssignment, Asked] | None = None
+        self._asked: tuple[int, AnyTrainingAssignment, RoundConfig] | None = None
 
     def check(self, request: TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
         lineage, opened = request.lineage, request.round
         assert isinstance(lineage, NetworkImported)
         assert opened is not None
-        half = load_training_coordinator(lineage.method)
+        half = training_coordinator(lineage.method)
         if self._asked is None or self._asked[0] != opened.number:
             with self._blobs() as blobs:
                 own = half.read_assignment(lineage.settings)
@@ -107,9 +108,9 @@ class NetworkMaker:
     def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
-        half = load_training_coordinator(lineage.method)
+        half = training_coordinator(lineage.method)
         asked = asked_of(lineage, opened, blobs.get)
-        answers: Sequence[Given] | Summing = (
+        answers: Sequence[CountedUpdate] | Summing = (
             [_given(item.payload, item.samples, blobs) for item in request.inputs]
             if summed is None
             else summed
@@ -137,7 +138,7 @@ class NetworkMaker:
     def _freeze(self, request: FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
         assert successor is not None
-        trained = load_training_coordinator(network.method)
+        trained = training_coordinator(network.method)
         described, arrays, _ = trained.network_of(
             trained.read_assignment(network.settings),
             blobs.get(request.weights.weights.digest),
@@ -161,10 +162,10 @@ class NetworkMaker:
 
 def asked_of(
     lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]
-) -> Asked:
+) -> RoundConfig:
     """Return a round as the method's half is told of it; `read` gives its files."""
     sight = lineage.preprocessing if lineage.backbone is None else None
-    return Asked(
+    return RoundConfig(
         phase=opened.phase,
         round_of_stage=opened.round_of_stage,
         rounds_of_stage=opened.rounds_of_stage,
@@ -184,13 +185,13 @@ def _rows(opened: RoundOpened, unchanged: bool) -> tuple[ClassName, ...]:
     return opened.weights_class_names if unchanged else opened.class_names
 
 
-def _given(payload: Digest, samples: int, blobs: Blobs) -> Given:
-    return Given(samples, lambda: blobs.get(payload))
+def _given(payload: Digest, samples: int, blobs: Blobs) -> CountedUpdate:
+    return CountedUpdate(samples, lambda: blobs.get(payload))
 
 
 def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:
     """Return a trained network as files: behind its backbone, or as trunk and rows of its own."""
-    half = load_training_coordinator(lineage.method)
+    half = training_coordinator(lineage.method)
     assignment = half.read_assignment(lineage.settings)
     facts = facts_of(request, assignment.logit_scale)
     network, arrays, _ = half.network_of(assignment, blobs.get(request.solved.head))

@@ -25,8 +25,8 @@ from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
-from methods.registry import card, load_training_coordinator, trains
-from methods.training_half import TrainingAssignment
+from methods.registry import card, training_coordinator, trains
+from methods.training_sides import AnyTrainingAssignment
 from schemas.models import AnyPreprocessing, of_pictures
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
@@ -70,7 +70,7 @@ def prepare_network(
     if known.segments:
         check_pixels(method.name, preprocessing, backbone, weights_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
-    half = load_training_coordinator(method.name)
+    half = training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = half.assign(method.settings, shape)
     _check_torch(method.name, assignment)
@@ -95,12 +95,12 @@ def prepare_network(
         opening_phases=assignment.opening_phases,
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
-        first_weights_suffice=bool(getattr(assignment, "first_weights_suffice", False)),
+        first_weights_suffice=assignment.first_weights_suffice,
         successor=successor,
         backbone=None if frozen is None else _described(frozen),
         base=None if base_data is None else offer_of(base_data),
-        observes=known.observes and bool(getattr(assignment, "everybody_observes", False)),
-        proxy=known.proxy and bool(getattr(assignment, "has_proxy", False)),
+        observes=known.observes and assignment.everybody_observes,
+        proxy=known.proxy and assignment.has_proxy,
         segments=known.segments,
     )
 
@@ -113,9 +113,9 @@ def _check_begins(successor: Successor | None, first: FirstFiles) -> None:
         )
 
 
-def _check_torch(method: str, assignment: TrainingAssignment) -> None:
+def _check_torch(method: str, assignment: AnyTrainingAssignment) -> None:
     """Raise `NetworkSettingsError` where this coordinator could not combine answers."""
-    if getattr(assignment, "coordinator_trains", False) and find_spec("torch") is None:
+    if assignment.coordinator_trains and find_spec("torch") is None:
         raise NetworkSettingsError(
             f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
             "installed here; pip install 'fleetledger[train]', or change the settings"

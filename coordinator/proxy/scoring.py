@@ -16,6 +16,7 @@ from coordinator.proxy.inputs import ScoringFinished as ScoredInput
 from coordinator.proxy.records import Name, OrderScored, ScoredOrder
 from learning.errors import LearningError
 from methods.errors import ContributionError
+from methods.network_weights import decode_weights
 from schemas.contributions import PartKey
 from schemas.errors import FleetledgerError
 from schemas.proxy import ScoringOrder
@@ -69,9 +70,9 @@ def _scored(
 ) -> OrderScored:
     assignment = _assignment(order)
     from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
-    from methods.lga import coordinator, proxy  # noqa: PLC0415 - needs torch
+    from methods.lga import proxy  # noqa: PLC0415 - needs torch
 
-    network, arrays, rows = coordinator.network_of(assignment, weights)
+    network, (arrays, rows) = assignment.network, decode_weights(weights, assignment.network)
     if len(rows) != len(order.class_names):
         raise ProxyError(
             f"class_names: {len(order.class_names)} in the order, and the head has {len(rows)} rows"
@@ -111,6 +112,6 @@ def _assignment(order: ScoringOrder) -> LgaAssignment:
             f"method: {order.method!r} has no proxy, as far as this program knows; update it, or "
             f"let the fleet learn with {_METHOD!r}"
         )
-    from methods.lga.assignment import read_assignment  # noqa: PLC0415 - heavy
+    from methods.lga.assignment import LgaAssignment  # noqa: PLC0415 - heavy
 
-    return read_assignment(order.settings)
+    return LgaAssignment.from_values(order.settings)

@@ -19,7 +19,7 @@ from coordinator.replay import comparing
 from coordinator.replay.keeping import KeepingStore
 from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe
 from learning.errors import LearningError
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.errors import FleetledgerError
 from schemas.offers import Offer
 from schemas.tensors import Expected, decode_tensors
@@ -78,7 +78,7 @@ class Remaking:
             return found
         if isinstance(recipe, SolvedRecipe):
             return self._solved(recipe, self._maker.solve(recipe.request))
-        half = load_training_coordinator(recipe.request.lineage.method)
+        half = training_coordinator(recipe.request.lineage.method)
         if trains_here(half.read_assignment(recipe.request.lineage.settings)) and (
             find_spec("torch") is None
         ):
@@ -140,7 +140,7 @@ class Remaking:
         if made.weights == recorded.weights:
             files = {"weights": made.weights.digest, **_digests(made.extras)}
             return self._equal(made.aggregate, files)
-        half = load_training_coordinator(recipe.request.lineage.method)
+        half = training_coordinator(recipe.request.lineage.method)
         own = half.read_assignment(recipe.request.lineage.settings)
         tolerance = comparing.TRAINED if trains_here(own) else comparing.SOLVED
         elsewhere = comparing.other_platform(recorded.fingerprint, fingerprint_of(own))

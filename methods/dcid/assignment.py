@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -38,11 +38,10 @@ ENSEMBLE = "ensemble"
 """The extra file with the ensemble's logits on the shared set."""
 
 
-class DcidAssignment(TrainingAssignment):
+class DcidAssignment(TrainingAssignment[DcidSettings]):
     """Settings, and the shape of a picture; the same for all sites."""
 
     kind: ClassVar[str] = "dcid-assignment"
-    settings: DcidSettings
     input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
     """Channels, height and width of a picture."""
 
@@ -88,8 +87,8 @@ class DcidAssignment(TrainingAssignment):
         """Whether the coordinator needs torch, for DAD."""
         return self.settings.aggregates
 
-
-def read_assignment(body: Mapping[str, Any]) -> DcidAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    refuse_features(body, "DCID")
-    return DcidAssignment.told(body)
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+        refuse_features(body, "DCID")
+        return super().from_values(body)

@@ -33,7 +33,7 @@ from methods.dcid.model import Beginning, encode_general
 from methods.dcid.settings import Omega
 from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.training_half import SHARED, Asked, Combined, Partial, Summing
+from methods.training import SHARED, Partial, RoundConfig, RoundOutcome, Summing
 from schemas.canonical import canonical_json
 from schemas.values import Digest
 
@@ -41,7 +41,7 @@ from schemas.values import Digest
 class _Phase:
     """What is known of a phase before the first answer."""
 
-    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
         self.assignment = assignment
         self.asked = asked
         self.beginning = Beginning(
@@ -67,7 +67,7 @@ class _Phase:
 class Sharing(_Phase):
     """Phase `share`: blocks of images become the shared set."""
 
-    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
         super().__init__(assignment, asked)
         new = self.classes - self.beginning.old
         self._most = max(1, new * assignment.settings.shared_per_class)
@@ -85,7 +85,7 @@ class Sharing(_Phase):
             )
         return _Blocks(self)
 
-    def combined(self, total: Summing) -> Combined:
+    def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights as they were, and the shared set."""
         assert isinstance(total, _Blocks)
         asked = self.asked
@@ -93,7 +93,7 @@ class Sharing(_Phase):
             raise MethodError("answers: there is none; a shared set needs one at least")
         images = shuffled(total.blocks, asked.seed)
         extras = {**asked.extras, SHARED: encode_images(images)}
-        return Combined(asked.weights, extras, digest_of(images), len(images), 0.0)
+        return RoundOutcome(asked.weights, extras, digest_of(images), len(images), 0.0)
 
     def images(self, payload: bytes) -> Images:
         """Return an answer's images; raise `ContributionError` for anything else."""
@@ -116,13 +116,13 @@ class _Blocks:
 
     def join(self, other: Partial) -> None:
         """Take in other blocks; in which order does not matter."""
-        self.blocks.extend(other.arrays)
+        self.blocks.extend(block.astype(np.uint8, copy=False) for block in other.arrays)
 
 
 class Ensemble(_Phase):
     """Phase `train` with DCD: logits of all sites become those of their ensemble."""
 
-    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
         super().__init__(assignment, asked)
         images = shared_images(assignment, asked.extras)
         self.frame = LogitFrame(len(images), self.classes, assignment.settings.logits)
@@ -136,13 +136,13 @@ class Ensemble(_Phase):
         del most
         return EnsembleSum(self.frame, self.assignment.settings.omega)
 
-    def combined(self, total: Summing) -> Combined:
+    def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights as they were, and the ensemble's logits."""
         assert isinstance(total, EnsembleSum)
         asked = self.asked
         logits = encode_ensemble(total.total.mean(), self.beginning.digest)
         extras = {**asked.extras, ENSEMBLE: logits}
-        return Combined(asked.weights, extras, total.total.digest(), total.samples, 0.0)
+        return RoundOutcome(asked.weights, extras, total.total.digest(), total.samples, 0.0)
 
 
 class EnsembleSum:
@@ -177,7 +177,7 @@ class EnsembleSum:
 class Averaging(_Phase):
     """Phases `distil` and `train-alone`: the mean of models, and DAD where it is set."""
 
-    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
         super().__init__(assignment, asked)
         aggregates = assignment.settings.aggregates
         self._images = shared_images(assignment, asked.extras) if aggregates else None
@@ -192,7 +192,7 @@ class Averaging(_Phase):
         """Return the empty sum; raise `MethodError` where it might not be exact."""
         return _Models(self.frame, self.assignment, most)
 
-    def combined(self, total: Summing) -> Combined:
+    def combined(self, total: Summing) -> RoundOutcome:
         """Return the general model of the round."""
         assert isinstance(total, _Models)
         asked, mean = self.asked, total.models.mean()
@@ -202,7 +202,7 @@ class Averaging(_Phase):
             arrays, remarks = self._distilled(mean, total.logits.total.mean())
             aggregate = _both(aggregate, total.logits.total.digest())
         weights, extras = encode_general(arrays, asked.class_names), self._passed_on()
-        return Combined(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
+        return RoundOutcome(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
 
     def _passed_on(self) -> dict[str, bytes]:
         """Return the files that devices are given from here on."""
@@ -258,7 +258,7 @@ def _both(weights: Digest, logits: Digest) -> Digest:
 class Measuring(_Phase):
     """Phase `means`: sums of anchors' features become the directions of class means."""
 
-    def __init__(self, assignment: DcidAssignment, asked: Asked) -> None:
+    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
         super().__init__(assignment, asked)
         self.frame = means_frame(assignment, self.classes)
 
@@ -271,14 +271,14 @@ class Measuring(_Phase):
         del most
         return _Means(self.frame)
 
-    def combined(self, total: Summing) -> Combined:
+    def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights with the class means, by which exported models answer."""
         assert isinstance(total, _Means)
         names = self.asked.class_names
         rows = class_directions(ScaledIntegers(total.sums, UNIT_EXPONENT)).astype(np.float32)
         without = [name for name, count in zip(names, total.counts, strict=True) if not count]
         remarks = (f"no site has an anchor of {', '.join(without)}",) if without else ()
-        return Combined(
+        return RoundOutcome(
             encode_general(self.beginning.sent, names, rows),
             self.lasting(),
             _digest_of_means(total),
@@ -298,8 +298,8 @@ class _Means:
         """Take in a site's sums."""
         del samples  # anchors count, each once
         sums, counts = self._frame.decode(payload)
-        self.sums += sums
-        self.counts += counts
+        self.sums += sums.astype(np.int64, copy=False)
+        self.counts += counts.astype(np.int64, copy=False)
 
     def partial(self) -> Partial:
         """Return the sums, and how many anchors are in them."""
@@ -308,8 +308,8 @@ class _Means:
     def join(self, other: Partial) -> None:
         """Take in other sums."""
         sums, counts = other.arrays
-        self.sums += sums
-        self.counts += counts
+        self.sums += sums.astype(np.int64, copy=False)
+        self.counts += counts.astype(np.int64, copy=False)
 
 
 def _digest_of_means(total: _Means) -> Digest:

@@ -12,31 +12,21 @@ the last bit on one kind of machine (`aggregated`). Everything else is NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from learning.networks.network import Network
-from methods.dcid.assignment import MEANS, SHARE, DcidAssignment, read_assignment
+from methods.dcid.assignment import MEANS, SHARE, DcidAssignment
 from methods.dcid.combining import Averaging, Ensemble, Measuring, Sharing
 from methods.dcid.images import Images, checked_images, encode_images
 from methods.dcid.model import answering, decode_general
 from methods.errors import MethodError
-from methods.network_weights import Arrays, encode_weights
+from methods.network_weights import Arrays
 from methods.once import OncePerRound
-from methods.training_half import Asked, Combined, Given, Summing
+from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from methods.training_sides import TrainingCoordinator
 from schemas.rounds import TRAIN
 from schemas.values import ClassName
-
-__all__ = [
-    "assign",
-    "check",
-    "combine",
-    "first_weights",
-    "network_of",
-    "read_assignment",
-    "shared_of",
-    "summing",
-]
 
 
 class _Phase(Protocol):
@@ -48,68 +38,64 @@ class _Phase(Protocol):
     def summing(self, most: int) -> Summing:
         """Return the empty sum of at most so many answers; raise `MethodError`."""
 
-    def combined(self, total: Summing) -> Combined:
+    def combined(self, total: Summing) -> RoundOutcome:
         """Return what the answers became; raise `MethodError`."""
 
 
-# Of the newest round: each of its answers is checked against it.
-_NEWEST = OncePerRound[_Phase]()
+class DcidCoordinator(TrainingCoordinator[DcidAssignment]):
+    """Does with the updates to a phase what the phase is for."""
+
+    assignment_type = DcidAssignment
+
+    def __init__(self) -> None:
+        # Of the newest round: each of its updates is checked against it.
+        self._newest = OncePerRound[_Phase]()
+
+    def shared_of(self, assignment: DcidAssignment, images: Images) -> bytes:
+        """Return the file of public images (n, c, h, w) of an operator; raise `MethodError`."""
+        return encode_images(checked_images(images, assignment.input_shape))
+
+    def check(self, assignment: DcidAssignment, payload: bytes, asked: RoundConfig) -> None:
+        """Raise `ContributionError` unless the payload answers what was asked."""
+        self._phase(assignment, asked).check(payload)
+
+    def summing(self, assignment: DcidAssignment, asked: RoundConfig, most: int) -> Summing:
+        """Return the empty sum of at most so many updates; raise `MethodError`."""
+        return self._phase(assignment, asked).summing(most)
+
+    def combine(
+        self,
+        assignment: DcidAssignment,
+        asked: RoundConfig,
+        answers: Sequence[CountedUpdate] | Summing,
+    ) -> RoundOutcome:
+        """Return what a phase's answers became, at least one of them; raise `MethodError`."""
+        phase = self._phase(assignment, asked)
+        if not isinstance(answers, Sequence):
+            return phase.combined(answers)
+        total = phase.summing(len(answers))
+        for answer in answers:
+            total.add(answer.read(), answer.samples)
+        return phase.combined(total)
+
+    def network_of(
+        self, assignment: DcidAssignment, weights: bytes
+    ) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
+        """Return network, tensors and rows of the head, to be exported.
+
+        Where class means were measured the head's rows are these.
+        """
+        model = decode_general(weights, assignment.network)
+        return (*answering(assignment.network, model), model.names)
+
+    def _phase(self, assignment: DcidAssignment, asked: RoundConfig) -> _Phase:
+        return self._newest(asked, assignment, lambda: _made(assignment, asked))
 
 
-def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> DcidAssignment:
-    """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong."""
-    return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
+COORDINATOR = DcidCoordinator()
 
 
-def first_weights(assignment: DcidAssignment) -> bytes:
-    """Return the network before anybody trained; its head has no row yet."""
-    return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
-
-
-def shared_of(assignment: DcidAssignment, images: Images) -> bytes:
-    """Return the file of public images (n, c, h, w) that an operator gives; raise `MethodError`."""
-    return encode_images(checked_images(images, assignment.input_shape))
-
-
-def check(assignment: DcidAssignment, payload: bytes, asked: Asked) -> None:
-    """Raise `ContributionError` unless the payload answers what was asked."""
-    _phase(assignment, asked).check(payload)
-
-
-def summing(assignment: DcidAssignment, asked: Asked, most: int) -> Summing:
-    """Return the empty sum of at most so many answers; raise `MethodError` if it may not fit."""
-    return _phase(assignment, asked).summing(most)
-
-
-def combine(
-    assignment: DcidAssignment, asked: Asked, answers: Sequence[Given] | Summing
-) -> Combined:
-    """Return what a phase's answers became, at least one of them; raise `MethodError`."""
-    phase = _phase(assignment, asked)
-    if not isinstance(answers, Sequence):
-        return phase.combined(answers)
-    total = phase.summing(len(answers))
-    for answer in answers:
-        total.add(answer.read(), answer.samples)
-    return phase.combined(total)
-
-
-def network_of(
-    assignment: DcidAssignment, weights: bytes
-) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
-    """Return network, tensors and rows of the head, to be exported.
-
-    Where class means were measured the head's rows are these.
-    """
-    model = decode_general(weights, assignment.network)
-    return (*answering(assignment.network, model), model.names)
-
-
-def _phase(assignment: DcidAssignment, asked: Asked) -> _Phase:
-    return _NEWEST(asked, assignment, lambda: _made(assignment, asked))
-
-
-def _made(assignment: DcidAssignment, asked: Asked) -> _Phase:
+def _made(assignment: DcidAssignment, asked: RoundConfig) -> _Phase:
     known = (
         *assignment.opening_phases,
         *assignment.round_phases,

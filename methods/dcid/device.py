@@ -19,63 +19,70 @@ from methods.dcid.assignment import (
     SHARE,
     TRAIN_ALONE,
     DcidAssignment,
-    read_assignment,
 )
 from methods.dcid.memory import read_memory
 from methods.dcid.site import (
     Site,
+    SiteState,
     begin_means,
     begin_sharing,
     finish_means,
     finish_sharing,
 )
 from methods.errors import MethodError
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from methods.training_sides import TrainingDevice
 from schemas.rounds import TRAIN
 
-__all__ = ["begin", "finish", "read_assignment"]
+
+class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
+    """Does what a phase asks of a site."""
+
+    assignment_type = DcidAssignment
+
+    def begin(
+        self,
+        assignment: DcidAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[SiteState] | None:
+        """Return what is to be done, or None where this site has nothing for the phase.
+
+        `pictures` says how bytes become inputs. Raises `MethodError` for files that do not fit.
+        """
+        if pictures is None:
+            raise MethodError(
+                "data: features of a frozen backbone, and DCID trains whole networks on pictures; "
+                "import the network without a backbone"
+            )
+        known = read_memory(memory, assignment.network).renamed(order.round.aliases)
+        site = Site(assignment, order, data, known.present(data), pictures)
+        phase = order.round.phase
+        if phase == SHARE:
+            return begin_sharing(site)
+        if phase in (TRAIN, TRAIN_ALONE):
+            return training.begin(site)
+        if phase == DISTIL:
+            return distilling.begin(site)
+        if phase == MEANS:
+            return begin_means(site)
+        raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
+
+    def finish(
+        self, assignment: DcidAssignment, job: FitJob[SiteState], trained: Trained
+    ) -> ClientUpdate:
+        """Return the update; raise `MethodError` where training left the numbers."""
+        if job.state.site.order.round.phase == DISTIL:
+            return distilling.finish(job, trained)
+        return training.finish(job, trained)
+
+    def measured(self, assignment: DcidAssignment, job: FitJob[SiteState]) -> ClientUpdate:
+        """Return images, or sums of features; raise `MethodError`."""
+        if job.state.site.order.round.phase == SHARE:
+            return finish_sharing(job)
+        return finish_means(job)
 
 
-def begin(
-    assignment: DcidAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Begun | None:
-    """Return what is to be done, or None where this site has nothing for the phase.
-
-    `pictures` says how bytes become inputs. Raises `MethodError` for files that do not fit.
-    """
-    if pictures is None:
-        raise MethodError(
-            "data: features of a frozen backbone, and DCID trains whole networks on pictures; "
-            "import the network without a backbone"
-        )
-    known = read_memory(memory, assignment.network).renamed(order.round.aliases)
-    site = Site(assignment, order, data, known.present(data), pictures)
-    phase = order.round.phase
-    if phase == SHARE:
-        return begin_sharing(site)
-    if phase in (TRAIN, TRAIN_ALONE):
-        return training.begin(site)
-    if phase == DISTIL:
-        return distilling.begin(site)
-    if phase == MEANS:
-        return begin_means(site)
-    raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
-
-
-def finish(assignment: DcidAssignment, begun: Begun, trained: Trained | None) -> Answer:
-    """Return the answer to a phase; raise `MethodError` where training left the numbers."""
-    del assignment  # the site has it
-    site: Site = begun.kept.site
-    phase = site.order.round.phase
-    if phase == SHARE:
-        return finish_sharing(begun)
-    if phase == MEANS:
-        return finish_means(begun)
-    assert trained is not None
-    if phase == DISTIL:
-        return distilling.finish(begun, trained)
-    return training.finish(begun, trained)
+DEVICE = DcidDevice()

@@ -38,11 +38,11 @@ from methods.dcid.assignment import ENSEMBLE, DcidAssignment
 from methods.dcid.images import Images, shared_images
 from methods.dcid.memory import AfterDid
 from methods.dcid.messages import decode_ensemble, model_frame
-from methods.dcid.site import Site
+from methods.dcid.site import Site, SiteState
 from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.training_half import Answer, Asked, Begun
+from methods.training import ClientUpdate, FitJob, RoundConfig
 from schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"
@@ -98,14 +98,13 @@ def new_classes(classes: int, old: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _Kept(SiteState):
     """What `finish` has to know."""
 
-    site: Site
     shared: Images
 
 
-def begin(site: Site) -> Begun | None:
+def begin(site: Site) -> FitJob[SiteState] | None:
     """Return what is distilled, or None where this site has no model after DID of this round.
 
     Raises `MethodError` for files that do not fit together.
@@ -122,15 +121,16 @@ def begin(site: Site) -> Begun | None:
     student = Student(*to_tensors(after.arrays), shared, site.pictures)
     tau = site.assignment.settings.tau1
     work = distilling_work(site.assignment, student, logits, site.old, tau, site.chance)
-    return Begun(work, after.mark.samples, kept=_Kept(site, shared))
+    return FitJob(work, after.mark.samples, _Kept(site, shared))
 
 
-def finish(begun: Begun, trained: Trained) -> Answer:
+def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     """Return the weights, with their logits where these are due.
 
     Raises `MethodError` where training left the numbers. The model after DID is forgotten.
     """
-    kept: _Kept = begun.kept
+    kept = job.state
+    assert isinstance(kept, _Kept)
     site = kept.site
     parameters = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
     buffers: dict[str, torch.Tensor] = {n: tensor.cpu() for n, tensor in trained.buffers.items()}
@@ -143,7 +143,7 @@ def finish(begun: Begun, trained: Trained) -> Answer:
     except LearningError as error:
         raise MethodError(f"training: {error}") from error
     memory = replace(site.memory, after_did=None)
-    return answer_of(begun, payload, memory, trained)
+    return answer_of(job, payload, memory, trained)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class Teacher:
 
 
 def distilled(
-    assignment: DcidAssignment, asked: Asked, mean: Arrays, teacher: Teacher
+    assignment: DcidAssignment, asked: RoundConfig, mean: Arrays, teacher: Teacher
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Return the general model that DAD makes of the mean, and remarks for the ledger.
 

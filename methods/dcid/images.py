@@ -22,7 +22,7 @@ from learning.networks.seeding import stream_key
 from learning.numerics.counter_generator import random_words
 from methods.dcid.assignment import DcidAssignment
 from methods.errors import ContributionError, MethodError
-from methods.training_half import SHARED
+from methods.training import SHARED
 from schemas.errors import SchemaError
 from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from schemas.values import Digest

@@ -24,7 +24,7 @@ from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.exactness import prove_sum
 from methods.dcid.settings import LogitForm
 from methods.errors import ContributionError, MethodError
-from methods.training_half import Partial
+from methods.training import Partial
 from schemas.canonical import canonical_json
 from schemas.tensors import Expected
 from schemas.values import Digest
@@ -145,7 +145,7 @@ class LogitSum:
         """Take in another sum on the same images; raise `MethodError` as `add` does."""
         (weight,), (sums,) = other.numbers, other.arrays
         self._refuse_more(weight)
-        self._sums += sums
+        self._sums += sums.astype(np.int64, copy=False)
         self.weight += weight
 
     def mean(self) -> Floats:

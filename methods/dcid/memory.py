@@ -31,7 +31,7 @@ from methods.kept_files import (
     lists_of,
     read_kept,
 )
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Strict
 from schemas.tensors import Expected, encode_tensors
@@ -128,13 +128,13 @@ def rows_by_class(data: LocalData) -> dict[ClassName, list[int]]:
     return dict(rows)
 
 
-def new_rows(order: Order, data: LocalData) -> list[int]:
+def new_rows(order: FitInstruction, data: LocalData) -> list[int]:
     """Return the rows of D_m^(t): images of the session's classes."""
     new = set(order.stage_class_names)
     return [row for row, name in enumerate(data.class_names) if name in new]
 
 
-def anchor_rows(order: Order, data: LocalData, memory: Memory) -> list[int]:
+def anchor_rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
     """Return the rows of A_m^(t-1): anchors of classes that the head had before the session."""
     new, known = set(order.stage_class_names), set(order.round.class_names)
     places = _places(data)
@@ -147,7 +147,7 @@ def anchor_rows(order: Order, data: LocalData, memory: Memory) -> list[int]:
     ]
 
 
-def missing_anchors(order: Order, data: LocalData, memory: Memory) -> list[ClassName]:
+def missing_anchors(order: FitInstruction, data: LocalData, memory: Memory) -> list[ClassName]:
     """Return old classes of which there are images and no anchors.
 
     So it is where a base session was trained elsewhere, and with a site that joins late.

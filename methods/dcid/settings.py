@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from methods.answer_forms import Upload
 from methods.presets import filled_in
+from methods.training_assignment import AveragedSettings
 from schemas.message import Strict
 
 LearnerName = Literal["icarl", "lucir", "erdil", "tpcil"]
@@ -145,7 +146,7 @@ class DistillationSettings(Strict):
     """How logits travel: half precision, or 8 bits in steps of a power of two."""
 
 
-class DcidSettings(LearnerSettings, DistillationSettings):
+class DcidSettings(LearnerSettings, DistillationSettings, AveragedSettings):
     """Everything that decides a training, the same for all sites."""
 
     preset: Preset = "dcid-icarl"

@@ -2,7 +2,7 @@
 
 share    up to q of its images of each new class, without their labels. Which images, and their
          order in the file, follow from the round's seed and the site's name. The owner has allowed
-         it, or this phase is never begun (`publish_images` of the device's own settings)
+         it, or this phase is never job (`publish_images` of the device's own settings)
 means    sums of its anchors' features at length 1 under the general model: so a class's mean over
          all sites is known to the coordinator, and no anchor's feature is
 """
@@ -32,7 +32,7 @@ from methods.dcid.model import Before, Beginning
 from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from schemas.values import ClassName
 
 _INFERENCE_BATCH = 256
@@ -43,7 +43,7 @@ class Site:
     """What a site has and was asked; `memory` under the names that classes have now."""
 
     assignment: DcidAssignment
-    order: Order
+    order: FitInstruction
     data: LocalData
     memory: Memory
     pictures: Pictures
@@ -107,14 +107,20 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class _Chosen:
-    """What is to be finished: the site, and which rows of its data."""
+class SiteState:
+    """What has to be known to finish a phase."""
 
     site: Site
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen(SiteState):
+    """Which rows of its data."""
+
     rows: list[int]
 
 
-def begin_sharing(site: Site) -> Begun | None:
+def begin_sharing(site: Site) -> FitJob[SiteState] | None:
     """Return what is shared, or None without images of the session's classes."""
     new = set(site.order.stage_class_names)
     drawn = site.chance.shuffled(0, len(site.data)).tolist()
@@ -127,18 +133,19 @@ def begin_sharing(site: Site) -> Begun | None:
         for row in sorted(own, key=places.__getitem__)[:count]
     ]
     rows.sort(key=places.__getitem__)
-    return Begun(None, site.counted(rows), trains=False, kept=_Chosen(site, rows)) if rows else None
+    return FitJob(None, site.counted(rows), _Chosen(site, rows)) if rows else None
 
 
-def finish_sharing(begun: Begun) -> Answer:
+def finish_sharing(job: FitJob[SiteState]) -> ClientUpdate:
     """Return the images."""
-    kept: _Chosen = begun.kept
+    kept = job.state
+    assert isinstance(kept, _Chosen)
     site, rows = kept.site, kept.rows
     images = encode_images(np.asarray(site.data.inputs[rows], np.uint8))
-    return answer_of(begun, images, site.memory)
+    return answer_of(job, images, site.memory)
 
 
-def begin_means(site: Site) -> Begun | None:
+def begin_means(site: Site) -> FitJob[SiteState] | None:
     """Return what is measured, or None without an anchor; raise `MethodError`.
 
     Classes of which there are images and no anchors get theirs here: a base session that was
@@ -157,16 +164,17 @@ def begin_means(site: Site) -> Begun | None:
     named = zip(site.data.class_names, site.data.digests, strict=True)
     places = {of: row for row, of in enumerate(named) if of in anchors}
     rows = sorted(places.values())
-    return Begun(None, site.counted(rows), trains=False, kept=_Chosen(site, rows)) if rows else None
+    return FitJob(None, site.counted(rows), _Chosen(site, rows)) if rows else None
 
 
-def finish_means(begun: Begun) -> Answer:
+def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
     """Return sums and numbers by class; raise `MethodError` where features are not finite."""
-    kept: _Chosen = begun.kept
+    kept = job.state
+    assert isinstance(kept, _Chosen)
     site, rows = kept.site, kept.rows
     try:
         sums, counts = unit_sums(site.features(site.sent)(rows), site.labels(rows), len(site.names))
     except LearningError as error:
         raise MethodError(f"means: {error}") from error
     payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)
-    return answer_of(begun, payload, site.memory)
+    return answer_of(job, payload, site.memory)

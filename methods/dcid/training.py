@@ -41,27 +41,26 @@ from methods.dcid.memory import (
 )
 from methods.dcid.messages import encode_logits, model_frame
 from methods.dcid.settings import DcidSettings
-from methods.dcid.site import Site
+from methods.dcid.site import Site, SiteState
 from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays, grown
-from methods.training_half import Answer, Begun
+from methods.training import ClientUpdate, FitJob
 from schemas.errors import SchemaError
 
 _RECEIVED = "received"
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _Kept(SiteState):
     """What `finish` has to know."""
 
-    site: Site
     held: dict[str, torch.Tensor]
     """Rows of the head that are not trained."""
     shared: Images | None
 
 
-def begin(site: Site) -> Begun | None:
+def begin(site: Site) -> FitJob[SiteState] | None:
     """Return what is trained, or None without images of the session's classes.
 
     Raises `MethodError` for files that do not fit together, and where no shared set is there.
@@ -93,24 +92,25 @@ def begin(site: Site) -> Begun | None:
         frozen=_frozen(site, session, trained, held),
         pictures=replace(site.pictures, pad=settings.pad, flip=settings.flip),
     )
-    return Begun(work, site.counted(new), kept=_Kept(site, held, shared))
+    return FitJob(work, site.counted(new), _Kept(site, held, shared))
 
 
-def finish(begun: Begun, trained: Trained) -> Answer:
+def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     """Return logits on the shared set, or the weights; raise `MethodError` where training diverged.
 
     The memory has the anchors, and with DCD the model.
     """
-    kept: _Kept = begun.kept
+    kept = job.state
+    assert isinstance(kept, _Kept)
     own = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
     parameters = joined_rows(kept.held, own)
     buffers = {name: tensor.cpu() for name, tensor in trained.buffers.items()}
     arrays = to_arrays(parameters, buffers)
-    site = _with_anchors(kept.site, begun, arrays)
+    site = _with_anchors(kept.site, job, arrays)
     try:
         payload = _payload(kept, arrays, parameters, buffers)
-        memory = _remembering(site, begun, arrays).memory
-        return answer_of(begun, payload, memory, trained)
+        memory = _remembering(site, job, arrays).memory
+        return answer_of(job, payload, memory, trained)
     except (LearningError, SchemaError) as error:
         raise MethodError(f"training: {error}") from error
 
@@ -129,14 +129,14 @@ def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors)
     return frame.encode(arrays, logits)
 
 
-def _with_anchors(site: Site, begun: Begun, arrays: Arrays) -> Site:
+def _with_anchors(site: Site, job: FitJob[SiteState], arrays: Arrays) -> Site:
     """Return the site with anchors of the session's classes, by (2)."""
     count = site.assignment.settings.anchors_per_class
-    chosen = herded(site.data, sorted(begun.samples), site.features(arrays), count)
+    chosen = herded(site.data, sorted(job.samples), site.features(arrays), count)
     return replace(site, memory=site.memory.with_anchors(chosen))
 
 
-def _remembering(site: Site, begun: Begun, arrays: Arrays) -> Site:
+def _remembering(site: Site, job: FitJob[SiteState], arrays: Arrays) -> Site:
     """Return the site with its model after DID, where DCD follows."""
     after = None
     if site.assignment.settings.collaborates:
@@ -145,7 +145,7 @@ def _remembering(site: Site, begun: Begun, arrays: Arrays) -> Site:
             round_of_stage=site.order.round.round_of_stage,
             began=site.beginning.digest,
             rows=len(site.names),
-            samples=dict(begun.samples),
+            samples=dict(job.samples),
         )
         after = AfterDid(mark, arrays)
     return replace(site, memory=replace(site.memory, after_did=after))

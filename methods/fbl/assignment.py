@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -18,11 +18,10 @@ OLD_MODEL = "old-model"
 """The extra file with the fleet's last model before the newest classes were registered."""
 
 
-class FblAssignment(TrainingAssignment):
+class FblAssignment(TrainingAssignment[FblSettings]):
     """Settings, and the shape of a picture; the same for all."""
 
     kind: ClassVar[str] = "fbl-assignment"
-    settings: FblSettings
     input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
     """Channels, height and width of a picture."""
 
@@ -45,8 +44,8 @@ class FblAssignment(TrainingAssignment):
         """Whether devices outside a round's cohort look for new tasks too."""
         return self.settings.observers == "all"
 
-
-def read_assignment(body: Mapping[str, Any]) -> FblAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    refuse_features(body, "FBL")
-    return FblAssignment.told(body)
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+        refuse_features(body, "FBL")
+        return super().from_values(body)

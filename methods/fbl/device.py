@@ -27,7 +27,7 @@ from learning.training.schedules import polynomial_rates
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_answers import answer_of
 from methods.errors import MethodError
-from methods.fbl.assignment import FblAssignment, read_assignment
+from methods.fbl.assignment import FblAssignment
 from methods.fbl.looking import Looked, looked
 from methods.fbl.losses import frozen_parts, loss_of
 from methods.fbl.memory import Memory
@@ -35,77 +35,90 @@ from methods.fbl.messages import frame_of
 from methods.fbl.models import old_model, sent_model
 from methods.fbl.settings import FblSettings
 from methods.fbl.thresholds import FindsThresholds, has_thresholds
-from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from methods.training_sides import ObservingDevice
 from schemas.errors import SchemaError
 from schemas.rounds import Observation
-
-__all__ = ["begin", "finish", "observe", "read_assignment"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
     """What `finish` has to know."""
 
-    order: Order
+    order: FitInstruction
     memory: Memory
     observation: Observation
 
 
-def observe(
-    assignment: FblAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Observed | None:
-    """Return what the fleet's model makes of the current scenes, or None without any.
+class FblDevice(ObservingDevice[FblAssignment, _Kept]):
+    """Trains on scenes of the newest task, and looks for new ones."""
 
-    Raises `MethodError`.
-    """
-    pictures = _check(assignment, data, pictures)
-    found = looked(assignment, order, data, memory, pictures)
-    return None if found is None else Observed(found.observation, found.memory.write())
+    assignment_type = FblAssignment
+
+    def observe(
+        self,
+        assignment: FblAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> Observed | None:
+        """Return what the fleet's model makes of the current scenes, or None without any.
+
+        Raises `MethodError`.
+        """
+        pictures = _check(assignment, data, pictures)
+        found = looked(assignment, order, data, memory, pictures)
+        return None if found is None else Observed(found.observation, found.memory.write())
+
+    def begin(
+        self,
+        assignment: FblAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[_Kept] | None:
+        """Return what is to be trained, or None where this device has nothing for the round.
+
+        `pictures` says how bytes become inputs; the settings add how scenes are cut by chance.
+        Raises `MethodError` for files that do not fit together.
+        """
+        pictures = _check(assignment, data, pictures)
+        found = looked(assignment, order, data, memory, pictures)
+        if found is None or found.current.stage != order.stage:
+            return None
+        rows = found.current.rows
+        if len(rows) < assignment.settings.smallest_batch:
+            return None
+        work = _work(assignment, order, data, found, pictures)
+        samples = dict(Counter(data.class_names[row] for row in rows))
+        return FitJob(work, samples, _Kept(order, found.memory, found.observation))
+
+    def finish(
+        self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained
+    ) -> ClientUpdate:
+        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+        kept = job.state
+        frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+        try:
+            payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
+        except (LearningError, SchemaError) as error:
+            raise MethodError(f"training: {error}") from error
+        epochs = kept.memory.epochs + assignment.settings.epochs
+        answer = answer_of(job, payload, replace(kept.memory, epochs=epochs), trained)
+        return replace(answer, observation=kept.observation)
 
 
-def begin(
-    assignment: FblAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Begun | None:
-    """Return what is to be trained, or None where this device has nothing for the round.
-
-    `pictures` says how bytes become inputs; the settings add how scenes are cut by chance. Raises
-    `MethodError` for files that do not fit together.
-    """
-    pictures = _check(assignment, data, pictures)
-    found = looked(assignment, order, data, memory, pictures)
-    if found is None or found.current.stage != order.stage:
-        return None
-    rows = found.current.rows
-    if len(rows) < assignment.settings.smallest_batch:
-        return None
-    work = _work(assignment, order, data, found, pictures)
-    samples = dict(Counter(data.class_names[row] for row in rows))
-    return Begun(work, samples, kept=_Kept(order, found.memory, found.observation))
-
-
-def finish(assignment: FblAssignment, begun: Begun, trained: Trained) -> Answer:
-    """Return the answer to a round; raise `MethodError` where training left the numbers."""
-    kept: _Kept = begun.kept
-    frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
-    try:
-        payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
-    except (LearningError, SchemaError) as error:
-        raise MethodError(f"training: {error}") from error
-    epochs = kept.memory.epochs + assignment.settings.epochs
-    answer = answer_of(begun, payload, replace(kept.memory, epochs=epochs), trained)
-    return replace(answer, observation=kept.observation)
+DEVICE = FblDevice()
 
 
 def _work(
-    assignment: FblAssignment, order: Order, data: LocalData, found: Looked, pictures: Pictures
+    assignment: FblAssignment,
+    order: FitInstruction,
+    data: LocalData,
+    found: Looked,
+    pictures: Pictures,
 ) -> Work:
     settings, asked, current = assignment.settings, order.round, found.current
     sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
@@ -129,7 +142,7 @@ def _work(
     )
 
 
-def _optimiser(settings: FblSettings, order: Order) -> Sgd:
+def _optimiser(settings: FblSettings, order: FitInstruction) -> Sgd:
     """Return the steps of a round, at rates that fall over all rounds of the stage."""
     asked, epochs = order.round, settings.epochs
     first = len(set(order.class_stages)) < 2

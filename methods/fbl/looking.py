@@ -21,7 +21,7 @@ from methods.fbl.detection import Measured, Present, look
 from methods.fbl.memory import Memory, read_memory
 from methods.fbl.models import sent_model, with_old_model
 from methods.fbl.scenes import IGNORED, Current, current_of
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.rounds import Observation
 from schemas.values import ClassName
 
@@ -41,7 +41,7 @@ class Looked:
 
 def looked(
     assignment: FblAssignment,
-    order: Order,
+    order: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures,
@@ -77,7 +77,7 @@ def looked(
 
 def _measured(
     assignment: FblAssignment,
-    order: Order,
+    order: FitInstruction,
     data: LocalData,
     current: Current,
     known: tuple[ClassName, ...],

@@ -21,7 +21,7 @@ from learning.networks.segmentation.torch_layers import DensePass
 from methods.fbl.scenes import Current, stages_of
 from methods.fbl.settings import LossSettings
 from methods.order_models import Model
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import ClassName
 
 OLD, TASKS, EXPONENT = "old", "tasks", "exponent"
@@ -37,7 +37,7 @@ def loss_of(network: SegmentationNetwork, settings: LossSettings, *, taught: boo
 
 
 def frozen_parts(
-    order: Order, current: Current, seen: frozenset[ClassName], old: Model
+    order: FitInstruction, current: Current, seen: frozenset[ClassName], old: Model
 ) -> dict[str, Any]:
     """Return what the terms look at, by name; `seen` are the classes that the device has had.
 

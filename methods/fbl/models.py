@@ -17,18 +17,18 @@ from methods.fbl.growth import first_rows
 from methods.fbl.memory import Memory
 from methods.fbl.messages import received, registers_classes
 from methods.order_models import Model, OrderModels
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import Digest
 
 _MODELS = OrderModels[FblAssignment](received, first_rows)
 
 
-def sent_model(assignment: FblAssignment, order: Order) -> Model:
+def sent_model(assignment: FblAssignment, order: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
     return _MODELS.sent(assignment, order)
 
 
-def model_before(order: Order) -> bytes | None:
+def model_before(order: FitInstruction) -> bytes | None:
     """Return the file of the last model before the newest classes were registered, if any."""
     asked = order.round
     if registers_classes(asked.weights_class_names, asked.class_names):
@@ -36,7 +36,7 @@ def model_before(order: Order) -> bytes | None:
     return order.extras.get(OLD_MODEL)
 
 
-def with_old_model(memory: Memory, order: Order, *, transition: bool) -> Memory:
+def with_old_model(memory: Memory, order: FitInstruction, *, transition: bool) -> Memory:
     """Return the memory with its old model: kept as it is, or after a transition the present one.
 
     A device that was away when the coordinator last served its own, and did not keep it, takes the
@@ -51,7 +51,7 @@ def with_old_model(memory: Memory, order: Order, *, transition: bool) -> Memory:
     return replace(memory, old=Digest.of(file), kept=kept)
 
 
-def old_model(assignment: FblAssignment, order: Order, memory: Memory) -> Model | None:
+def old_model(assignment: FblAssignment, order: FitInstruction, memory: Memory) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`."""
     file = _own(memory, order) if assignment.settings.needs_old_model else None
     if file is None:
@@ -60,7 +60,7 @@ def old_model(assignment: FblAssignment, order: Order, memory: Memory) -> Model 
     return model if model.names else None
 
 
-def _own(memory: Memory, order: Order) -> bytes | None:
+def _own(memory: Memory, order: FitInstruction) -> bytes | None:
     """Return the file of the device's old model, of its own or as it is served."""
     served = order.extras.get(OLD_MODEL)
     if memory.kept is not None:
@@ -70,7 +70,7 @@ def _own(memory: Memory, order: Order) -> bytes | None:
     return served
 
 
-def _stays_served(order: Order, file: bytes) -> bool:
+def _stays_served(order: FitInstruction, file: bytes) -> bool:
     """Return whether the coordinator serves the file in this round, and in the next one too."""
     asked = order.round
     replaced = registers_classes(asked.weights_class_names, asked.class_names)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from methods.errors import MethodError
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.values import ClassName
 
 IGNORED = 255
@@ -39,7 +39,7 @@ class Current:
     """Classes of earlier stages that any of the device's scenes show."""
 
 
-def stages_of(order: Order) -> dict[ClassName, int]:
+def stages_of(order: FitInstruction) -> dict[ClassName, int]:
     """Return the stage that brought each class; raise `MethodError` where the order lacks it."""
     names, stages = order.round.class_names, order.class_stages
     if len(stages) != len(names):
@@ -50,7 +50,7 @@ def stages_of(order: Order) -> dict[ClassName, int]:
     return dict(zip(names, stages, strict=True))
 
 
-def current_of(order: Order, data: LocalData) -> Current:
+def current_of(order: FitInstruction, data: LocalData) -> Current:
     """Return the current data; raise `MethodError`."""
     stages, masks = stages_of(order), checked_masks(data)
     shown = [_values_in(mask) for mask in masks]
@@ -101,7 +101,7 @@ def _values_in(mask: npt.NDArray[Any]) -> set[int]:
     return set(np.flatnonzero(counts[1:IGNORED]) + 1)
 
 
-def _channels(order: Order, data: LocalData) -> Masks:
+def _channels(order: FitInstruction, data: LocalData) -> Masks:
     """Return the channel of the head by the value in a mask (256,)."""
     places = {name: row + 1 for row, name in enumerate(order.round.class_names)}
     if max(places.values()) >= IGNORED:

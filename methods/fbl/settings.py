@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from methods.answer_forms import Upload
 from methods.presets import filled_in
+from methods.training_assignment import AveragedSettings
 from schemas.message import Strict
 
 Mode = Literal["paper", "code"]
@@ -165,7 +166,9 @@ class TrainingSettings(Strict):
     """Whether half of the pictures are mirrored by chance."""
 
 
-class FblSettings(LossSettings, ShareSettings, DetectionSettings, TrainingSettings):
+class FblSettings(
+    LossSettings, ShareSettings, DetectionSettings, TrainingSettings, AveragedSettings
+):
     """Everything that decides a training, the same for all devices."""
 
     mode: Mode = "paper"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
+from typing_extensions import Self
 
 from learning.networks.body import Body
 from learning.networks.feature_adjustment import FeatureAdjustment
@@ -19,11 +20,10 @@ OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before: theta_{t-1}."""
 
 
-class FedHafAssignment(TrainingAssignment):
+class FedHafAssignment(TrainingAssignment[FedHafSettings]):
     """Settings, and the number of features; the same for all devices."""
 
     kind: ClassVar[str] = "fedhaf-assignment"
-    settings: FedHafSettings
     input_shape: tuple[int] = Field(min_length=1, max_length=1)
     """Number of the backbone's features."""
 
@@ -47,13 +47,13 @@ class FedHafAssignment(TrainingAssignment):
             inputs, settings.hidden, settings.width, settings.shortcut, settings.dropout
         )
 
-
-def read_assignment(body: Mapping[str, Any]) -> FedHafAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    shape = body.get("input_shape", ())
-    if isinstance(shape, list | tuple) and len(shape) > 1:
-        raise MethodError(
-            f"input_shape: {tuple(shape)} are pictures, and fedhaf trains on the features of a "
-            "frozen backbone; import the network with one"
-        )
-    return FedHafAssignment.told(body)
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+        shape = body.get("input_shape", ())
+        if isinstance(shape, list | tuple) and len(shape) > 1:
+            raise MethodError(
+                f"input_shape: {tuple(shape)} are pictures, and fedhaf trains on the features of a "
+                "frozen backbone; import the network with one"
+            )
+        return super().from_values(body)

@@ -9,62 +9,38 @@ Pure functions of bytes; no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from methods.answers import AnswerFrame
-from methods.averaging import Averaging, first_weights, network_of
-from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment, read_assignment
+from methods.averaging import AveragingCoordinator
+from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.messages import frame_of, received
-from methods.network_weights import encode_weights
-from methods.training_half import Asked, Combined, Given, Summing
-
-__all__ = [
-    "assign",
-    "check",
-    "combine",
-    "first_weights",
-    "network_of",
-    "read_assignment",
-    "summing",
-]
+from methods.training import RoundConfig
 
 
-def _frame_of(assignment: FedHafAssignment, asked: Asked) -> AnswerFrame:
-    sent = received(
-        assignment,
-        asked.weights,
-        asked.weights_class_names,
-        asked.class_names,
-        asked.round_of_stage,
-    )
-    return frame_of(sent, assignment.settings.upload)
+class FedHafCoordinator(AveragingCoordinator[FedHafAssignment]):
+    """Averages adapters and heads."""
+
+    assignment_type = FedHafAssignment
+
+    def frame(self, assignment: FedHafAssignment, asked: RoundConfig) -> AnswerFrame:
+        """Return what updates to a round look like."""
+        sent = received(
+            assignment,
+            asked.weights,
+            asked.weights_class_names,
+            asked.class_names,
+            asked.round_of_stage,
+        )
+        return frame_of(sent, assignment.settings.upload)
+
+    def extras_after(
+        self, assignment: FedHafAssignment, asked: RoundConfig, weights: bytes
+    ) -> Mapping[str, bytes]:
+        """Return the old model of the next stage where this one ends."""
+        if asked.ends_stage and assignment.settings.needs_old_model:
+            return {OLD_MODEL: weights}
+        return {}
 
 
-_AVERAGING = Averaging(_frame_of)
-
-check = _AVERAGING.check
-summing = _AVERAGING.summing
-
-
-def assign(settings: Mapping[str, Any], input_shape: tuple[int, ...]) -> FedHafAssignment:
-    """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong.
-
-    `input_shape` is (d,), the number of the backbone's features.
-    """
-    return read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
-
-
-def combine(
-    assignment: FedHafAssignment, asked: Asked, answers: Sequence[Given] | Summing
-) -> Combined:
-    """Return the mean of answers, at least one, and the old model where a stage ends with it.
-
-    Raises `MethodError` where their sum could not be exact.
-    """
-    settings = assignment.settings
-    mean = _AVERAGING.mean(assignment, asked, answers)
-    weights, extras = encode_weights(mean.arrays, asked.class_names), dict(asked.extras)
-    if asked.ends_stage and settings.needs_old_model:
-        extras[OLD_MODEL] = weights
-    return Combined(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
+COORDINATOR = FedHafCoordinator()

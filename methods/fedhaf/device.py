@@ -27,7 +27,7 @@ from learning.training.chance import Chance
 from learning.training.schedules import constant_rates, cosine_rate
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.errors import MethodError
-from methods.fedhaf.assignment import FedHafAssignment, read_assignment
+from methods.fedhaf.assignment import FedHafAssignment
 from methods.fedhaf.exemplars import Samples, remembered, samples_of
 from methods.fedhaf.memory import Memory, read_memory
 from methods.fedhaf.messages import frame_of
@@ -46,10 +46,9 @@ from methods.fedhaf.terms import (
     parts_of,
     task_mask,
 )
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from methods.training_sides import TrainingDevice
 from schemas.values import ClassName
-
-__all__ = ["begin", "finish", "read_assignment"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class _Local:
     """What a device's works of one round have in common."""
 
     assignment: FedHafAssignment
-    order: Order
+    order: FitInstruction
     samples: dict[ClassName, int]
     data: Data
     in_use: Memory
@@ -94,60 +93,70 @@ class _Kept:
         )
 
 
-def begin(
-    assignment: FedHafAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Begun | None:
-    """Return what is to be trained, or None where this device has nothing for the round.
+class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
+    """Trains head and adapter in turn."""
 
-    Raises `MethodError` for files that do not fit together, and for anything but features.
-    """
-    _check(assignment, data)
-    settings, known = assignment.settings, read_memory(memory, assignment.features)
-    try:
-        in_use, remembers = remembered(settings, order, data, known)
-    except LearningError as error:
-        raise MethodError(f"exemplars: {error}") from error
-    samples = samples_of(order, data, in_use)
-    parts = parts_of(settings, order, samples)
-    if len(samples) < 2 or not parts:  # a batch of one cannot be normalised
-        return None
-    counts = dict(Counter(samples.class_names))
-    local = _Local(assignment, order, counts, _data(order, samples), in_use, remembers)
-    sent = sent_model(assignment, order)
-    return _begun(local, parts, _State(sent.parameters, sent.buffers))
+    assignment_type = FedHafAssignment
+
+    def begin(
+        self,
+        assignment: FedHafAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[_Kept] | None:
+        """Return what is to be trained, or None where this device has nothing for the round.
+
+        Raises `MethodError` for files that do not fit together, and for anything but features.
+        """
+        _check(assignment, data)
+        settings, known = assignment.settings, read_memory(memory, assignment.features)
+        try:
+            in_use, remembers = remembered(settings, order, data, known)
+        except LearningError as error:
+            raise MethodError(f"exemplars: {error}") from error
+        samples = samples_of(order, data, in_use)
+        parts = parts_of(settings, order, samples)
+        if len(samples) < 2 or not parts:  # a batch of one cannot be normalised
+            return None
+        counts = dict(Counter(samples.class_names))
+        local = _Local(assignment, order, counts, _data(order, samples), in_use, remembers)
+        sent = sent_model(assignment, order)
+        return _begun(local, parts, _State(sent.parameters, sent.buffers))
+
+    def finish(
+        self, assignment: FedHafAssignment, job: FitJob[_Kept], trained: Trained
+    ) -> ClientUpdate:
+        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+        kept = job.state
+        local, state = kept.local, kept.after(trained)
+        frame = frame_of(sent_model(assignment, local.order).arrays, assignment.settings.upload)
+        try:
+            payload = frame.encode(to_arrays(state.parameters, state.buffers))
+        except LearningError as error:
+            raise MethodError(f"training: {error}") from error
+        return ClientUpdate(
+            payload=payload,
+            samples=dict(job.samples),
+            steps=max(1, state.steps),
+            loss=state.loss,
+            memory=local.memory.write(),
+            stored_samples=local.in_use.stored,
+        )
 
 
-def finish(assignment: FedHafAssignment, begun: Begun, trained: Trained) -> Answer:
-    """Return the answer to a round; raise `MethodError` where training left the numbers."""
-    kept: _Kept = begun.kept
-    local, state = kept.local, kept.after(trained)
-    frame = frame_of(sent_model(assignment, local.order).arrays, assignment.settings.upload)
-    try:
-        payload = frame.encode(to_arrays(state.parameters, state.buffers))
-    except LearningError as error:
-        raise MethodError(f"training: {error}") from error
-    return Answer(
-        payload=payload,
-        samples=dict(begun.samples),
-        steps=max(1, state.steps),
-        loss=state.loss,
-        memory=local.memory.write(),
-        stored_samples=local.in_use.stored,
-    )
+DEVICE = FedHafDevice()
 
 
-def _begun(local: _Local, parts: tuple[Part, ...], state: _State) -> Begun:
+def _begun(local: _Local, parts: tuple[Part, ...], state: _State) -> FitJob[_Kept]:
     """Return the work of the first part; the others follow."""
     kept, rest = _Kept(local, state), parts[1:]
     following = partial(_following, kept, rest) if rest else None
-    return Begun(_work(local, parts[0], state), local.samples, kept=kept, following=following)
+    return FitJob(_work(local, parts[0], state), local.samples, kept, following=following)
 
 
-def _following(kept: _Kept, parts: tuple[Part, ...], trained: Trained) -> Begun:
+def _following(kept: _Kept, parts: tuple[Part, ...], trained: Trained) -> FitJob[_Kept]:
     return _begun(kept.local, parts, kept.after(trained))
 
 
@@ -202,7 +211,7 @@ def _rates(local: _Local, part: Part) -> tuple[float, ...]:
     return constant_rates(rate, settings.adapter_epochs if adapts else settings.head_epochs)
 
 
-def _data(order: Order, samples: Samples) -> Data:
+def _data(order: FitInstruction, samples: Samples) -> Data:
     """Return the samples with their rows of the head, and the marks of new and old."""
     rows = {name: row for row, name in enumerate(order.round.class_names)}
     targets = torch.tensor([rows[name] for name in samples.class_names])

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
 from methods.fedhaf.memory import Exemplars, Memory
 from methods.fedhaf.settings import FedHafSettings
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.values import ClassName, Digest
 
 Classes = Mapping[ClassName, Exemplars]
@@ -51,7 +51,7 @@ class Samples:
 
 
 def remembered(
-    settings: FedHafSettings, order: Order, data: LocalData, memory: Memory
+    settings: FedHafSettings, order: FitInstruction, data: LocalData, memory: Memory
 ) -> tuple[Memory, Memory]:
     """Return the memory as the samples of now leave it: exemplars in use, and all of them.
 
@@ -71,7 +71,7 @@ def remembered(
     return Memory(order.stage, in_use), Memory(order.stage, {**in_use, **candidates})
 
 
-def samples_of(order: Order, data: LocalData, in_use: Memory) -> Samples:
+def samples_of(order: FitInstruction, data: LocalData, in_use: Memory) -> Samples:
     """Return the new samples, and the exemplars."""
     rows = {digest: row for row, digest in enumerate(data.digests)}
     new = set(order.stage_class_names)

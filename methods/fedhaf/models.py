@@ -19,7 +19,7 @@ from learning.networks.head import ROWS
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.messages import received
 from methods.network_weights import Arrays, decode_weights
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import ClassName
 
 _KEPT = 2
@@ -42,14 +42,14 @@ class Model:
         return cls(arrays, *to_tensors(arrays), torch.tensor(known))
 
 
-def sent_model(assignment: FedHafAssignment, order: Order) -> Model:
+def sent_model(assignment: FedHafAssignment, order: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
     asked = order.round
     rows = (asked.weights_class_names, asked.class_names)
     return _sent(assignment, order.weights, *rows, asked.round_of_stage)
 
 
-def old_model(assignment: FedHafAssignment, order: Order) -> Model | None:
+def old_model(assignment: FedHafAssignment, order: FitInstruction) -> Model | None:
     """Return theta_{t-1}, or None before the second stage; raise `MethodError`.
 
     It has a row for every class of the order; those that it does not know are zero and not in

@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from methods.answer_forms import Upload
 from methods.presets import filled_in
+from methods.training_assignment import AveragedSettings
 from schemas.message import Strict
 
 Preset = Literal[
@@ -90,12 +91,10 @@ class LossSettings(Strict):
     """lambda_FB of equation (3)."""
 
 
-class FedHafSettings(LossSettings):
+class FedHafSettings(LossSettings, AveragedSettings):
     """Everything that decides a training, the same for all devices."""
 
     preset: Preset = "fedhaf"
-    seed: int = Field(default=1, ge=0, lt=2**31)
-    """Of the first weights and of new rows of the head."""
 
     adapter: Literal["fam", "projection", "none"] = "fam"
     """What is between backbone and head: the feature adjustment module, a linear map that stays as
@@ -133,8 +132,6 @@ class FedHafSettings(LossSettings):
     """The samples nearest to their class's mean as in equation (6), or any."""
     exemplar_cap: int | None = Field(default=None, ge=0, le=1_000_000)
     """B: the most samples that it remembers in all; None is no bound."""
-    averaging: Literal["samples", "plain"] = "samples"
-    """Weigh answers by their number of samples, or alike."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
 

@@ -25,7 +25,7 @@ from learning.training.work import Data
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.exemplars import Samples
 from methods.fedhaf.settings import FedHafSettings
-from methods.training_half import Order
+from methods.training import FitInstruction
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
@@ -34,7 +34,7 @@ TASK, TEACHER, KNOWN, PRIOR = "task", "old_model", "known", "prior"
 NEW, OLD = "new", "old"
 
 
-def parts_of(settings: FedHafSettings, order: Order, samples: Samples) -> tuple[Part, ...]:
+def parts_of(settings: FedHafSettings, order: FitInstruction, samples: Samples) -> tuple[Part, ...]:
     """Return what is trained one after the other; a work in which nothing would learn is left out.
 
     Without an old model both parts learn together, else the adapter would stay random.
@@ -55,7 +55,7 @@ def parts_of(settings: FedHafSettings, order: Order, samples: Samples) -> tuple[
     return tuple(part for part in parts if learns[part])
 
 
-def loss_of(assignment: FedHafAssignment, order: Order, part: Part) -> ComposedLoss:
+def loss_of(assignment: FedHafAssignment, order: FitInstruction, part: Part) -> ComposedLoss:
     """Return the loss by which a part learns; equal for all devices of a round."""
     settings, taught = assignment.settings, OLD_MODEL in order.extras
     terms: list[Weighted] = []
@@ -66,13 +66,13 @@ def loss_of(assignment: FedHafAssignment, order: Order, part: Part) -> ComposedL
     return ComposedLoss(assignment.network, tuple(terms), part)
 
 
-def task_mask(order: Order) -> Tensor:
+def task_mask(order: FitInstruction) -> Tensor:
     """Return the mask (C,) of the stage's classes among the head's rows."""
     new = set(order.stage_class_names)
     return torch.tensor([name in new for name in order.round.class_names])
 
 
-def device_prior(settings: FedHafSettings, order: Order, data: Data) -> Tensor:
+def device_prior(settings: FedHafSettings, order: FitInstruction, data: Data) -> Tensor:
     """Return tau ln n_c (C,) of the head's rows, n_c counting the samples that L_CE looks at."""
     looked_at = data.extras[NEW] if settings.ce_rows == "new" else None
     counts = torch.bincount(data.targets, looked_at, minlength=len(order.round.class_names))

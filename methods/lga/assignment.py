@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -31,11 +31,10 @@ next one."""
 _SMALLEST_SIDE = 4
 
 
-class LgaAssignment(TrainingAssignment):
+class LgaAssignment(TrainingAssignment[LgaSettings]):
     """Settings, and the shape of a picture; the same for all."""
 
     kind: ClassVar[str] = "lga-assignment"
-    settings: LgaSettings
     input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
     """Channels, height and width of a picture."""
 
@@ -55,11 +54,6 @@ class LgaAssignment(TrainingAssignment):
     def network(self) -> Network:
         """The network that is trained."""
         return build_network(self.settings.network, self.input_shape)
-
-    @property
-    def logit_scale(self) -> float:
-        """Exported models answer by a plain softmax, also of scores that learned as sigmoids."""
-        return 1.0
 
     @property
     def has_proxy(self) -> bool:
@@ -107,8 +101,8 @@ class LgaAssignment(TrainingAssignment):
             worst_distance=settings.worst_distance,
         )
 
-
-def read_assignment(body: Mapping[str, Any]) -> LgaAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    refuse_features(body, "LGA")
-    return LgaAssignment.told(body)
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+        refuse_features(body, "LGA")
+        return super().from_values(body)

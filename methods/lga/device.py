@@ -25,7 +25,7 @@ from learning.training.chance import Chance
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_answers import answer_of
 from methods.errors import MethodError
-from methods.lga.assignment import LgaAssignment, read_assignment
+from methods.lga.assignment import LgaAssignment
 from methods.lga.gradient_sets import encode_gradients
 from methods.lga.holdings import rows_by_class, training_rows
 from methods.lga.looking import Looked, looked
@@ -36,19 +36,18 @@ from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, proto
 from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
 from methods.lga.terms import frozen_parts, loss_of
-from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from methods.training_sides import ObservingDevice
 from schemas.errors import SchemaError
 from schemas.rounds import Observation
 from schemas.values import ClassName
-
-__all__ = ["begin", "finish", "observe", "read_assignment"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
     """What `finish` has to know."""
 
-    order: Order
+    order: FitInstruction
     memory: Memory
     observation: Observation
     pictures: Pictures
@@ -58,68 +57,82 @@ class _Kept:
     """Images of these by class; none where the owner keeps gradients here."""
 
 
-def observe(
-    assignment: LgaAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Observed | None:
-    """Return what the fleet's model makes of the current images, or None without any.
+class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
+    """Trains with balanced losses, and looks for new tasks."""
 
-    With a transition the memory has its exemplars, and gradients are due at the next training.
-    Raises `MethodError`.
-    """
-    _check(assignment, data, pictures)
-    found = looked(assignment, order, data, memory, pictures)
-    return None if found is None else Observed(found.observation, found.memory.write())
+    assignment_type = LgaAssignment
+
+    def observe(
+        self,
+        assignment: LgaAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> Observed | None:
+        """Return what the fleet's model makes of the current images, or None without any.
+
+        With a transition the memory has its exemplars, and gradients are due at the next training.
+        Raises `MethodError`.
+        """
+        _check(assignment, data, pictures)
+        found = looked(assignment, order, data, memory, pictures)
+        return None if found is None else Observed(found.observation, found.memory.write())
+
+    def begin(
+        self,
+        assignment: LgaAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[_Kept] | None:
+        """Return what is to be trained, or None where this device has nothing for the round.
+
+        `pictures` says how bytes become inputs; the settings add what is done to them by chance.
+        Raises `MethodError` for files that do not fit together.
+        """
+        pictures = _check(assignment, data, pictures)
+        found = looked(assignment, order, data, memory, pictures)
+        if found is None:
+            return None
+        rows = training_rows(data, found.current, found.memory)
+        if len(rows) < 2:  # a batch of one cannot be normalised
+            return None
+        known, due = found.memory, tuple[ClassName, ...]()
+        if assignment.has_proxy:
+            names, newest = found.current.names, found.current.stage == order.stage
+            due = known.gradients.classes(names, known.exemplars, newest=newest)
+        new = _images_of(assignment, order, data, due) if order.gives_gradients else {}
+        kept = _Kept(order, known, found.observation, pictures, due, new)
+        work = _work(assignment, order, _data(order, data, rows), found, pictures)
+        return FitJob(work, dict(Counter(data.class_names[row] for row in rows)), kept)
+
+    def finish(
+        self, assignment: LgaAssignment, job: FitJob[_Kept], trained: Trained
+    ) -> ClientUpdate:
+        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+        kept = job.state
+        frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+        try:
+            payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
+            gradients = _gradients(assignment, kept, trained) if kept.new else None
+        except (LearningError, SchemaError) as error:
+            raise MethodError(f"training: {error}") from error
+        left = kept.memory.gradients.after_training(kept.due, kept.new)
+        answer = answer_of(job, payload, replace(kept.memory, gradients=left), trained)
+        return replace(answer, observation=kept.observation, gradients=gradients)
 
 
-def begin(
-    assignment: LgaAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Begun | None:
-    """Return what is to be trained, or None where this device has nothing for the round.
-
-    `pictures` says how bytes become inputs; the settings add what is done to them by chance.
-    Raises `MethodError` for files that do not fit together.
-    """
-    pictures = _check(assignment, data, pictures)
-    found = looked(assignment, order, data, memory, pictures)
-    if found is None:
-        return None
-    rows = training_rows(data, found.current, found.memory)
-    if len(rows) < 2:  # a batch of one cannot be normalised
-        return None
-    known, due = found.memory, tuple[ClassName, ...]()
-    if assignment.has_proxy:
-        names, newest = found.current.names, found.current.stage == order.stage
-        due = known.gradients.classes(names, known.exemplars, newest=newest)
-    new = _images_of(assignment, order, data, due) if order.gives_gradients else {}
-    kept = _Kept(order, known, found.observation, pictures, due, new)
-    work = _work(assignment, order, _data(order, data, rows), found, pictures)
-    return Begun(work, dict(Counter(data.class_names[row] for row in rows)), kept=kept)
-
-
-def finish(assignment: LgaAssignment, begun: Begun, trained: Trained) -> Answer:
-    """Return the answer to a round; raise `MethodError` where training left the numbers."""
-    kept: _Kept = begun.kept
-    frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
-    try:
-        payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
-        gradients = _gradients(assignment, kept, trained) if kept.new else None
-    except (LearningError, SchemaError) as error:
-        raise MethodError(f"training: {error}") from error
-    left = kept.memory.gradients.after_training(kept.due, kept.new)
-    answer = answer_of(begun, payload, replace(kept.memory, gradients=left), trained)
-    return replace(answer, observation=kept.observation, gradients=gradients)
+DEVICE = LgaDevice()
 
 
 def _work(
-    assignment: LgaAssignment, order: Order, samples: Data, found: Looked, pictures: Pictures
+    assignment: LgaAssignment,
+    order: FitInstruction,
+    samples: Data,
+    found: Looked,
+    pictures: Pictures,
 ) -> Work:
     settings, asked = assignment.settings, order.round
     sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
@@ -140,7 +153,7 @@ def _work(
     )
 
 
-def _data(order: Order, data: LocalData, rows: list[int]) -> Data:
+def _data(order: FitInstruction, data: LocalData, rows: list[int]) -> Data:
     places = {name: row for row, name in enumerate(order.round.class_names)}
     labels = torch.tensor([places[data.class_names[row]] for row in rows])
     return Data(torch.from_numpy(data.inputs[rows]), labels)
@@ -169,7 +182,7 @@ def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> byte
 
 
 def _images_of(
-    assignment: LgaAssignment, order: Order, data: LocalData, names: tuple[ClassName, ...]
+    assignment: LgaAssignment, order: FitInstruction, data: LocalData, names: tuple[ClassName, ...]
 ) -> dict[ClassName, npt.NDArray[np.uint8]]:
     """Return the images of classes; raise `MethodError` for one beyond those reserved."""
     reserved, classes = assignment.settings.reserved, order.round.class_names

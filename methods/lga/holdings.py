@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from methods.errors import MethodError
 from methods.lga.memory import Memory
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.values import ClassName
 
 
@@ -27,7 +27,7 @@ class Current:
     """The stage that brought these classes; 0 without images."""
 
 
-def stages_of(order: Order) -> dict[ClassName, int]:
+def stages_of(order: FitInstruction) -> dict[ClassName, int]:
     """Return the stage that brought each class; raise `MethodError` where the order lacks it."""
     names, stages = order.round.class_names, order.class_stages
     if len(stages) != len(names):
@@ -38,7 +38,7 @@ def stages_of(order: Order) -> dict[ClassName, int]:
     return dict(zip(names, stages, strict=True))
 
 
-def current_of(order: Order, data: LocalData) -> Current:
+def current_of(order: FitInstruction, data: LocalData) -> Current:
     """Return the current data; raise `MethodError`."""
     stages = stages_of(order)
     newest = max((stages[name] for name in data.class_names if name in stages), default=0)

@@ -22,7 +22,7 @@ from methods.lga.exemplars import Features, with_exemplars
 from methods.lga.holdings import Current, current_of, rows_by_class
 from methods.lga.memory import Memory, read_memory
 from methods.lga.models import sent_model
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.rounds import Observation
 from schemas.values import ClassName, Digest
 
@@ -42,7 +42,7 @@ class Looked:
 
 def looked(
     assignment: LgaAssignment,
-    order: Order,
+    order: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures | None,
@@ -82,7 +82,7 @@ def looked(
 
 
 def _entered(
-    assignment: LgaAssignment, order: Order, data: LocalData, seen: Looked, infer: Infer
+    assignment: LgaAssignment, order: FitInstruction, data: LocalData, seen: Looked, infer: Infer
 ) -> Memory:
     """Return the memory in a task that has begun."""
     memory, left_out = seen.memory, {*seen.current.names, *seen.memory.exemplars}
@@ -98,7 +98,7 @@ def _entered(
 
 
 def _inference(
-    assignment: LgaAssignment, order: Order, data: LocalData, pictures: Pictures | None
+    assignment: LgaAssignment, order: FitInstruction, data: LocalData, pictures: Pictures | None
 ) -> Infer:
     """Return what the incoming model makes of rows of the data."""
     model, inference = sent_model(assignment, order), Inference(INFERENCE_BATCH, pictures)

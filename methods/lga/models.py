@@ -12,17 +12,17 @@ from methods.lga.memory import Memory
 from methods.lga.messages import received
 from methods.network_weights import first_rows
 from methods.order_models import Model, OrderModels
-from methods.training_half import Order
+from methods.training import FitInstruction
 
 _MODELS = OrderModels[LgaAssignment](received, first_rows)
 
 
-def sent_model(assignment: LgaAssignment, order: Order) -> Model:
+def sent_model(assignment: LgaAssignment, order: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
     return _MODELS.sent(assignment, order)
 
 
-def old_model(assignment: LgaAssignment, order: Order, memory: Memory) -> Model | None:
+def old_model(assignment: LgaAssignment, order: FitInstruction, memory: Memory) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`.
 
     A device that enters a task takes `new-model`, the best of the task that the fleet comes from,
@@ -42,5 +42,5 @@ def old_model(assignment: LgaAssignment, order: Order, memory: Memory) -> Model 
     return model if model.names else None
 
 
-def _named(assignment: LgaAssignment, order: Order, extra: str) -> Model:
+def _named(assignment: LgaAssignment, order: FitInstruction, extra: str) -> Model:
     return _MODELS.earlier(assignment, order, order.extras[extra])

@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from methods.answer_forms import Upload
 from methods.presets import filled_in
+from methods.training_assignment import AveragedSettings
 from schemas.message import Strict
 
 Mode = Literal["paper", "code"]
@@ -188,7 +189,12 @@ class ProxySettings(Strict):
 
 
 class LgaSettings(
-    LossSettings, MemorySettings, DetectionSettings, PrototypeSettings, ProxySettings
+    LossSettings,
+    MemorySettings,
+    DetectionSettings,
+    PrototypeSettings,
+    ProxySettings,
+    AveragedSettings,
 ):
     """Everything that decides a training, the same for all devices."""
 

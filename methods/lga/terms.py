@@ -33,7 +33,7 @@ from methods.lga.holdings import Current, stages_of
 from methods.lga.memory import Memory
 from methods.lga.settings import LossSettings
 from methods.order_models import Model
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import ClassName
 
 GROUPS, EXPONENT = "groups", "exponent"
@@ -50,7 +50,11 @@ def loss_of(assignment: LgaAssignment, *, taught: bool) -> ComposedLoss:
 
 
 def frozen_parts(
-    settings: LossSettings, order: Order, current: Current, memory: Memory, old: Model | None
+    settings: LossSettings,
+    order: FitInstruction,
+    current: Current,
+    memory: Memory,
+    old: Model | None,
 ) -> dict[str, Any]:
     """Return what the terms look at, by name."""
     stages = stages_of(order)

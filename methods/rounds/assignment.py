@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from typing_extensions import Self
 
 from learning.errors import LearningError
@@ -21,13 +20,10 @@ FISHER = "fisher"
 extra file with what came of it."""
 
 
-class RoundsAssignment(TrainingAssignment):
+class RoundsAssignment(TrainingAssignment[RoundsSettings]):
     """Settings, and the shape of one sample; the same for all devices."""
 
     kind: ClassVar[str] = "rounds-assignment"
-    settings: RoundsSettings
-    input_shape: tuple[int, ...] = Field(min_length=1, max_length=3)
-    """Channels, height and width of a picture; or the number of a frozen backbone's features."""
 
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
@@ -60,8 +56,3 @@ def _seen(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return f"the {shape[0]} features of a frozen backbone"
     return f"pictures of shape {shape}"
-
-
-def read_assignment(body: Mapping[str, Any]) -> RoundsAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    return RoundsAssignment.told(body)

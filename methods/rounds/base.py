@@ -8,10 +8,10 @@ from torch import Tensor
 from methods.errors import MethodError
 from methods.network_weights import decode_base
 from methods.rounds.assignment import RoundsAssignment
-from methods.training_half import BASE, Order
+from methods.training import BASE, FitInstruction
 
 
-def base_of(assignment: RoundsAssignment, order: Order) -> dict[str, Tensor]:
+def base_of(assignment: RoundsAssignment, order: FitInstruction) -> dict[str, Tensor]:
     """Return them by name; none where all of the network is trained.
 
     Raises `MethodError` where the order lacks their file, or it is not this network's.

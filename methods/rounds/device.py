@@ -31,14 +31,13 @@ from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_answers import answer_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.rounds.assignment import FISHER, RoundsAssignment, read_assignment
+from methods.rounds.assignment import FISHER, RoundsAssignment
 from methods.rounds.base import base_of
 from methods.rounds.memory import Memory, OwnModel, read_memory
 from methods.rounds.messages import frame_of, received
 from methods.rounds.terms import frozen_parts, loss_of, plain_loss
-from methods.training_half import Answer, Begun, LocalData, Order
-
-__all__ = ["begin", "finish", "read_assignment"]
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from methods.training_sides import TrainingDevice
 
 _INFERENCE_BATCH = 256
 
@@ -47,83 +46,97 @@ _INFERENCE_BATCH = 256
 class _Kept:
     """What `finish` has to know."""
 
-    order: Order
+    order: FitInstruction
     memory: Memory
     sent: Arrays
     """The weights that training began with."""
+    work: Work
 
 
-def begin(
-    assignment: RoundsAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Pictures | None,
-) -> Begun | None:
-    """Return what is to be trained, or None where this device has nothing for the round.
+class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
+    """Trains a whole network, or measures its Fisher diagonal."""
 
-    `pictures` says how bytes become inputs; the settings add what is done to them by chance. It is
-    None where the network is trained on features.
-    Raises `MethodError` for files that do not fit together.
-    """
-    settings, network = assignment.settings, assignment.network
-    names = order.round.class_names
-    sent = received(assignment, order.weights, order.round.weights_class_names, names)
-    before = read_memory(memory, network).renamed(order.round.aliases)
-    remembered = _entered(assignment, order, data, before, sent, pictures)
-    rows = _rows(order, data, remembered)
-    if len(rows) < 2:  # a batch of one cannot be normalised
-        return None
-    labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
-    parameters, buffers = to_tensors(sent)
-    measures = order.round.phase == FISHER
-    shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
-    work = Work(
-        parameters=parameters,
-        buffers=buffers,
-        data=Data(torch.from_numpy(data.inputs[rows]), torch.from_numpy(labels)),
-        loss=plain_loss(assignment) if measures else loss_of(assignment, order, remembered),
-        optimiser=Sgd(_rates(assignment, order), settings.momentum, settings.weight_decay),
-        batching=Batching(min(settings.batch, max(2, len(rows)))),
-        chance=Chance(
-            order.round.seed, order.device, order.stage, order.round.number, order.round.phase
-        ),
-        frozen=frozen_parts(assignment, order, remembered, parameters, base_of(assignment, order)),
-        pictures=pictures if measures else shaken,
-    )
-    samples = Counter(data.class_names[row] for row in rows)
-    return Begun(work, dict(samples), not measures, _Kept(order, remembered, sent))
+    assignment_type = RoundsAssignment
+
+    def begin(
+        self,
+        assignment: RoundsAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[_Kept] | None:
+        """Return what is to be trained, or None where this device has nothing for the round.
+
+        `pictures` says how bytes become inputs; the settings add what is done to them by chance. It
+        is None where the network is trained on features. Raises `MethodError` for files that do not
+        fit together.
+        """
+        settings, network = assignment.settings, assignment.network
+        names = order.round.class_names
+        sent = received(assignment, order.weights, order.round.weights_class_names, names)
+        before = read_memory(memory, network).renamed(order.round.aliases)
+        remembered = _entered(assignment, order, data, before, sent, pictures)
+        rows = _rows(order, data, remembered)
+        if len(rows) < 2:  # a batch of one cannot be normalised
+            return None
+        labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
+        parameters, buffers = to_tensors(sent)
+        measures = order.round.phase == FISHER
+        shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
+        work = Work(
+            parameters=parameters,
+            buffers=buffers,
+            data=Data(torch.from_numpy(data.inputs[rows]), torch.from_numpy(labels)),
+            loss=plain_loss(assignment) if measures else loss_of(assignment, order, remembered),
+            optimiser=Sgd(_rates(assignment, order), settings.momentum, settings.weight_decay),
+            batching=Batching(min(settings.batch, max(2, len(rows)))),
+            chance=Chance(
+                order.round.seed, order.device, order.stage, order.round.number, order.round.phase
+            ),
+            frozen=frozen_parts(
+                assignment, order, remembered, parameters, base_of(assignment, order)
+            ),
+            pictures=pictures if measures else shaken,
+        )
+        samples = dict(Counter(data.class_names[row] for row in rows))
+        kept = _Kept(order, remembered, sent, work)
+        return FitJob(None if measures else work, samples, kept)
+
+    def finish(
+        self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained
+    ) -> ClientUpdate:
+        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+        kept = job.state
+        frame = frame_of(assignment, kept.sent, kept.order.round.phase)
+        try:
+            arrays = to_arrays(trained.parameters, trained.buffers)
+            payload = frame.encode(arrays)
+        except LearningError as error:
+            raise MethodError(f"training: {error}") from error
+        memory = kept.memory
+        if assignment.settings.keeps_own_models:
+            memory = replace(memory, latest=OwnModel(arrays, kept.order.round.class_names))
+        return answer_of(job, payload, memory, trained)
+
+    def measured(self, assignment: RoundsAssignment, job: FitJob[_Kept]) -> ClientUpdate:
+        """Return the Fisher diagonal of this device's images, in units of its cap."""
+        kept, cap = job.state, assignment.settings.ewc_cap
+        frame = frame_of(assignment, kept.sent, FISHER)
+        try:
+            diagonal = fisher_diagonal(kept.work, TrainingEngineSettings(), cap)
+            shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
+            return answer_of(job, frame.encode(shares), kept.memory)
+        except LearningError as error:
+            raise MethodError(f"training: {error}") from error
 
 
-def finish(assignment: RoundsAssignment, begun: Begun, trained: Trained | None) -> Answer:
-    """Return the answer to a round; raise `MethodError` where training left the numbers."""
-    kept: _Kept = begun.kept
-    try:
-        if kept.order.round.phase == FISHER:
-            return _measured(assignment, begun, kept)
-        assert trained is not None
-        arrays = to_arrays(trained.parameters, trained.buffers)
-        payload = frame_of(assignment, kept.sent, kept.order.round.phase).encode(arrays)
-    except LearningError as error:
-        raise MethodError(f"training: {error}") from error
-    memory = kept.memory
-    if assignment.settings.keeps_own_models:
-        memory = replace(memory, latest=OwnModel(arrays, kept.order.round.class_names))
-    return answer_of(begun, payload, memory, trained)
-
-
-def _measured(assignment: RoundsAssignment, begun: Begun, kept: _Kept) -> Answer:
-    """Return the Fisher diagonal of this device's images, in units of its cap."""
-    cap = assignment.settings.ewc_cap
-    diagonal = fisher_diagonal(begun.work, TrainingEngineSettings(), cap)
-    shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
-    payload = frame_of(assignment, kept.sent, FISHER).encode(shares)
-    return answer_of(begun, payload, kept.memory)
+DEVICE = RoundsDevice()
 
 
 def _entered(
     assignment: RoundsAssignment,
-    order: Order,
+    order: FitInstruction,
     data: LocalData,
     memory: Memory,
     sent: Arrays,
@@ -146,7 +159,7 @@ def _entered(
 
 
 def _incoming(
-    assignment: RoundsAssignment, order: Order, sent: Arrays, pictures: Pictures | None
+    assignment: RoundsAssignment, order: FitInstruction, sent: Arrays, pictures: Pictures | None
 ) -> Callable[[Tensor], Tensor]:
     """Return what makes the features of the weights that were sent."""
     parameters, buffers = to_tensors(sent)
@@ -174,7 +187,7 @@ def _with_exemplars(
     return memory.with_exemplars(lists, per_class)
 
 
-def _rows(order: Order, data: LocalData, memory: Memory) -> list[int]:
+def _rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
     """Return the rows of the stage's classes and of the exemplars."""
     exemplars = {digest for digests in memory.exemplars.values() for digest in digests}
     task = set(order.stage_class_names)
@@ -185,7 +198,7 @@ def _rows(order: Order, data: LocalData, memory: Memory) -> list[int]:
     ]
 
 
-def _rates(assignment: RoundsAssignment, order: Order) -> tuple[float, ...]:
+def _rates(assignment: RoundsAssignment, order: FitInstruction) -> tuple[float, ...]:
     """Return the learning rate of each local epoch."""
     settings = assignment.settings
     rate = settings.rate

@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from methods.answer_forms import Upload
 from methods.presets import filled_in
+from methods.training_assignment import AveragedSettings
 from schemas.message import Strict
 
 Preset = Literal[
@@ -72,15 +73,13 @@ class LossSettings(Strict):
     temperature: float = Field(default=2.0, gt=0)
 
 
-class RoundsSettings(LossSettings):
+class RoundsSettings(LossSettings, AveragedSettings):
     """Everything that decides a training, the same for all devices."""
 
     preset: Preset = "fedavg"
     network: str = "mlp"
     """A name of `learning.networks`."""
     head: Literal["linear", "cosine", "hidden"] = "linear"
-    seed: int = Field(default=1, ge=0, lt=2**31)
-    """Of the first weights and of new rows of the head."""
 
     epochs: int = Field(default=2, ge=1, le=10_000)
     """Local epochs E of a round."""
@@ -97,8 +96,6 @@ class RoundsSettings(LossSettings):
 
     exemplars: int = Field(default=0, ge=0, le=1_000_000)
     """Images of earlier stages that a device keeps for training, over all its classes."""
-    averaging: Literal["samples", "plain"] = "samples"
-    """Weigh answers by their number of samples, or alike."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
 

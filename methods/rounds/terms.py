@@ -27,7 +27,7 @@ from methods.network_weights import Arrays, decode_weights, first_rows
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.fisher import decode_fisher
 from methods.rounds.memory import Memory
-from methods.training_half import Order
+from methods.training import FitInstruction
 from schemas.values import ClassName
 
 TASK = "task"
@@ -35,7 +35,7 @@ RECEIVED, ANCHOR, IMPORTANCE = "received", "old", "fisher"
 OLD, PAST, SERVER = "old_model", "past_model", "received_model"
 
 
-def loss_of(assignment: RoundsAssignment, order: Order, memory: Memory) -> ComposedLoss:
+def loss_of(assignment: RoundsAssignment, order: FitInstruction, memory: Memory) -> ComposedLoss:
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
     scope = TASK if settings.scope == "task" else None
@@ -67,7 +67,7 @@ def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:
 
 def frozen_parts(
     assignment: RoundsAssignment,
-    order: Order,
+    order: FitInstruction,
     memory: Memory,
     received: Mapping[str, Tensor],
     base: Mapping[str, Tensor],
@@ -97,7 +97,9 @@ def frozen_parts(
     return frozen
 
 
-def _importance(cap: float, order: Order, received: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _importance(
+    cap: float, order: FitInstruction, received: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return the Fisher diagonal, in the units that the penalty knows."""
     shapes = {name: tuple(tensor.shape) for name, tensor in received.items()}
     shares, known = decode_fisher(order.extras[FISHER], shapes)

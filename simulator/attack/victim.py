@@ -11,8 +11,8 @@ from PIL import Image
 
 from learning.networks.conversion import to_tensors
 from learning.networks.pictures import Pictures
-from methods.lga import coordinator
 from methods.lga.assignment import LgaAssignment
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.prototypes import TrainedModel
 from methods.network_weights import Arrays, decode_weights
 from schemas.values import ClassName
@@ -49,7 +49,7 @@ def assignment_of(settings: AttackSettings, images: Images) -> LgaAssignment:
     }
     given = {name: value for name, value in changes.items() if value is not None}
     fixed = {"network": settings.network, "mode": settings.mode, "seed": settings.seed}
-    return coordinator.assign(fixed | given, images.shape[1:])
+    return COORDINATOR.assign(fixed | given, images.shape[1:])
 
 
 def model_of(settings: AttackSettings, assignment: LgaAssignment, name: ClassName) -> TrainedModel:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from learning.networks.network import Network
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights, encode_weights, grown
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.canonical import canonical_json
 from schemas.values import ClassName, Digest
 from simulator.datasets.cache_folder import cache_folder
@@ -44,13 +44,14 @@ def central_base(prepared: Prepared, watch: Watch) -> bytes | None:
     trainer = trainer_of(scenario)
     if trainer is None:
         return None
-    sight, half = sight_of(prepared), load_training_coordinator(trainer.method)
-    assignment: Any = half.assign(trainer.seeded(prepared.plan.seed), sight.shape)
-    if not getattr(assignment, "first_weights_suffice", False):
+    sight, side = sight_of(prepared), training_coordinator(trainer.method)
+    assignment = side.assign(trainer.seeded(prepared.plan.seed), sight.shape)
+    if not assignment.first_weights_suffice:
         return None
     names = prepared.plan.names(prepared.plan.stages[0].classes)
-    network, first, _ = half.network_of(assignment, half.first_weights(assignment))
-    seed: int = assignment.settings.seed
+    network, first, _ = side.network_of(assignment, side.first_weights(assignment))
+    assert isinstance(network, Network)  # no method of pixels begins like this
+    seed = assignment.settings.seed
     return _Base(prepared, sight, network, grown(first, (), names, seed), names).weights(watch)
 
 

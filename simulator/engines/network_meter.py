@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from methods.registry import load_training_coordinator
+from learning.networks.segmentation.network import SegmentationNetwork
+from methods.registry import training_coordinator
 from schemas.models import of_pictures
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
@@ -51,10 +52,11 @@ class NetworkMeter:
         from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
-        half = load_training_coordinator(method)
+        half = training_coordinator(method)
         network, arrays, names = half.network_of(half.read_assignment(settings), weights)
         device = torch_device(prepared.scenario.engine.device)
-        if self._scenes is not None:
+        if isinstance(network, SegmentationNetwork):
+            assert self._scenes is not None
             rows = Rows(network, *to_tensors(arrays, device), names)
             return self._scenes.mean_iou(rows, seen, device)
         labels = prepared.split.test.labels

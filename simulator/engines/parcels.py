@@ -19,7 +19,7 @@ from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
 from methods.card import Card
 from methods.registry import card
-from methods.training_half import SHARED
+from methods.training import SHARED
 from schemas.contributions import PayloadKind
 from schemas.offers import Offer
 from schemas.values import DeviceId, Digest

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
-from methods.registry import card, load_training_coordinator, statistics_coordinator, trains
+from methods.registry import card, statistics_coordinator, training_coordinator, trains
 from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -94,7 +94,7 @@ def _statistics(name: str) -> Callable[[Settings], Any]:
 
 
 def _training(name: str, shape: tuple[int, ...]) -> Callable[[Settings], Any]:
-    half = load_training_coordinator(name)
+    half = training_coordinator(name)
     return lambda settings: half.assign(settings, shape)
 
 

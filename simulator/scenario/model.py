@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import AgentDetectionSettings, PolicySettings
-from methods.training_half import Exemplars
+from methods.training import Exemplars
 from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName

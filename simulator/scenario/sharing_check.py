@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from methods.registry import card
-from methods.training_half import TrainingAssignment
+from methods.training_sides import AnyTrainingAssignment
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
 
@@ -11,7 +11,7 @@ IMAGES = "images"
 
 
 def check_sharing(
-    source: str, scenario: Scenario, method: str, assignment: TrainingAssignment
+    source: str, scenario: Scenario, method: str, assignment: AnyTrainingAssignment
 ) -> None:
     """Raise `ScenarioError` where devices would refuse to share images, or public ones lack."""
     known, public = card(method), scenario.method.public_images
@@ -22,7 +22,7 @@ def check_sharing(
             "images with the whole fleet; set it to true, as their owners would have to, or let "
             "the method distil on others: method.settings.shared_set = 'public' or 'synthetic'"
         )
-    wanted = bool(getattr(assignment, "needs_shared", False))
+    wanted = assignment.needs_shared
     if wanted and public is None:
         raise ScenarioError(
             f"{source}: method.public_images: missing, but {method!r} with these settings "

@@ -40,7 +40,7 @@ from device_agent.work import Extracted
 from learning.errors import LearningError
 from learning.numerics.detection import uncertainty
 from methods.registry import statistics_device
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.datasets.samples import SampleSet

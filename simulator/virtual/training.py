@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from device_agent.core import inputs
 from device_agent.core.inputs import Input
@@ -22,7 +22,7 @@ from device_agent.observing import check_novelty, observed
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import TrainingDone, TrainingSession, answered, begin
 from learning.errors import LearningError
-from methods.training_half import Answer, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.errors import EngineError
@@ -31,6 +31,7 @@ from simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from learning.training.settings import EngineName, TrainingEngineSettings
+    from learning.training.work import Trained
 
 Who = TypeVar("Who", bound=Hashable)
 
@@ -46,7 +47,7 @@ class Trainee:
     """A device with an order."""
 
     request: Train
-    order: Order
+    order: FitInstruction
     data: LocalData
     memory: bytes | None
     blobs: BlobFolder
@@ -130,10 +131,12 @@ class TrainerPool:
             answers[trainee] = (answer, shares + clock() - finishing)
         return answers
 
-    def _answer(self, trainee: Trainee, session: TrainingSession | None, trained: Any) -> Input:  # noqa: ANN401
+    def _answer(
+        self, trainee: Trainee, session: TrainingSession | None, trained: Trained | None
+    ) -> Input:
         request = trainee.request
         try:
-            answer: Answer | None = session.answer(trained) if session is not None else None
+            answer: ClientUpdate | None = session.answer(trained) if session is not None else None
         except (FleetledgerError, LearningError) as error:  # training left the numbers
             return inputs.TrainingFailed(request.job, str(error), hopeless=True)
         # Fleet time, so that equal runs send equal bytes.
@@ -143,12 +146,12 @@ class TrainerPool:
 
 def carry_out(
     sessions: Mapping[Who, TrainingSession], settings: TrainerPoolSettings
-) -> dict[Who, tuple[TrainingSession, Any]]:
+) -> dict[Who, tuple[TrainingSession, Trained | None]]:
     """Return the last session of each, with what it trained; works that follow go together.
 
     Raises `EngineError` for work that the engine cannot train.
     """
-    ended: dict[Who, tuple[TrainingSession, Any]] = {}
+    ended: dict[Who, tuple[TrainingSession, Trained | None]] = {}
     left = dict(sessions)
     while left:
         trained = _trained(left, settings)
@@ -160,24 +163,24 @@ def carry_out(
 
 def carry_out_one(
     session: TrainingSession, settings: TrainerPoolSettings
-) -> tuple[TrainingSession, Any]:
+) -> tuple[TrainingSession, Trained | None]:
     """Do the same for one device."""
-    if not session.begun.trains and session.begun.following is None:
+    if session.job.work is None:
         return session, None
     return carry_out({"it": session}, settings)["it"]
 
 
 def _trained(
     sessions: Mapping[Who, TrainingSession], settings: TrainerPoolSettings
-) -> dict[Who, Any]:
-    training = [one for one, session in sessions.items() if session.begun.trains]
-    if not training:
+) -> dict[Who, Trained]:
+    jobs = {one: session.job.work for one, session in sessions.items()}
+    works = {one: work for one, work in jobs.items() if work is not None}
+    if not works:
         return {}
     from learning.training.engine import train  # noqa: PLC0415 - needs torch
 
-    works = [sessions[one].begun.work for one in training]
     try:
-        return dict(zip(training, train(works, settings.for_torch()), strict=True))
+        return dict(zip(works, train(list(works.values()), settings.for_torch()), strict=True))
     except LearningError as error:
         raise EngineError(f"engine.training: {error}") from error
 
@@ -212,7 +215,7 @@ def _looked(trainee: Trainee) -> tuple[Input, float]:
     return observed(request, seen, (), trainee.blobs), time.perf_counter() - began
 
 
-def number_at_once(order: Order, settings: TrainerPoolSettings) -> int:
+def number_at_once(order: FitInstruction, settings: TrainerPoolSettings) -> int:
     """Return how many devices are trained together at most."""
     if settings.engine == "loop":
         return 1  # one after the other, so only one needs to be in memory

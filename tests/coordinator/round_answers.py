@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from methods.network_weights import Arrays, decode_weights, grown
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.rounds import RoundAnswer
@@ -28,7 +28,7 @@ def weights(device: ScriptedDevice, assignment: Assignment, folder: Path) -> Arr
     order = assignment.round
     assert order is not None
     data = device.fetch(order.weights, folder)
-    half = load_training_coordinator("rounds")
+    half = training_coordinator("rounds")
     own = half.read_assignment(assignment.settings)
     arrays, known = decode_weights(data, own.network)
     assert known == order.weights_class_names

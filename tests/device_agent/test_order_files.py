@@ -1,7 +1,7 @@
 """What a method is told of an order: the assignment's words, and the files that it names."""
 
 from device_agent.training import order_of
-from methods.training_half import BASE
+from methods.training import BASE
 from schemas.values import DeviceId
 from tests.device_agent.making import offer, round_order, training
 

@@ -13,7 +13,7 @@ from device_agent.report import status_lines
 from device_agent.settings import AgentTrainingSettings
 from device_agent.status import Status, read_status
 from device_agent.training import TrainingDone
-from methods.training_half import LocalData, Observed, Order
+from methods.training import FitInstruction, LocalData, Observed
 from schemas.contributions import Contribution, Nothing
 from schemas.envelope import COORDINATOR
 from schemas.presence import Birth
@@ -46,22 +46,22 @@ def proxy(broker: InMemoryBroker) -> Iterator[ScriptedProxy]:
 
 
 @pytest.fixture
-def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingHalf:
+def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
     """The small method, carried out without torch, which it does not need."""
     half = watching_method.install(monkeypatch, SMALL)
 
     def train(
         request: Train,
-        order: Order,
+        order: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         _: AgentTrainingSettings,
     ) -> TrainingDone:
         begun = half.begin(None, order, data, memory, None)
-        return TrainingDone(half.finish(None, begun, None) if begun is not None else None, 0.1)
+        return TrainingDone(half.measured(None, begun) if begun is not None else None, 0.1)
 
     def look(
-        request: Train, order: Order, data: LocalData, memory: bytes | None
+        request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
     ) -> Observed | None:
         return half.observe(None, order, data, memory, None)
 
@@ -78,7 +78,7 @@ class Fleet:
         broker: InMemoryBroker,
         coordinator: ScriptedCoordinator,
         proxy: ScriptedProxy,
-        method: watching_method.WatchingHalf,
+        method: watching_method.WatchingDevice,
         home: Path,
     ) -> None:
         self.broker, self.coordinator, self.proxy = broker, coordinator, proxy
@@ -130,7 +130,7 @@ def fleet(
     broker: InMemoryBroker,
     coordinator: ScriptedCoordinator,
     proxy: ScriptedProxy,
-    method: watching_method.WatchingHalf,
+    method: watching_method.WatchingDevice,
     home: Path,
 ) -> Iterator[Fleet]:
     made = Fleet(broker, coordinator, proxy, method, home)

@@ -13,7 +13,7 @@ from device_agent.core.requests import Train
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, file_digest
 from device_agent.training import TrainingDone
-from methods.training_half import Answer, LocalData
+from methods.training import ClientUpdate, LocalData
 from schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
@@ -21,7 +21,7 @@ from tests.device_agent.scripted import write_settings
 from tests.device_agent.test_workbench import Workshop
 from transport.meter import Counts
 
-ANSWER = Answer(
+ANSWER = ClientUpdate(
     payload=b"weights",
     samples={ClassName("dark"): 2},
     steps=3,

@@ -10,7 +10,7 @@ from device_agent.core import inputs
 from device_agent.core.records import TrainingJob
 from device_agent.core.requests import Train
 from methods import registry
-from methods.lga import coordinator
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.gradient_sets import decode_gradients
 from methods.lga.recovery import recover_label
 from schemas.values import Digest
@@ -26,7 +26,7 @@ class School(Workshop):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.told = assignment()
-        self.weights = self.blobs.put(coordinator.first_weights(self.told))
+        self.weights = self.blobs.put(COORDINATOR.first_weights(self.told))
 
     def ask(
         self, number: int, memory: Digest | None, *, observes: bool = False, publishes: bool = True

@@ -9,7 +9,8 @@ import pytest
 
 from methods import registry
 from methods.card import LEARN, Card
-from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from methods.training_sides import ObservingDevice
 from schemas.rounds import Observation
 
 NAME = "watching"
@@ -25,11 +26,10 @@ CARD = Card(
 )
 
 
-class WatchingHalf(ModuleType):
-    """Its device half: trains nothing, remembers the rounds, makes the gradients it is told to."""
+class WatchingDevice(ObservingDevice[Any, Any]):
+    """Trains nothing, remembers the rounds, makes the gradients it is told to."""
 
     def __init__(self, gradients: bytes | None = None) -> None:
-        super().__init__(f"methods.{NAME}.device")
         self.gradients = gradients
         self.given: list[tuple[int, bytes | None]] = []
         """Round and memory of every call."""
@@ -38,7 +38,12 @@ class WatchingHalf(ModuleType):
         return body
 
     def observe(
-        self, _told: Any, order: Order, data: LocalData, memory: bytes | None, _pictures: Any
+        self,
+        _told: Any,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        _pictures: Any,
     ) -> Observed | None:
         self.given.append((order.round.number, memory))
         if not len(data):
@@ -46,19 +51,27 @@ class WatchingHalf(ModuleType):
         return Observed(seen(data), _history(order, memory))
 
     def begin(
-        self, _told: Any, order: Order, data: LocalData, memory: bytes | None, _pictures: Any
-    ) -> Begun | None:
+        self,
+        _told: Any,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        _pictures: Any,
+    ) -> FitJob[Any] | None:
         self.given.append((order.round.number, memory))
         if not len(data):
             return None
         samples = dict(Counter(data.class_names))
-        return Begun(None, samples, trains=False, kept=(order, data, memory))
+        return FitJob(None, samples, state=(order, data, memory))
 
-    def finish(self, _told: Any, begun: Begun, _trained: Any) -> Answer:
-        order, data, memory = begun.kept
-        return Answer(
+    def finish(self, _told: Any, _job: Any, _trained: Any) -> ClientUpdate:
+        raise AssertionError("it trains nothing")
+
+    def measured(self, _told: Any, job: FitJob[Any]) -> ClientUpdate:
+        order, data, memory = job.state
+        return ClientUpdate(
             payload=b"weights of round %d" % order.round.number,
-            samples=dict(begun.samples),
+            samples=dict(job.samples),
             steps=1,
             loss=None,
             memory=_history(order, memory),
@@ -74,17 +87,18 @@ def seen(data: LocalData) -> Observation:
     )
 
 
-def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> WatchingHalf:
+def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> WatchingDevice:
     """Make the method known under its name, for one test."""
     package = ModuleType(f"methods.{NAME}")
     package.CARD = CARD  # type: ignore[attr-defined]
-    half = WatchingHalf(gradients)
+    module, device = ModuleType(f"methods.{NAME}.device"), WatchingDevice(gradients)
+    module.DEVICE = device  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"methods.{NAME}", package)
-    monkeypatch.setitem(sys.modules, f"methods.{NAME}.device", half)
+    monkeypatch.setitem(sys.modules, f"methods.{NAME}.device", module)
     monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, NAME))
     registry._imported.cache_clear()  # of an earlier test's
-    return half
+    return device
 
 
-def _history(order: Order, memory: bytes | None) -> bytes:
+def _history(order: FitInstruction, memory: bytes | None) -> bytes:
     return (memory or b"rounds") + b" %d" % order.round.number

@@ -16,7 +16,7 @@ from coordinator.topics.lineages.commands import ImportNetwork
 from device_agent.core.requests import Train
 from device_agent.settings import AgentTrainingSettings
 from device_agent.training import TrainingDone, train
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.values import DeviceId
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
@@ -51,7 +51,7 @@ class Gate:
     def _train(
         self,
         request: Train,
-        order: Order,
+        order: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         settings: AgentTrainingSettings,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from methods.answers import AnswerFrame
-from methods.training_half import Asked, Combined, Given
+from methods.training import CountedUpdate, RoundConfig, RoundOutcome
 from schemas.values import ClassName
 from tests.methods.making import Arrays, asked_of, given, shaken
 
@@ -20,9 +20,9 @@ class Exchange:
     """The rounds of a method at its coordinator."""
 
     coordinator: Any
-    received: Callable[[Any, Asked], Arrays]
+    received: Callable[[Any, RoundConfig], Arrays]
     """What devices begin with."""
-    frame_of: Callable[[Any, Arrays, Asked], AnswerFrame]
+    frame_of: Callable[[Any, Arrays, RoundConfig], AnswerFrame]
     """What answers look like, of devices that began with these."""
     names: tuple[ClassName, ...]
     """The classes of the first stage."""
@@ -40,30 +40,32 @@ class Exchange:
         weights: bytes | None = None,
         rows: tuple[ClassName, ...] = (),
         **changes: Any,
-    ) -> Asked:
+    ) -> RoundConfig:
         """The first of two rounds; without `weights` of a fleet that has learned nothing."""
         first = weights or self.coordinator.first_weights(of)
         changes = {"phase": of.round_phases[0]} | changes
         return asked_of(first, names or self.names, rows, **changes)
 
-    def sent(self, of: Any, question: Asked) -> Arrays:
+    def sent(self, of: Any, question: RoundConfig) -> Arrays:
         """What devices begin with."""
         return self.received(of, question)
 
-    def moved(self, of: Any, question: Asked, seed: int, far: float = 0.1) -> Arrays:
+    def moved(self, of: Any, question: RoundConfig, seed: int, far: float = 0.1) -> Arrays:
         """Weights as a device might have trained them."""
         return shaken(self.sent(of, question), seed, far)
 
-    def answer(self, of: Any, question: Asked, arrays: Arrays) -> bytes:
+    def answer(self, of: Any, question: RoundConfig, arrays: Arrays) -> bytes:
         return self.frame_of(of, self.sent(of, question), question).encode(arrays)
 
-    def answers(self, of: Any, question: Asked, *counts: int) -> tuple[list[Arrays], list[Given]]:
+    def answers(
+        self, of: Any, question: RoundConfig, *counts: int
+    ) -> tuple[list[Arrays], list[CountedUpdate]]:
         """Models that were trained on so many samples each, and what their devices answer."""
         models = [self.moved(of, question, seed) for seed in range(len(counts))]
         payloads = [self.answer(of, question, model) for model in models]
         return models, [given(*pair) for pair in zip(payloads, counts, strict=True)]
 
-    def combined(self, of: Any, question: Asked, seed: int) -> Combined:
+    def combined(self, of: Any, question: RoundConfig, seed: int) -> RoundOutcome:
         """What a round with one answer comes to."""
         payload = self.answer(of, question, self.moved(of, question, seed))
         return self.coordinator.combine(of, question, [given(payload)])

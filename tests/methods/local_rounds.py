@@ -9,7 +9,7 @@ from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Trained
-from methods.training_half import Answer, Begun, LocalData, Observed, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,14 @@ class LocalRounds:
     device: Any
     pictures: Pictures | None
 
-    def begun(self, of: Any, asks: Order, data: LocalData, memory: bytes | None = None) -> Begun:
-        found: Begun | None = self.device.begin(of, asks, data, memory, self.pictures)
+    def begun(
+        self, of: Any, asks: FitInstruction, data: LocalData, memory: bytes | None = None
+    ) -> FitJob:
+        found: FitJob | None = self.device.begin(of, asks, data, memory, self.pictures)
         assert found is not None
         return found
 
-    def trained(self, work: Begun) -> tuple[Begun, Trained]:
+    def trained(self, work: FitJob) -> tuple[FitJob, Trained]:
         """The last training of a round, and what came of it."""
         settings = TrainingEngineSettings()
         made = train_alone(work.work, settings)
@@ -33,13 +35,20 @@ class LocalRounds:
             made = train_alone(work.work, settings)
         return work, made
 
-    def learn(self, of: Any, asks: Order, data: LocalData, memory: bytes | None = None) -> Answer:
+    def learn(
+        self, of: Any, asks: FitInstruction, data: LocalData, memory: bytes | None = None
+    ) -> ClientUpdate:
         """One local round."""
-        made: Answer = self.device.finish(of, *self.trained(self.begun(of, asks, data, memory)))
+        job = self.begun(of, asks, data, memory)
+        made: ClientUpdate = (
+            self.device.measured(of, job)
+            if job.work is None
+            else self.device.finish(of, *self.trained(job))
+        )
         return made
 
     def observed(
-        self, of: Any, asks: Order, data: LocalData, memory: bytes | None = None
+        self, of: Any, asks: FitInstruction, data: LocalData, memory: bytes | None = None
     ) -> Observed:
         """The look of a device outside the cohort."""
         found: Observed | None = self.device.observe(of, asks, data, memory, self.pictures)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.training_half import Asked, Given, LocalData, Order
+from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
 from schemas.rounds import RoundOrder
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
@@ -48,7 +48,7 @@ def asked_of(
     names: tuple[ClassName, ...],
     rows: tuple[ClassName, ...] = (),
     **changes: Any,
-) -> Asked:
+) -> RoundConfig:
     """The first of two rounds for classes `names`; the weights' head has `rows`."""
     values: dict[str, Any] = {
         "phase": "train",
@@ -58,10 +58,10 @@ def asked_of(
         "weights_class_names": rows,
         "class_names": names,
     }
-    return Asked(**(values | changes))
+    return RoundConfig(**(values | changes))
 
 
-def told_of(question: Asked, number: int, **changes: Any) -> RoundOrder:
+def told_of(question: RoundConfig, number: int, **changes: Any) -> RoundOrder:
     """What a device is told of the round that the coordinator asks for."""
     return RoundOrder(
         number=number,
@@ -78,19 +78,21 @@ def told_of(question: Asked, number: int, **changes: Any) -> RoundOrder:
 
 
 def order(
-    question: Asked,
+    question: RoundConfig,
     stages: Sequence[int],
     number: int = 1,
     device_name: str = "dev-1",
     **changes: Any,
-) -> Order:
+) -> FitInstruction:
     """What a device is told of a round; `stages` are those of the question's classes."""
     told = told_of(question, number, **changes)
     stage = max(stages)
     new = tuple(
         name for name, own in zip(question.class_names, stages, strict=True) if own == stage
     )
-    return Order(stage, new, told, question.weights, question.extras, device_name, tuple(stages))
+    return FitInstruction(
+        stage, new, told, question.weights, question.extras, device_name, tuple(stages)
+    )
 
 
 def shaken(arrays: Mapping[str, npt.NDArray[Any]], seed: int, far: float) -> Arrays:
@@ -124,5 +126,5 @@ def no_answers(first: Mapping[str, npt.NDArray[Any]], without: str) -> Iterator[
     yield encode_tensors(integers) + b"more", "answer"
 
 
-def given(payload: bytes, count: int = 1) -> Given:
-    return Given(count, lambda: payload)
+def given(payload: bytes, count: int = 1) -> CountedUpdate:
+    return CountedUpdate(count, lambda: payload)

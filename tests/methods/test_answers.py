@@ -13,7 +13,7 @@ from learning.numerics.weights import WeightGrid
 from methods.answer_forms import Upload
 from methods.answers import AnswerFrame
 from methods.errors import ContributionError, MethodError
-from methods.training_half import Given
+from methods.training import CountedUpdate
 from schemas.tensors import compressed, encode_tensors
 
 RANDOM = np.random.default_rng(1)
@@ -127,7 +127,9 @@ def test_what_is_no_short_answer_is_refused_by_name() -> None:
 def test_a_sum_that_grows_comes_to_the_mean_of_all_answers(weighted: bool, upload: Upload) -> None:
     frame = AnswerFrame(SENT, upload)
     payloads = [frame.encode(moved(seed)) for seed in range(5)]
-    kept = [Given(number, partial(bytes, payload)) for number, payload in enumerate(payloads, 1)]
+    kept = [
+        CountedUpdate(number, partial(bytes, payload)) for number, payload in enumerate(payloads, 1)
+    ]
     growing = frame.summing(9, weighted=weighted)
     for number, payload in enumerate(payloads, 1):
         growing.add(compressed(payload), number)
@@ -145,7 +147,7 @@ def test_both_forms_come_to_the_same_mean_by_sums_of_their_own() -> None:
     means = []
     for upload in FRAMES:
         frame = AnswerFrame(SENT, upload)
-        given = [Given(n, partial(frame.encode, a)) for n, a in enumerate(answers, 1)]
+        given = [CountedUpdate(n, partial(frame.encode, a)) for n, a in enumerate(answers, 1)]
         means.append(frame.mean(given, weighted=True))
     whole, short = means
     assert whole.aggregate != short.aggregate

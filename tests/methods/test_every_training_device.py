@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch")
 
 from learning.networks.pictures import Pictures
-from methods.dcid import device as dcid_device
+from methods.dcid.device import DEVICE as DCID_DEVICE
 from methods.errors import MethodError
 from methods.network_weights import decode_weights
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from tests.methods.dcid import making as dcid
 from tests.methods.exchange import Exchange
 from tests.methods.fbl import making as fbl
@@ -41,7 +41,7 @@ class Method:
     rate: str = "rate"
     """The setting that is the rate of a first stage."""
 
-    def first_round(self, **settings: Any) -> tuple[Any, Order]:
+    def first_round(self, **settings: Any) -> tuple[Any, FitInstruction]:
         of = self.exchange.assignment(**settings)
         return of, order(self.exchange.asked(of), (1, 1))
 
@@ -49,7 +49,7 @@ class Method:
 EVERY = {
     "dcid": Method(
         BASIC,
-        LocalRounds(dcid_device, Pictures(dcid.MEAN, dcid.DEVIATION)),
+        LocalRounds(DCID_DEVICE, Pictures(dcid.MEAN, dcid.DEVIATION)),
         dcid.samples(20, *BASIC.names),
     ),
     "fbl": Method(

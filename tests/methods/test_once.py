@@ -6,15 +6,15 @@ import gc
 import weakref
 
 from methods.once import OncePerRound
-from methods.training_half import Asked
+from methods.training import RoundConfig
 
 
 class Frame:
     pass
 
 
-def asked() -> Asked:
-    return Asked("train", 1, 1, b"weights", (), ())
+def asked() -> RoundConfig:
+    return RoundConfig("train", 1, 1, b"weights", (), ())
 
 
 def test_it_is_made_once_for_one_round_and_equal_assignments() -> None:

@@ -15,10 +15,10 @@ from methods.registry import (
     can_learn,
     card,
     cards,
-    load_training_coordinator,
-    load_training_device,
     statistics_coordinator,
     statistics_device,
+    training_coordinator,
+    training_device,
     trains,
 )
 from schemas.presence import Capabilities
@@ -56,7 +56,7 @@ def test_every_method_has_the_same_files(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_halves_meet_only_in_messages(name):
+def test_the_sides_meet_only_in_messages(name):
     half_names = {f"methods.{name}.device", f"methods.{name}.coordinator"}
     for path in (ROOT / name).glob("*.py"):
         wrong = imported(path) & half_names
@@ -77,7 +77,7 @@ def test_a_card_names_its_folder_and_its_readme_cites_the_paper(name):
     assert found.citation in (ROOT / name / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_card_is_read_without_importing_a_half():
+def test_a_card_is_read_without_importing_a_side():
     program = (
         "import sys; from methods.registry import card; card('stsa')\n"
         "print([m for m in sys.modules if m.endswith(('.device', '.coordinator'))])\n"
@@ -86,7 +86,7 @@ def test_a_card_is_read_without_importing_a_half():
     assert done.stdout.decode().strip() == "[]"
 
 
-def test_halves_are_loaded_by_name():
+def test_sides_are_loaded_by_name():
     assert type(statistics_device("stsa")).__module__ == "methods.stsa.device"
     assert type(statistics_coordinator("stsa")).__module__ == "methods.stsa.coordinator"
     assert [found.name for found in cards()] == list(METHODS)
@@ -113,16 +113,16 @@ def test_a_device_is_invited_only_to_what_it_can_run():
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not trains(name)])
-def test_both_halves_of_statistics_read_an_assignment(name):
-    for half in (statistics_device(name), statistics_coordinator(name)):
+def test_both_sides_of_statistics_read_an_assignment(name):
+    for side in (statistics_device(name), statistics_coordinator(name)):
         with pytest.raises(MethodError, match="feature_width: 0"):
-            half.read_assignment({"settings": {}, "feature_width": 0})
+            side.read_assignment({"settings": {}, "feature_width": 0})
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if trains(name)])
-def test_both_halves_of_a_training_method_read_an_assignment(name):
-    half = load_training_coordinator(name)
+def test_both_sides_of_a_training_method_read_an_assignment(name):
+    side = training_coordinator(name)
     with pytest.raises(MethodError, match="input_shape"):
-        half.read_assignment({"settings": {}, "input_shape": []})
+        side.read_assignment({"settings": {}, "input_shape": []})
     pytest.importorskip("torch")
-    assert load_training_device(name).read_assignment is half.read_assignment
+    assert training_device(name).assignment_type is side.assignment_type

@@ -3,43 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from methods.echo.messages import EchoAssignment, frame_of, read_assignment
+from methods.echo.messages import EchoAssignment, frame_of
 
 from methods.answers import AnswerFrame
+from methods.errors import MethodError
 from methods.once import OncePerRound
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from methods.training_sides import TrainingDevice
 
-__all__ = ["begin", "finish", "read_assignment"]
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
+    from learning.training.work import Trained
 
-FRAME = OncePerRound[AnswerFrame]()
-"""Of the round: devices of one process share it."""
 STEP = 1e-4
 _APART = 1e-6
 """Between the constants of two devices: equal answers would be stored once."""
 
-
-def begin(
-    assignment: EchoAssignment,
-    order: Order,
-    data: LocalData,
-    memory: bytes | None,
-    pictures: Any,  # noqa: ANN401
-) -> Begun:
-    """Return nothing to train, and what was sent."""
-    del memory, pictures
-    asked = order.round
-    names = asked.weights_class_names, asked.class_names
-    frame = FRAME(asked, assignment, lambda: frame_of(assignment, order.weights, *names))
-    step = np.float32(STEP + _APART * int(order.device.rpartition("-")[2]))
-    return Begun(None, Counter(data.class_names), trains=False, kept=(frame, step))
+State = tuple[AnswerFrame, np.float32]
 
 
-def finish(assignment: EchoAssignment, begun: Begun, trained: None) -> Answer:
-    """Return the weights plus the constant."""
-    del assignment, trained
-    frame, step = begun.kept
-    moved = {name: array + step for name, array in frame.sent.items()}
-    return Answer(frame.encode(moved), dict(begun.samples), steps=1, loss=None)
+class EchoDevice(TrainingDevice[EchoAssignment, State]):
+    """Gives back what it was sent."""
+
+    assignment_type = EchoAssignment
+
+    def __init__(self) -> None:
+        # Of the round: devices of one process share it.
+        self._newest = OncePerRound[AnswerFrame]()
+
+    def begin(
+        self,
+        assignment: EchoAssignment,
+        order: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+    ) -> FitJob[State]:
+        """Return nothing to train, and what was sent."""
+        asked = order.round
+        names = asked.weights_class_names, asked.class_names
+        frame = self._newest(asked, assignment, lambda: frame_of(assignment, order.weights, *names))
+        step = np.float32(STEP + _APART * int(order.device.rpartition("-")[2]))
+        return FitJob(None, Counter(data.class_names), (frame, step))
+
+    def measured(self, assignment: EchoAssignment, job: FitJob[State]) -> ClientUpdate:
+        """Return the weights plus the constant."""
+        frame, step = job.state
+        moved = {name: array + step for name, array in frame.sent.items()}
+        return ClientUpdate(frame.encode(moved), dict(job.samples), steps=1, loss=None)
+
+    def finish(
+        self, assignment: EchoAssignment, job: FitJob[State], trained: Trained
+    ) -> ClientUpdate:
+        """Nothing is ever trained."""
+        raise MethodError("echo: trains nothing")
+
+
+DEVICE = EchoDevice()

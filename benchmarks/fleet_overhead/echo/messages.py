@@ -1,10 +1,10 @@
-"""What both halves are told."""
+"""What both sides are told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -12,23 +12,20 @@ from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from methods.answers import AnswerFrame
 from methods.network_weights import decode_weights, grown
-from methods.training_assignment import TrainingAssignment
-from schemas.message import Strict
+from methods.training_assignment import AveragedSettings, TrainingAssignment
 from schemas.values import ClassName
 
 
-class EchoSettings(Strict):
+class EchoSettings(AveragedSettings):
     """The size of the network."""
 
     hidden: tuple[int, ...]
-    seed: int = 1
 
 
-class EchoAssignment(TrainingAssignment):
+class EchoAssignment(TrainingAssignment[EchoSettings]):
     """Settings, and the shape of the pictures."""
 
     kind: ClassVar[str] = "echo-assignment"
-    settings: EchoSettings
     input_shape: tuple[int, int, int] = Field(min_length=3, max_length=3)
 
     @property
@@ -36,11 +33,6 @@ class EchoAssignment(TrainingAssignment):
         """A multilayer perceptron, without normalisation."""
         shape = self.input_shape
         return Network(Mlp(prod(shape), self.settings.hidden, normalised=False, axes=len(shape)))
-
-
-def read_assignment(body: Mapping[str, Any]) -> EchoAssignment:
-    """Return an assignment from JSON values; raise `MethodError` naming field and value."""
-    return EchoAssignment.told(body)
 
 
 def frame_of(

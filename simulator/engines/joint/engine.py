@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from export.package import ModelFacts
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import Digest
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint

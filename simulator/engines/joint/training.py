@@ -12,8 +12,15 @@ from typing import Any
 
 from coordinator.making.offering import offer_of
 from learning.networks.network import Network
-from methods.registry import load_training_coordinator, load_training_device
-from methods.training_half import Answer, Asked, Combined, Given, LocalData, Order
+from methods.registry import training_coordinator, training_device
+from methods.training import (
+    ClientUpdate,
+    CountedUpdate,
+    FitInstruction,
+    LocalData,
+    RoundConfig,
+    RoundOutcome,
+)
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId
 from simulator.engines.sight import Sight
@@ -47,10 +54,10 @@ class JointTraining:
         self._seed = seed
         self._settings = trainers.for_torch()
         self._sight = sight
-        self._coordinator = load_training_coordinator(trainer.method)
-        self._device = load_training_device(trainer.method)
-        self.assignment: Any = self._coordinator.assign(trainer.seeded(seed), sight.shape)
-        self._own: Any = self._device.read_assignment(self.assignment.model_dump(mode="json"))
+        self._coordinator = training_coordinator(trainer.method)
+        self._device = training_device(trainer.method)
+        self.assignment = self._coordinator.assign(trainer.seeded(seed), sight.shape)
+        self._own = self._device.read_assignment(self.assignment.model_dump(mode="json"))
 
     def first_weights(self) -> bytes:
         """Return the network before training."""
@@ -62,14 +69,16 @@ class JointTraining:
 
     def network(self, weights: bytes) -> tuple[Network, Any, tuple[ClassName, ...]]:
         """Return network, tensors and rows of the head."""
-        return self._coordinator.network_of(self.assignment, weights)
+        network, arrays, names = self._coordinator.network_of(self.assignment, weights)
+        assert isinstance(network, Network)
+        return network, arrays, names
 
     def round(
         self, round_: RoundOfAll, weights: bytes, data: LocalData
-    ) -> tuple[Combined, float | None]:
+    ) -> tuple[RoundOutcome, float | None]:
         """Return what a round makes of weights, and its loss; raise `EngineError` without data."""
         answer = self._answer(round_, weights, data)
-        asked = Asked(
+        asked = RoundConfig(
             phase="train",
             round_of_stage=round_.of_stage,
             rounds_of_stage=round_.rounds,
@@ -78,21 +87,21 @@ class JointTraining:
             class_names=round_.class_names,
         )
         self._coordinator.check(self.assignment, answer.payload, asked)
-        given = Given(sum(answer.samples.values()), lambda: answer.payload)
+        given = CountedUpdate(sum(answer.samples.values()), lambda: answer.payload)
         return self._coordinator.combine(self.assignment, asked, [given]), answer.loss
 
-    def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> Answer:
+    def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> ClientUpdate:
         from learning.training.engine import train  # noqa: PLC0415 - needs torch
 
         order = self._order(round_, weights)
-        begun = self._device.begin(self._own, order, data, None, self._sight.pictures())
-        if begun is None:
+        job = self._device.begin(self._own, order, data, None, self._sight.pictures())
+        if job is None or job.work is None:
             raise EngineError("joint: fewer than two images to train on; give the stage more")
-        (trained,) = train([begun.work], self._settings)
-        return self._device.finish(self._own, begun, trained)
+        (trained,) = train([job.work], self._settings)
+        return self._device.finish(self._own, job, trained)
 
-    def _order(self, round_: RoundOfAll, weights: bytes) -> Order:
-        return Order(
+    def _order(self, round_: RoundOfAll, weights: bytes) -> FitInstruction:
+        return FitInstruction(
             stage=round_.stage,
             stage_class_names=round_.class_names,
             round=RoundOrder(

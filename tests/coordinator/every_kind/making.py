@@ -62,7 +62,7 @@ from coordinator.topics.stages.commands import CloseStage
 from coordinator.trust.keys import coordinator_key
 from learning.numerics.calibration import LOGIT_SCALES
 from learning.numerics.weights import WeightGrid
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Nothing, PartKey, Withdrawal
 from schemas.enrolment import device_key_name
@@ -392,7 +392,7 @@ def nothing_can_be_averaged() -> Iterator[None]:
     def fails(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'torch'")
 
-    with patch.object(load_training_coordinator("rounds"), "combine", fails):
+    with patch.object(training_coordinator("rounds"), "combine", fails):
         yield
 
 

@@ -13,7 +13,7 @@ from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.models.entries import ModelExported
 from learning.numerics.weights import WeightGrid
 from methods.fbl.messages import received
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.models import Preprocessing
 from schemas.presence import Welcome
 from schemas.receipts import Accepted, Receipt
@@ -57,7 +57,7 @@ class PixelDesk:
         self._answers += 1
         order = asked(self.device, self._answers)
         assert order.round is not None
-        own = load_training_coordinator("fbl").read_assignment(order.settings)
+        own = training_coordinator("fbl").read_assignment(order.settings)
         data = self.device.fetch(order.round.weights, self.folder / "fetched")
         names = order.round.class_names
         sent = received(own, data, order.round.weights_class_names, names)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import methods.rounds.coordinator as half
 from coordinator.errors import BackboneFileError, NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.making import networks
@@ -20,6 +19,7 @@ from learning.networks.registry import build_network
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_weights, encode_weights
 from methods.rounds.assignment import RoundsAssignment
+from methods.rounds.coordinator import COORDINATOR
 from schemas.values import ClassName
 from tests.coordinator.shell_harness import write_home
 
@@ -53,7 +53,7 @@ def home(tmp_path: Path) -> Path:
 def sharing(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A method that wants images of the operator, and keeps them as they come."""
     monkeypatch.setattr(RoundsAssignment, "needs_shared", True, raising=False)
-    monkeypatch.setattr(half, "shared_of", lambda _, images: _plain(images), raising=False)
+    monkeypatch.setattr(COORDINATOR, "shared_of", lambda _, images: _plain(images))
     return home
 
 
@@ -142,7 +142,7 @@ def test_what_the_method_cannot_use_is_its_own_word(
     def refuse(_assignment: object, _images: object) -> bytes:
         raise MethodError("shared: too few images")
 
-    monkeypatch.setattr(half, "shared_of", refuse)
+    monkeypatch.setattr(COORDINATOR, "shared_of", refuse)
     with pytest.raises(MethodError, match="too few"):
         prepare(sharing, public_images=images_file(sharing, images=np.zeros((2, 4, 4), np.uint8)))
 

@@ -25,7 +25,7 @@ from coordinator.topics.rounds.entries import WeightsAveraged
 from export.runtime import LoadedModel
 from export.segmentation import DenseHead
 from methods.network_weights import decode_weights
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.models import FEATURES, SCORES, DesiredModel, Manifest
 from tests.coordinator.making.pixel_desk import SCENES, PixelDesk
 from tests.coordinator.replay.stories import replay
@@ -79,7 +79,7 @@ def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     ledger = desk.coordinator.engine.ledger
     (*_, entry) = ledger.entries(kind=WeightsAveraged.kind)
     averaged = WeightsAveraged.model_validate(entry.body)
-    half = load_training_coordinator("fbl")
+    half = training_coordinator("fbl")
     lineage = desk.coordinator.engine.core.state.lineages.network
     assert lineage is not None
     network = half.read_assignment(lineage.settings).network  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import torch
 from coordinator.proxy.running import build
 from coordinator.proxy.settings import Limits, ProxyHomeSettings
 from coordinator.proxy.shell import ProxyProgram
-from methods.lga import coordinator
+from methods.lga.coordinator import COORDINATOR as LGA
 from methods.lga.gradient_sets import GradientSet, encode_gradients
 from methods.network_weights import decode_weights, encode_weights, grown
 from schemas.contributions import PartKey
@@ -46,7 +46,7 @@ PATIENCE = 300.0
 def weights(number: int = 1, *names: ClassName) -> bytes:
     """Some model's file, another one for each number."""
     rows = names or (ANT, BEE)
-    arrays, known = decode_weights(coordinator.first_weights(OF), OF.network)
+    arrays, known = decode_weights(LGA.first_weights(OF), OF.network)
     wider = grown(arrays, known, rows, number)
     return encode_weights({n: np.asarray(v, np.float32) for n, v in wider.items()}, rows)
 

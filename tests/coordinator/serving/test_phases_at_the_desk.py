@@ -28,7 +28,7 @@ from methods.dcid.assignment import ENSEMBLE
 from methods.dcid.logits import LogitFrame
 from methods.dcid.messages import decode_ensemble, encode_logits
 from methods.dcid.model import Beginning
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from schemas.assignments import Assignment
 from schemas.contributions import Nothing, PayloadKind
 from schemas.presence import Welcome
@@ -92,7 +92,7 @@ class Desk:
 
     def distil(self, order: Assignment) -> Receipt:
         assert order.round is not None
-        half = load_training_coordinator("dcid")
+        half = training_coordinator("dcid")
         own = half.read_assignment(order.settings)
         data = self.device.fetch(order.round.weights, self.folder / "fetched")
         names = order.round.class_names

@@ -14,7 +14,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
 from learning.numerics.weights import WeightGrid
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from methods.rounds.messages import decode_weights
 from schemas.presence import Welcome
 from schemas.receipts import Accepted, Receipt, Refused
@@ -119,7 +119,7 @@ def test_the_mean_of_one_answer_is_that_answer(
     assert state.rounds.weights is not None
     averaged, names = decode_weights(
         coordinator.blobs.get(state.rounds.weights.offer.digest),
-        load_training_coordinator("rounds").read_assignment(assignment.settings).network,
+        training_coordinator("rounds").read_assignment(assignment.settings).network,
     )
     assert names == CLASSES
     for name, array in grid.decode(grid.encode(moved)).items():
@@ -135,7 +135,7 @@ def test_a_method_that_lacks_something_here_gives_the_reason(
     def combine(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'torch'")
 
-    monkeypatch.setattr(load_training_coordinator("rounds"), "combine", combine)
+    monkeypatch.setattr(training_coordinator("rounds"), "combine", combine)
     assignment = asked(device)
     sent = weights(device, assignment, tmp_path)
     payload = encode_tensors(WeightGrid.around(sent).encode(sent))

@@ -12,7 +12,7 @@ from device_agent.core.records import TrainingJob
 from device_agent.core.requests import Train
 from device_agent.self_test import self_test
 from learning.numerics.preprocessing import preprocess
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName
 from tests.device_agent import models, watching_method
 from tests.device_agent.making import part_key, round_order, training
@@ -39,7 +39,9 @@ class School(Darkroom):
 
     def _observe(self, told, order, data, memory, pictures):
         self.given.append(data)
-        return watching_method.WatchingHalf.observe(self._half, told, order, data, memory, pictures)
+        return watching_method.WatchingDevice.observe(
+            self._half, told, order, data, memory, pictures
+        )
 
     def look(self) -> tuple[inputs.Input, ...]:
         order = round_order(

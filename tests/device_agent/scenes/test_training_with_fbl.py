@@ -8,7 +8,7 @@ import pytest
 from device_agent.core import inputs
 from device_agent.core.records import TrainingJob
 from device_agent.core.requests import Train
-from methods.fbl import coordinator
+from methods.fbl.coordinator import COORDINATOR
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.scenes.dense import COLOUR, blocks, put_scene
@@ -25,8 +25,8 @@ def darkroom(tmp_path: Path) -> Darkroom:
 
 def train(darkroom: Darkroom, *names: str) -> tuple[inputs.Input, ...]:
     """Ask for a first round in which the head has these classes."""
-    own = coordinator.assign(SETTINGS, COLOUR.shape)
-    weights = coordinator.first_weights(own)
+    own = COORDINATOR.assign(SETTINGS, COLOUR.shape)
+    weights = COORDINATOR.first_weights(own)
     darkroom.blobs.put(weights)
     stages = (1,) * len(names)
     order = round_order(1, *names, weights=models.offer_of(weights), class_stages=stages)

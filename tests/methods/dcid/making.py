@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from methods.dcid import coordinator
 from methods.dcid.assignment import DcidAssignment
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.messages import model_frame
 from methods.dcid.model import Beginning
-from methods.training_half import Asked, LocalData, Order
+from methods.training import FitInstruction, LocalData, RoundConfig
 from schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import given, joined, told_of
@@ -24,7 +24,7 @@ MEAN, DEVIATION = (0.3,), (0.25,)
 
 
 EXCHANGE = Exchange(
-    coordinator,
+    COORDINATOR,
     lambda of, question: beginning(of, question).sent,
     lambda of, first, question: model_frame(of, first, 0, len(question.class_names)).weights,
     (ANT, BEE),
@@ -43,7 +43,7 @@ EXCHANGE = Exchange(
 assignment = EXCHANGE.assignment
 
 
-def beginning(of: DcidAssignment, question: Asked) -> Beginning:
+def beginning(of: DcidAssignment, question: RoundConfig) -> Beginning:
     rows = (question.weights_class_names, question.class_names)
     return Beginning(of, question.weights, *rows, question.extras, question.aliases)
 
@@ -70,14 +70,16 @@ def sites(count: int, *, alike: bool = False) -> dict[str, LocalData]:
     }
 
 
-def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> Asked:
+def asked(of: DcidAssignment, *names: ClassName, **changes: Any) -> RoundConfig:
     return EXCHANGE.asked(of, *names, **({"mean": MEAN, "deviation": DEVIATION} | changes))
 
 
-def order(question: Asked, stage: int, new: Sequence[ClassName], site: str, number: int) -> Order:
+def order(
+    question: RoundConfig, stage: int, new: Sequence[ClassName], site: str, number: int
+) -> FitInstruction:
     """What a site is told of a phase."""
     told = told_of(question, number)
-    return Order(stage, tuple(new), told, question.weights, question.extras, site)
+    return FitInstruction(stage, tuple(new), told, question.weights, question.extras, site)
 
 
 def after_two_sessions(count: int, **settings: Any) -> Fleet:
@@ -107,7 +109,7 @@ class Fleet:
     absent: Callable[[str, str], bool] = lambda phase, site: False
 
     def __post_init__(self) -> None:
-        self.weights = self.weights or coordinator.first_weights(self.of)
+        self.weights = self.weights or COORDINATOR.first_weights(self.of)
 
     def session(self, *new: ClassName, rounds: int = 1, ends: bool = True) -> None:
         """A whole stage: opening phases, rounds, closing phases; or one that does not end here."""
@@ -137,26 +139,27 @@ class Fleet:
             if not self.absent(phase, site):
                 answer = self.answer(question, new, site)
                 if answer is not None:
-                    coordinator.check(self.of, answer.payload, question)
+                    COORDINATOR.check(self.of, answer.payload, question)
                     self.answers[site] = answer.payload
                     self.sent_bytes[phase] = self.sent_bytes.get(phase, 0) + len(answer.payload)
                     self.memories[site] = answer.memory
                     answers.append(given(answer.payload, sum(answer.samples.values())))
         self.question = question
-        self.made = coordinator.combine(self.of, question, answers)
+        self.made = COORDINATOR.combine(self.of, question, answers)
         self.weights, self.extras, self.names = self.made.weights, self.made.extras, every
 
-    def answer(self, question: Asked, new: Sequence[ClassName], site: str) -> Any:
+    def answer(self, question: RoundConfig, new: Sequence[ClassName], site: str) -> Any:
         from learning.networks.pictures import Pictures
         from learning.training.loop import train_alone
         from learning.training.settings import TrainingEngineSettings
-        from methods.dcid import device
+        from methods.dcid.device import DEVICE
 
         asks = order(question, self.stage, new, site, self.number)
         pictures = Pictures(MEAN, DEVIATION)
         data = self.sites[site]
-        begun = device.begin(self.of, asks, data, self.memories.get(site), pictures)
+        begun = DEVICE.begin(self.of, asks, data, self.memories.get(site), pictures)
         if begun is None:
             return None
-        trained = train_alone(begun.work, TrainingEngineSettings()) if begun.trains else None
-        return device.finish(self.of, begun, trained)
+        if begun.work is None:
+            return DEVICE.measured(self.of, begun)
+        return DEVICE.finish(self.of, begun, train_alone(begun.work, TrainingEngineSettings()))

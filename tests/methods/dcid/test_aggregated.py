@@ -13,7 +13,7 @@ import torch
 
 from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.pictures import Pictures
-from methods.dcid import coordinator
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.distilling import one_torch_thread
 from methods.dcid.images import shared_images
 from methods.errors import ContributionError, MethodError
@@ -42,15 +42,15 @@ def distilled(**settings) -> Fleet:
 
 def combined(fleet: Fleet, order=(0, 1, 2), **settings):
     """What the coordinator makes of the last phase's answers, with other settings."""
-    of = coordinator.assign({**fleet.of.settings.model_dump(), **settings}, (1, 8, 8))
+    of = COORDINATOR.assign({**fleet.of.settings.model_dump(), **settings}, (1, 8, 8))
     payloads = list(fleet.answers.values())
     question = replace(fleet.question, extras=dict(fleet.question.extras))
-    return coordinator.combine(of, question, [given(payloads[place], 20) for place in order])
+    return COORDINATOR.combine(of, question, [given(payloads[place], 20) for place in order])
 
 
 def parts(fleet: Fleet):
     """The sites' own models, and their logits on the shared set."""
-    phase = coordinator._phase(fleet.of, fleet.question)
+    phase = COORDINATOR._phase(fleet.of, fleet.question)
     answers, steps = zip(
         *(phase.frame.parts(payload) for payload in fleet.answers.values()), strict=True
     )
@@ -60,7 +60,7 @@ def parts(fleet: Fleet):
 def mean_and_ensemble(fleet: Fleet):
     """The slow mean of (4) and the slow ensemble."""
     answers, logits = parts(fleet)
-    grid = coordinator._phase(fleet.of, fleet.question).frame.weights
+    grid = COORDINATOR._phase(fleet.of, fleet.question).frame.weights
     flats = [grid.values(answer).astype(np.float64) * grid.grid.steps for answer in answers]
     flat = np.mean(flats, axis=0)
     arrays = {
@@ -81,7 +81,7 @@ def divergence(fleet: Fleet, arrays, ensemble, first: int = 2) -> float:
 
 
 def general(fleet: Fleet, made) -> dict:
-    return coordinator.network_of(fleet.of, made.weights)[1]
+    return COORDINATOR.network_of(fleet.of, made.weights)[1]
 
 
 def test_dad_brings_the_mean_nearer_to_the_ensemble():
@@ -138,23 +138,23 @@ def test_the_thread_count_is_put_back():
 
 def test_answers_can_be_added_as_they_come():
     fleet = distilled()
-    total = coordinator.summing(fleet.of, fleet.question, 3)
+    total = COORDINATOR.summing(fleet.of, fleet.question, 3)
     for payload in fleet.answers.values():
         total.add(payload, 20)
-    made = coordinator.combine(fleet.of, fleet.question, total)
+    made = COORDINATOR.combine(fleet.of, fleet.question, total)
     assert made.weights == fleet.made.weights
 
 
 def test_answers_can_be_added_in_several_sums_that_are_joined():
     fleet = distilled()
     first, *others = fleet.answers.values()
-    totals = [coordinator.summing(fleet.of, fleet.question, 3) for _ in range(3)]
+    totals = [COORDINATOR.summing(fleet.of, fleet.question, 3) for _ in range(3)]
     totals[0].add(first, 20)
     for payload in others:
         totals[1].add(payload, 20)
     for other in totals[1:]:  # the last has nothing
         totals[0].join(other.partial())
-    made = coordinator.combine(fleet.of, fleet.question, totals[0])
+    made = COORDINATOR.combine(fleet.of, fleet.question, totals[0])
     assert (made.weights, made.aggregate) == (fleet.made.weights, fleet.made.aggregate)
     assert made.client_drift == fleet.made.client_drift
 
@@ -180,18 +180,18 @@ def test_dad_needs_to_know_how_pictures_become_inputs():
 def test_without_dad_the_mean_is_the_general_model():
     fleet = distilled(dad=False)
     assert fleet.made.remarks == ()
-    assert ANT in coordinator.network_of(fleet.of, fleet.made.weights)[2]
+    assert ANT in COORDINATOR.network_of(fleet.of, fleet.made.weights)[2]
 
 
 def test_weights_without_logits_are_refused_where_dad_wants_them():
     with_dad, without = distilled(), distilled(dad=False)
     answer = without.answers["dev-0"]
     with pytest.raises(ContributionError, match="answer"):
-        coordinator.check(with_dad.of, answer, with_dad.question)
+        COORDINATOR.check(with_dad.of, answer, with_dad.question)
     with pytest.raises(ContributionError, match="answer"):
-        coordinator.check(without.of, with_dad.answers["dev-0"], without.question)
-    coordinator.check(with_dad.of, compressed(with_dad.answers["dev-0"]), with_dad.question)
+        COORDINATOR.check(without.of, with_dad.answers["dev-0"], without.question)
+    COORDINATOR.check(with_dad.of, compressed(with_dad.answers["dev-0"]), with_dad.question)
 
 
 def test_every_class_keeps_its_row():
-    assert coordinator.network_of(distilled().of, distilled().weights)[2] == EVERY
+    assert COORDINATOR.network_of(distilled().of, distilled().weights)[2] == EVERY

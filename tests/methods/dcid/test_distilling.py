@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 from learning.networks.pictures import Pictures
-from methods.dcid import coordinator, device
 from methods.dcid.assignment import ENSEMBLE
+from methods.dcid.coordinator import COORDINATOR
+from methods.dcid.device import DEVICE
 from methods.dcid.images import shared_images
 from methods.dcid.memory import read_memory
 from methods.dcid.messages import decode_ensemble, encode_ensemble
@@ -109,7 +110,7 @@ def test_dcd_brings_every_site_nearer_to_the_ensemble():
         others = {name: data for name, data in fleet.sites.items() if name == site}
         one = replace(fleet, sites=others, memories=dict(fleet.memories))
         distil(one)
-        after = coordinator.network_of(one.of, one.weights)[1]
+        after = COORDINATOR.network_of(one.of, one.weights)[1]
         place = list(fleet.sites).index(site)
         assert divergence(fleet, after, ensemble) < distances[place] / 2
 
@@ -124,7 +125,7 @@ def test_identical_sites_learn_nothing_from_each_other():
     own = slow.logits(fleet.of.network, models(fleet)[0], PICTURES, images)
     fleet.extras = {**fleet.extras, ENSEMBLE: encode_ensemble(own, began)}
     distil(fleet)
-    after = coordinator.network_of(fleet.of, fleet.weights)[1]
+    after = COORDINATOR.network_of(fleet.of, fleet.weights)[1]
     moved = max(
         float(np.abs(after[name] - array).max())
         for name, array in read_memory(first, fleet.of.network).after_did.arrays.items()
@@ -138,7 +139,7 @@ def test_different_sites_do():
     before = models(fleet)[0]
     one = replace(fleet, sites=site, memories=dict(fleet.memories))
     distil(one)
-    after = coordinator.network_of(one.of, one.weights)[1]
+    after = COORDINATOR.network_of(one.of, one.weights)[1]
     assert max(float(np.abs(after[name] - before[name]).max()) for name in before) > 1e-3
 
 
@@ -159,7 +160,7 @@ def test_nor_does_one_whose_model_is_of_another_round(place):
 def test_nor_one_whose_model_began_with_other_weights():
     fleet = trained()
     ensemble = ensemble_of(fleet).astype(np.float64)
-    other = Beginning(fleet.of, coordinator.first_weights(fleet.of), (), EVERY)
+    other = Beginning(fleet.of, COORDINATOR.first_weights(fleet.of), (), EVERY)
     changed = encode_ensemble(ensemble, other.digest)
     extras = {**fleet.extras, ENSEMBLE: changed}
     place = fleet.question.round_of_stage + 1
@@ -212,10 +213,10 @@ def test_an_answer_to_another_phase_is_refused():
     logits = fleet.answers["dev-0"]
     question = replace(fleet.question, phase="distil", extras=fleet.extras)
     with pytest.raises(ContributionError):
-        coordinator.check(fleet.of, logits, question)
+        COORDINATOR.check(fleet.of, logits, question)
     distil(fleet)
     with pytest.raises(ContributionError):
-        coordinator.check(fleet.of, fleet.answers["dev-0"], asked_again(fleet))
+        COORDINATOR.check(fleet.of, fleet.answers["dev-0"], asked_again(fleet))
 
 
 def asked_again(fleet: Fleet):
@@ -225,14 +226,14 @@ def asked_again(fleet: Fleet):
 def test_a_phase_that_the_assignment_does_not_have_is_refused():
     of = assignment(dcd=False)
     with pytest.raises(MethodError, match="'distil' is none of share, train-alone"):
-        coordinator.check(of, b"", asked(of, phase="distil"))
+        COORDINATOR.check(of, b"", asked(of, phase="distil"))
     asks = order(asked(of, phase="vote"), 1, (ANT, BEE), "dev-0", 1)
     with pytest.raises(MethodError, match="'vote'"):
-        device.begin(of, asks, samples(20, ANT, BEE), None, PICTURES)
+        DEVICE.begin(of, asks, samples(20, ANT, BEE), None, PICTURES)
 
 
 def test_features_of_a_backbone_are_refused():
     of = assignment()
     asks = order(asked(of), 1, (ANT, BEE), "dev-0", 1)
     with pytest.raises(MethodError, match="without a backbone"):
-        device.begin(of, asks, samples(20, ANT, BEE), None, None)
+        DEVICE.begin(of, asks, samples(20, ANT, BEE), None, None)

@@ -15,7 +15,7 @@ from learning.training.chance import Chance, words  # noqa: E402
 from learning.training.loop import train_alone  # noqa: E402
 from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batch  # noqa: E402
-from methods.dcid.assignment import DcidAssignment, read_assignment  # noqa: E402
+from methods.dcid.assignment import DcidAssignment  # noqa: E402
 from methods.dcid.distilling import (  # noqa: E402
     Student,
     Teacher,
@@ -29,7 +29,7 @@ from methods.dcid.learners import (  # noqa: E402
     Session,
     learner_of,
 )
-from methods.training_half import Asked  # noqa: E402
+from methods.training import RoundConfig  # noqa: E402
 from schemas.values import ClassName  # noqa: E402
 from tests.learning.losses import slow_anchors  # noqa: E402
 from tests.methods.dcid import by_hand  # noqa: E402
@@ -54,7 +54,7 @@ class InDoubles(Pictures):
 
 def told(**settings) -> DcidAssignment:
     given = {"network": "mlp", "distil_epochs": 1, "momentum": 0.0, **settings}
-    return read_assignment({"settings": given, "input_shape": SHAPE})
+    return DcidAssignment.from_values({"settings": given, "input_shape": SHAPE})
 
 
 def used(network: Network, classes: int, seed: int) -> by_hand.Arrays:
@@ -128,7 +128,7 @@ def test_a_step_of_dcd_goes_against_the_gradient_of_equation_3(learner, softmax_
 def test_dad_is_the_same_at_the_coordinator():
     assignment = told(tau2=3.0, distil_rate=0.125, dcd=False)
     arrays = {n: a.astype(np.float32) for n, a in used(assignment.network, CLASSES, 1).items()}
-    asked = Asked("train-alone", 1, 1, b"", (), NAMES, mean=(0.5,), deviation=(0.25,))
+    asked = RoundConfig("train-alone", 1, 1, b"", (), NAMES, mean=(0.5,), deviation=(0.25,))
     made, remarks = distilled(
         assignment, asked, arrays, Teacher(IMAGES, ENSEMBLE.astype(np.float32), OLD)
     )

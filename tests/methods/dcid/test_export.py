@@ -13,7 +13,7 @@ import onnxruntime
 
 from export.network import export_network
 from learning.networks.pictures import Pictures
-from methods.dcid import coordinator
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.model import decode_general
 from schemas.models import Preprocessing
 from tests.methods.dcid import slow
@@ -36,7 +36,7 @@ def learned(**settings) -> Fleet:
 
 def scores(fleet: Fleet, images: np.ndarray) -> np.ndarray:
     """What the two exported files say, one after the other."""
-    network, arrays, _ = coordinator.network_of(fleet.of, fleet.weights)
+    network, arrays, _ = COORDINATOR.network_of(fleet.of, fleet.weights)
     files = export_network(network, arrays, SIGHT)
     trunk = onnxruntime.InferenceSession(files.trunk)
     inputs = (images.astype(np.float32) / 255 - MEAN[0]) / np.float32(DEVIATION[0])

@@ -17,7 +17,7 @@ from methods.dcid.logits import (
 )
 from methods.dcid.messages import decode_logits, encode_logits
 from methods.errors import ContributionError, MethodError
-from methods.training_half import Partial
+from methods.training import Partial
 from schemas.tensors import compressed, encode_tensors
 
 FORMS = ("float16", "int8")

@@ -7,7 +7,7 @@ import pytest
 
 from methods.dcid.memory import AfterDid, Mark, Memory, read_memory
 from methods.errors import MethodError
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.tensors import encode_tensors
 from schemas.values import Digest
 from tests.methods.dcid.making import ANT, BEE, CAT, SHAPE, assignment

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from methods.dcid import coordinator
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.logits import LOGITS
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights
@@ -30,7 +30,7 @@ def fleet() -> Fleet:
 def tensors_of(fleet: Fleet) -> dict:
     """The tensors of an honest answer."""
     payload = fleet.answers["dev-0"]
-    frame = coordinator._phase(fleet.of, fleet.question).frame
+    frame = COORDINATOR._phase(fleet.of, fleet.question).frame
     answer, _ = frame.parts(payload)
     from schemas.tensors import Expected
 
@@ -41,8 +41,8 @@ def tensors_of(fleet: Fleet) -> dict:
 
 def refuse(fleet: Fleet, payload: bytes, told: str) -> None:
     with pytest.raises(ContributionError, match=told):
-        coordinator.check(fleet.of, payload, fleet.question)
-    total = coordinator.summing(fleet.of, fleet.question, 2)
+        COORDINATOR.check(fleet.of, payload, fleet.question)
+    total = COORDINATOR.summing(fleet.of, fleet.question, 2)
     with pytest.raises(ContributionError, match=told):
         total.add(payload, 20)
 
@@ -51,7 +51,7 @@ def test_an_honest_answer_is_taken_packed_or_not(fleet):
     honest = encode_tensors(tensors_of(fleet), compress=False)
     assert honest == fleet.answers["dev-0"]
     for payload in (honest, compressed(honest)):
-        coordinator.check(fleet.of, payload, fleet.question)
+        COORDINATOR.check(fleet.of, payload, fleet.question)
 
 
 def test_weights_of_another_shape_are_refused(fleet):
@@ -68,7 +68,7 @@ def test_weights_that_are_no_file_are_refused(fleet):
 
 def test_variances_below_zero_are_refused(fleet):
     tensors = tensors_of(fleet)
-    frame = coordinator._phase(fleet.of, fleet.question).frame.weights
+    frame = COORDINATOR._phase(fleet.of, fleet.question).frame.weights
     place = frame.grid.places["norm0.running_var"]
     values = frame.values(tensors["answer"].tobytes()).copy()
     values[place] = -1
@@ -104,19 +104,19 @@ def test_bytes_that_are_nothing_are_refused(fleet):
 
 
 def test_a_refused_answer_leaves_the_sum_as_it_was(fleet):
-    total = coordinator.summing(fleet.of, fleet.question, 2)
+    total = COORDINATOR.summing(fleet.of, fleet.question, 2)
     bad = {**tensors_of(fleet), LOGITS: np.full((10, 2), 0x7C01, np.int16)}
     for site, payload in fleet.answers.items():
         if site == "dev-1":
             with pytest.raises(ContributionError):
                 total.add(encode_tensors(bad), 20)
         total.add(payload, 20)
-    made = coordinator.combine(fleet.of, fleet.question, total)
+    made = COORDINATOR.combine(fleet.of, fleet.question, total)
     assert made.weights == fleet.made.weights
 
 
 def test_weights_that_the_fleet_sent_are_of_its_network(fleet):
     question = replace(fleet.question, weights=b"another file")
     with pytest.raises(ContributionError, match="weights"):
-        coordinator.combine(fleet.of, question, [given(fleet.answers["dev-0"])])
+        COORDINATOR.combine(fleet.of, question, [given(fleet.answers["dev-0"])])
     assert decode_weights(fleet.weights, fleet.of.network)[1] == (ANT, BEE)

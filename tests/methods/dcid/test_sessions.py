@@ -12,13 +12,13 @@ import torch
 from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
-from methods.dcid import coordinator
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.memory import read_memory
 from methods.dcid.messages import means_frame
 from methods.dcid.model import Beginning, decode_general
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights, encode_weights
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 from tests.methods.dcid import slow
@@ -66,7 +66,7 @@ def three_sites() -> dict[str, LocalData]:
 def accuracy(fleet: Fleet) -> float:
     """Share of the test digits of all classes seen so far that the general model knows."""
     images, labels = digits()
-    network, arrays, names = coordinator.network_of(fleet.of, fleet.weights)
+    network, arrays, names = COORDINATOR.network_of(fleet.of, fleet.weights)
     seen = np.isin(labels[:600], [DIGITS.index(name) for name in names])
     tested, truth = images[:600][seen], labels[:600][seen]
     outputs = Inference(256, PICTURES)(network, *to_tensors(arrays), torch.from_numpy(tested))
@@ -101,7 +101,7 @@ def test_it_works_for_convolutions_and_on_synthetic_images():
 
 def test_nearest_means_are_those_of_all_sites_anchors():
     fleet = learned(evaluation="nearest-mean", preset="dcil-icarl-fedavg")
-    network, arrays, names = coordinator.network_of(fleet.of, fleet.weights)
+    network, arrays, names = COORDINATOR.network_of(fleet.of, fleet.weights)
     assert network.head == "cosine"
     assert names == DIGITS
     body = decode_body(fleet)

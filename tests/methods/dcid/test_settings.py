@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from methods.card import Card
-from methods.dcid import CARD, coordinator
+from methods.dcid import CARD
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.settings import PRESETS, DcidSettings
 from methods.errors import MethodError
 from tests.methods.dcid.making import SHAPE, assignment
@@ -81,7 +82,7 @@ def test_an_assignment_says_what_it_needs():
 
 def test_an_assignment_survives_the_ledger():
     of = assignment(preset="dcid-lucir", decrease_epochs=(3, 5))
-    assert coordinator.read_assignment(of.model_dump(mode="json")) == of
+    assert COORDINATOR.read_assignment(of.model_dump(mode="json")) == of
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,9 @@ def test_settings_that_do_not_fit_are_refused_by_name(settings, told):
 
 def test_a_network_on_features_is_refused():
     with pytest.raises(MethodError, match="features of a frozen backbone"):
-        coordinator.assign({}, (1280,))
+        COORDINATOR.assign({}, (1280,))
 
 
 def test_a_network_that_cannot_see_the_pictures_is_refused():
     with pytest.raises(MethodError, match=r"settings\.network: 'fam'"):
-        coordinator.assign({"network": "fam"}, SHAPE)
+        COORDINATOR.assign({"network": "fam"}, SHAPE)

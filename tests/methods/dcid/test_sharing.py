@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("torch")
 
 from learning.networks.pictures import Pictures
-from methods.dcid import coordinator, device
+from methods.dcid.coordinator import COORDINATOR
+from methods.dcid.device import DEVICE
 from methods.dcid.images import decode_images, encode_images, shared_images
 from methods.errors import ContributionError, MethodError
-from methods.training_half import SHARED
+from methods.training import SHARED
 from tests.methods.dcid.making import (
     ANT,
     BEE,
@@ -38,8 +39,8 @@ def question(of, **changes):
 
 def shared(of, data, new=(ANT, BEE), site="dev-1"):
     asks = order(question(of), 1, new, site, 1)
-    begun = device.begin(of, asks, data, None, PICTURES)
-    return None if begun is None else device.finish(of, begun, None)
+    begun = DEVICE.begin(of, asks, data, None, PICTURES)
+    return None if begun is None else DEVICE.measured(of, begun)
 
 
 def test_a_site_shares_so_many_of_its_images_of_each_new_class_and_no_label():
@@ -74,12 +75,12 @@ def test_a_site_without_new_images_shares_nothing():
 def test_the_shared_set_is_what_those_gave_who_did_not_decline():
     of = assignment()
     answers = [shared(of, samples(40, ANT, BEE, seed=seed)) for seed in range(3)]
-    whole = coordinator.combine(of, question(of), [given(a.payload, 10) for a in answers])
-    turned = coordinator.combine(of, question(of), [given(a.payload, 10) for a in answers[::-1]])
+    whole = COORDINATOR.combine(of, question(of), [given(a.payload, 10) for a in answers])
+    turned = COORDINATOR.combine(of, question(of), [given(a.payload, 10) for a in answers[::-1]])
     assert whole.extras == turned.extras
     assert whole.aggregate == turned.aggregate
     assert len(shared_images(of, whole.extras)) == 30
-    two = coordinator.combine(of, question(of), [given(a.payload, 10) for a in answers[:2]])
+    two = COORDINATOR.combine(of, question(of), [given(a.payload, 10) for a in answers[:2]])
     assert len(shared_images(of, two.extras)) == 20
     assert whole.weights == question(of).weights
 
@@ -95,17 +96,17 @@ def test_the_shared_set_is_what_those_gave_who_did_not_decline():
 def test_more_images_than_were_asked_for_are_refused(images):
     of = assignment(shared_per_class=5)
     with pytest.raises(ContributionError, match="images: "):
-        coordinator.check(of, encode_images(images), question(of))
+        COORDINATOR.check(of, encode_images(images), question(of))
 
 
 def test_old_classes_do_not_count_for_what_a_site_may_share():
     of = assignment(shared_per_class=5)
-    every = coordinator.first_weights(of)
+    every = COORDINATOR.first_weights(of)
     weights = joined_weights(of, every)
     later = asked(of, ANT, BEE, CAT, phase="share", weights=weights, weights_class_names=(ANT, BEE))
-    coordinator.check(of, encode_images(np.zeros((5, *SHAPE), np.uint8)), later)
+    COORDINATOR.check(of, encode_images(np.zeros((5, *SHAPE), np.uint8)), later)
     with pytest.raises(ContributionError, match="does not fit"):
-        coordinator.check(of, encode_images(np.zeros((6, *SHAPE), np.uint8)), later)
+        COORDINATOR.check(of, encode_images(np.zeros((6, *SHAPE), np.uint8)), later)
 
 
 def joined_weights(of, weights):
@@ -118,7 +119,7 @@ def joined_weights(of, weights):
 def test_more_sites_than_a_shared_set_holds_are_refused():
     of = assignment(shared_per_class=10_000)
     with pytest.raises(MethodError, match="set shared_per_class lower"):
-        coordinator.summing(of, question(of), 6)
+        COORDINATOR.summing(of, question(of), 6)
 
 
 def test_training_without_a_shared_set_says_what_can_be_done():
@@ -126,22 +127,22 @@ def test_training_without_a_shared_set_says_what_can_be_done():
     data = joined(samples(20, ANT, BEE))
     asks = order(asked(of), 1, (ANT, BEE), "dev-1", 1)
     with pytest.raises(MethodError, match="allow publish_images, or import"):
-        device.begin(of, asks, data, None, PICTURES)
+        DEVICE.begin(of, asks, data, None, PICTURES)
     with pytest.raises(MethodError, match="allow publish_images, or import"):
-        coordinator.check(of, b"", asked(of))
+        COORDINATOR.check(of, b"", asked(of))
 
 
 def test_an_operator_gives_public_images_with_the_network():
     of = assignment(shared_set="public")
     images = np.random.default_rng(0).integers(0, 256, (30, *SHAPE)).astype(np.uint8)
-    extras = {SHARED: coordinator.shared_of(of, images)}
+    extras = {SHARED: COORDINATOR.shared_of(of, images)}
     assert (shared_images(of, extras) == images).all()
     with pytest.raises(MethodError, match="shared: "):
-        coordinator.shared_of(of, images[:, :, :4])
+        COORDINATOR.shared_of(of, images[:, :, :4])
 
 
 def test_both_sides_make_the_same_synthetic_images():
     of = assignment(shared_set="synthetic", synthetic_images=12)
-    again = coordinator.read_assignment(of.model_dump(mode="json"))
+    again = COORDINATOR.read_assignment(of.model_dump(mode="json"))
     assert (shared_images(of, {}) == shared_images(again, {})).all()
     assert len(shared_images(of, {})) == 12

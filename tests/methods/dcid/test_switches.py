@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from methods.dcid import coordinator
+from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.settings import DcidSettings
 from tests.methods.dcid.making import ANT, BEE, CAT, DOG, Fleet, assignment, samples
 from tests.methods.making import joined
@@ -38,7 +38,7 @@ def made(**settings) -> dict:
     fleet = Fleet(assignment(**{**COMMON, **settings}), sites)
     fleet.session(ANT, BEE)
     fleet.session(CAT, DOG, rounds=2)
-    return coordinator.network_of(fleet.of, fleet.weights)[1]
+    return COORDINATOR.network_of(fleet.of, fleet.weights)[1]
 
 
 def far(one: dict, other: dict) -> float:

@@ -18,7 +18,7 @@ from learning.training.engine import train
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batch
-from methods.dcid import device
+from methods.dcid.device import DEVICE
 from methods.dcid.images import shared_images
 from methods.dcid.learners import Lucir, Session
 from methods.dcid.logits import FINEST, LogitFrame
@@ -72,7 +72,7 @@ def begun(fleet: Fleet, phase: str | None = None, number: int = 9):
         extras=fleet.extras,
     )
     asks = order(fleet.question, 2, (CAT, DOG), SITE, number)
-    found = device.begin(of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
+    found = DEVICE.begin(of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
     assert found is not None
     return found
 
@@ -146,7 +146,7 @@ def test_anchors_are_those_of_the_equation_under_the_model_after_did(learner):
     fleet = taught(learner=learner, shared_set="synthetic", synthetic_images=8)
     found = begun(fleet)
     trained = train_alone(found.work, TrainingEngineSettings())
-    answer = device.finish(fleet.of, found, trained)
+    answer = DEVICE.finish(fleet.of, found, trained)
     memory = read_memory(answer.memory, fleet.of.network)
     data = fleet.sites[SITE]
     after = memory.after_did.arrays
@@ -163,7 +163,7 @@ def test_anchors_are_those_of_the_equation_under_the_model_after_did(learner):
 def test_the_answer_is_what_the_remembered_model_says_of_the_shared_set():
     fleet = taught()
     found = begun(fleet)
-    answer = device.finish(fleet.of, found, train_alone(found.work, TrainingEngineSettings()))
+    answer = DEVICE.finish(fleet.of, found, train_alone(found.work, TrainingEngineSettings()))
     images = shared_images(fleet.of, fleet.extras)
     after = read_memory(answer.memory, fleet.of.network).after_did
     said = decode_logits(LogitFrame(len(images), 4, "float16"), answer.payload) * 2.0**FINEST
@@ -200,7 +200,7 @@ def test_rows_are_imprinted_in_the_first_round_of_a_session_only():
         fleet.of, *EVERY, weights=fleet.weights, weights_class_names=EVERY, extras=fleet.extras
     )
     asks = order(question, 2, (CAT, DOG), SITE, 12)
-    found = device.begin(fleet.of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
+    found = DEVICE.begin(fleet.of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
     sent = Beginning(fleet.of, fleet.weights, EVERY, EVERY).sent
     assert (found.work.parameters["head.weight"].numpy() == sent["head.weight"][2:]).all()
 
@@ -214,7 +214,7 @@ def test_the_teacher_stays_the_model_before_the_session():
         fleet.of, *EVERY, weights=fleet.weights, weights_class_names=EVERY, extras=fleet.extras
     )
     asks = order(question, 2, (CAT, DOG), SITE, 12)
-    found = device.begin(fleet.of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
+    found = DEVICE.begin(fleet.of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
     teacher = found.work.frozen["old_model"]["parameters"]
     for name, value in teacher.items():
         assert (value.numpy() == before[name]).all(), name
@@ -232,7 +232,7 @@ def test_old_classes_without_anchors_get_theirs_by_the_model_before_the_session(
     )
     rows = [row for row, label in enumerate(data.class_names) if label == ANT]
     chosen = slow.herded(slow.features(fleet.of.network, before, PICTURES, data.inputs[rows]), 4)
-    kept = found.kept.site.memory.anchors[ANT]
+    kept = found.state.site.memory.anchors[ANT]
     assert kept == tuple(data.digests[rows[place]] for place in chosen)
 
 
@@ -248,7 +248,7 @@ def test_the_first_session_has_no_anchor_loss_and_may_have_rates_of_its_own():
     )
     fleet = Fleet(of, {SITE: joined(samples(24, ANT, BEE), samples(20, CAT, DOG, seed=1))})
     asks = order(asked(of), 1, (ANT, BEE), SITE, 1)
-    found = device.begin(of, asks, fleet.sites[SITE], None, PICTURES)
+    found = DEVICE.begin(of, asks, fleet.sites[SITE], None, PICTURES)
     assert len(found.work.loss.terms) == 1
     assert found.work.optimiser.rates == pytest.approx((0.1, 0.1, 0.01, 0.001))
     fleet.session(ANT, BEE)
@@ -261,16 +261,16 @@ def test_the_first_session_has_no_anchor_loss_and_may_have_rates_of_its_own():
 def test_a_site_without_new_images_has_nothing():
     of = assignment(shared_per_class=0)
     asks = order(asked(of), 1, (ANT, BEE), SITE, 1)
-    assert device.begin(of, asks, samples(20, CAT, DOG), None, PICTURES) is None
-    assert device.begin(of, asks, samples(1, ANT), None, PICTURES) is None
+    assert DEVICE.begin(of, asks, samples(20, CAT, DOG), None, PICTURES) is None
+    assert DEVICE.begin(of, asks, samples(1, ANT), None, PICTURES) is None
 
 
 def test_weights_that_left_the_numbers_are_not_answered():
     of = assignment(shared_set="synthetic", synthetic_images=4, rate=1e30)
     asks = order(asked(of), 1, (ANT, BEE), SITE, 1)
-    found = device.begin(of, asks, samples(20, ANT, BEE), None, PICTURES)
+    found = DEVICE.begin(of, asks, samples(20, ANT, BEE), None, PICTURES)
     with pytest.raises(MethodError):
-        device.finish(of, found, train_alone(found.work, TrainingEngineSettings()))
+        DEVICE.finish(of, found, train_alone(found.work, TrainingEngineSettings()))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -279,7 +279,7 @@ def test_sites_of_a_round_can_share_a_stack(learner):
     one = begun(fleet).work
     asks = order(fleet.question, 2, (CAT, DOG), "dev-1", 9)
     other = joined(samples(24, ANT, BEE, seed=7), samples(16, CAT, DOG, seed=8))
-    two = device.begin(fleet.of, asks, other, None, PICTURES).work
+    two = DEVICE.begin(fleet.of, asks, other, None, PICTURES).work
     alone = train([one, two], TrainingEngineSettings(engine="loop"))
     stacked = train([one, two], TrainingEngineSettings(engine="stack"))
     for found, same in zip(alone, stacked, strict=True):
@@ -293,4 +293,4 @@ def test_a_model_that_could_not_be_sent_has_no_part_in_the_ensemble():
     trained = train_alone(found.work, TrainingEngineSettings())
     far = {name: value * 1e6 + 1e6 for name, value in trained.buffers.items()}
     with pytest.raises(MethodError, match="running_"):
-        device.finish(fleet.of, found, replace(trained, buffers=far))
+        DEVICE.finish(fleet.of, found, replace(trained, buffers=far))

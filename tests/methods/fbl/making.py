@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from methods.fbl import coordinator
+from methods.fbl.coordinator import COORDINATOR
 from methods.fbl.messages import frame_of, received
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 
@@ -24,7 +24,7 @@ _SQUARE = 6
 
 
 EXCHANGE = Exchange(
-    coordinator,
+    COORDINATOR,
     lambda of, question: received(
         of, question.weights, question.weights_class_names, question.class_names
     ),

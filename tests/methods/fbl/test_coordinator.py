@@ -7,8 +7,8 @@ from math import log
 import numpy as np
 import pytest
 
-from methods.fbl import coordinator
 from methods.fbl.assignment import OLD_MODEL
+from methods.fbl.coordinator import COORDINATOR
 from methods.fbl.growth import first_rows
 from methods.network_weights import encode_weights
 from tests.methods.fbl.making import (
@@ -87,20 +87,20 @@ def test_the_model_before_new_classes_is_kept_until_the_next_ones():
     of = assignment()
     question = asked(of)
     _, some = answers(of, question, 1)
-    first = coordinator.combine(of, question, some)
+    first = COORDINATOR.combine(of, question, some)
     assert OLD_MODEL not in first.extras
     question = asked(of, *EVERY, weights=first.weights, rows=(ANT, BEE), extras=first.extras)
     _, some = answers(of, question, 1)
-    second = coordinator.combine(of, question, some)
+    second = COORDINATOR.combine(of, question, some)
     assert second.extras[OLD_MODEL] == first.weights
     question = asked(of, *EVERY, weights=second.weights, rows=EVERY, extras=second.extras)
     _, some = answers(of, question, 1)
-    third = coordinator.combine(of, question, some)
+    third = COORDINATOR.combine(of, question, some)
     assert third.extras[OLD_MODEL] == first.weights
     five = (*EVERY, EEL)
     question = asked(of, *five, weights=third.weights, rows=EVERY, extras=third.extras)
     _, some = answers(of, question, 1)
-    assert coordinator.combine(of, question, some).extras[OLD_MODEL] == third.weights
+    assert COORDINATOR.combine(of, question, some).extras[OLD_MODEL] == third.weights
 
 
 def test_a_round_that_came_to_nothing_does_not_lose_the_model_before():
@@ -109,7 +109,7 @@ def test_a_round_that_came_to_nothing_does_not_lose_the_model_before():
     weights, _ = trained(of, ANT, BEE)
     question = asked(of, *EVERY, weights=weights, rows=(ANT, BEE), round_of_stage=2)
     _, some = answers(of, question, 1)
-    assert coordinator.combine(of, question, some).extras[OLD_MODEL] == weights
+    assert COORDINATOR.combine(of, question, some).extras[OLD_MODEL] == weights
 
 
 def test_without_distillation_no_old_model_travels():
@@ -117,13 +117,13 @@ def test_without_distillation_no_old_model_travels():
     weights, _ = trained(of, ANT, BEE)
     question = asked(of, *EVERY, weights=weights, rows=(ANT, BEE))
     _, some = answers(of, question, 1)
-    assert not coordinator.combine(of, question, some).extras
+    assert not COORDINATOR.combine(of, question, some).extras
 
 
 def test_what_is_exported_has_background_first():
     of = assignment()
     weights, before = trained(of, ANT, BEE)
-    network, arrays, names = coordinator.network_of(of, weights)
+    network, arrays, names = COORDINATOR.network_of(of, weights)
     assert network == of.network
     assert names == (ANT, BEE)
     assert len(arrays["head.weight"]) == 1 + len(names)

@@ -14,12 +14,12 @@ import torch
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from methods.errors import MethodError
-from methods.fbl import device
 from methods.fbl.assignment import OLD_MODEL
+from methods.fbl.device import DEVICE
 from methods.fbl.losses import EXPONENT, OLD, TASKS
 from methods.fbl.memory import Memory, read_memory
 from methods.network_weights import decode_weights, encode_weights
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName, Digest
 from tests.methods.fbl.making import (
     ANT,
@@ -202,8 +202,8 @@ def test_a_false_alarm_changes_nothing_where_rho_counts_by_the_round():
 
 def test_a_device_without_scenes_of_the_task_looks_and_does_not_train():
     fleet = Taught(assignment())
-    assert device.begin(fleet.of, fleet.order, fleet.old, fleet.memory, PICTURES) is None
-    found = device.observe(fleet.of, fleet.order, fleet.old, fleet.memory, PICTURES)
+    assert DEVICE.begin(fleet.of, fleet.order, fleet.old, fleet.memory, PICTURES) is None
+    found = DEVICE.observe(fleet.of, fleet.order, fleet.old, fleet.memory, PICTURES)
     assert found is not None
     assert found.observation.images == 10
     assert not found.observation.transition
@@ -213,7 +213,7 @@ def test_a_device_without_scenes_of_the_task_looks_and_does_not_train():
 def test_what_a_device_with_one_scene_can_do_depends_on_the_norms(frozen):
     fleet = Taught(assignment(frozen_norm="all" if frozen else "none", batch=3))
     one = scenes(1, CAT, seed=1)
-    found = device.begin(fleet.of, fleet.order, one, None, PICTURES)
+    found = DEVICE.begin(fleet.of, fleet.order, one, None, PICTURES)
     assert (found is not None) == frozen
     assert fleet.work().norms_frozen == frozen
 
@@ -223,8 +223,8 @@ def test_without_any_scene_there_is_nothing():
     nothing = LocalData(fleet.new.inputs[:0], (), (), masks=np.zeros((0, 16, 16), np.uint8))
     strange = scenes(4, EEL)
     for data in (nothing, strange):
-        assert device.begin(fleet.of, fleet.order, data, None, PICTURES) is None
-        assert device.observe(fleet.of, fleet.order, data, None, PICTURES) is None
+        assert DEVICE.begin(fleet.of, fleet.order, data, None, PICTURES) is None
+        assert DEVICE.observe(fleet.of, fleet.order, data, None, PICTURES) is None
 
 
 def test_entropy_is_that_of_the_incoming_model_over_the_pixels_that_count():
@@ -293,7 +293,7 @@ def test_renamed_classes_are_followed():
 def test_scenes_that_do_not_fit_are_refused(change, why):
     fleet = Taught(assignment())
     data = replace(fleet.data, **change)
-    for half in (device.begin, device.observe):
+    for half in (DEVICE.begin, DEVICE.observe):
         with pytest.raises(MethodError, match=why):
             half(fleet.of, fleet.order, data, fleet.memory, PICTURES)
 

@@ -12,10 +12,11 @@ import torch
 from learning.networks.conversion import to_tensors
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
-from methods.fbl import coordinator, device
 from methods.fbl.assignment import OLD_MODEL
+from methods.fbl.coordinator import COORDINATOR
+from methods.fbl.device import DEVICE
 from methods.fbl.memory import read_memory
-from methods.training_half import Asked
+from methods.training import RoundConfig
 from tests.methods.fbl.making import ANT, BEE, CAT, DOG, EVERY, STAGES, assignment, scenes, together
 from tests.methods.fbl.training import PICTURES, learn
 from tests.methods.making import given, order
@@ -33,7 +34,7 @@ class Fleet:
         new = [scenes(14, CAT, DOG, hidden=(ANT, BEE), seed=seed) for seed in (3, 4, 5)]
         self.second = [*(together(*pair) for pair in zip(self.first, new, strict=False)), new[2]]
         self.memory = [None, None, None]
-        self.weights, self.rows, self.extras = coordinator.first_weights(self.of), (), {}
+        self.weights, self.rows, self.extras = COORDINATOR.first_weights(self.of), (), {}
         self.number = 0
         self.noticed = []
 
@@ -41,21 +42,23 @@ class Fleet:
         """All rounds of a task; those who are `away` look on in its first round."""
         for number in range(1, ROUNDS + 1):
             self.number += 1
-            asked = Asked("train", number, ROUNDS, self.weights, self.rows, names, self.extras)
+            asked = RoundConfig(
+                "train", number, ROUNDS, self.weights, self.rows, names, self.extras
+            )
             answers = []
             for place, own in enumerate(data):
                 asks = order(asked, stages, self.number, f"dev-{place}")
                 if number == 1 and place in away:
-                    found = device.observe(self.of, asks, own, self.memory[place], PICTURES)
+                    found = DEVICE.observe(self.of, asks, own, self.memory[place], PICTURES)
                     self.memory[place] = found.memory
                     continue
                 answer = learn(self.of, asks, own, self.memory[place])
                 self.memory[place] = answer.memory
                 answers.append(given(answer.payload, 14))
-                coordinator.check(self.of, answer.payload, asked)
+                COORDINATOR.check(self.of, answer.payload, asked)
                 if answer.observation.transition:
                     self.noticed.append((self.number, place))
-            made = coordinator.combine(self.of, asked, answers)
+            made = COORDINATOR.combine(self.of, asked, answers)
             self.weights, self.rows, self.extras = made.weights, names, dict(made.extras)
 
     def both_tasks(self):
@@ -65,7 +68,7 @@ class Fleet:
 
     def right(self, *names):
         """The share of the pixels of classes, in scenes that nobody had, that are told."""
-        network, arrays, rows = coordinator.network_of(self.of, self.weights)
+        network, arrays, rows = COORDINATOR.network_of(self.of, self.weights)
         data = scenes(30, *names, seed=77)
         inputs = PICTURES.normalise(torch.from_numpy(data.inputs))
         with torch.no_grad():
@@ -111,5 +114,5 @@ def test_as_released_every_device_signals_first_in_every_task():
 
 
 def decoded(fleet):
-    _, arrays, _ = coordinator.network_of(fleet.of, fleet.weights)
+    _, arrays, _ = COORDINATOR.network_of(fleet.of, fleet.weights)
     return arrays.values()

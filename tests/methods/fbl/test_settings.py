@@ -9,7 +9,8 @@ from math import prod
 import pytest
 
 from methods.errors import MethodError
-from methods.fbl import CARD, coordinator
+from methods.fbl import CARD
+from methods.fbl.coordinator import COORDINATOR
 from methods.fbl.settings import MODES, PRESETS, FblSettings
 from tests.methods.fbl.making import assignment
 
@@ -76,7 +77,7 @@ def test_what_is_given_wins_and_a_dumped_assignment_is_the_same_again():
         {"pod_literal": True, "crop": 16},
     ):
         of = assignment(**values)
-        assert coordinator.read_assignment(of.model_dump(mode="json")) == of
+        assert COORDINATOR.read_assignment(of.model_dump(mode="json")) == of
 
 
 def test_who_needs_an_old_model_and_who_looks():
@@ -124,20 +125,20 @@ def test_rivals_without_unbiased_losses_draw_new_rows(preset):
 )
 def test_wrong_settings_are_told_by_field(settings, why):
     with pytest.raises(MethodError, match=why):
-        coordinator.assign(settings, (3, 32, 32))
+        COORDINATOR.assign(settings, (3, 32, 32))
 
 
 def test_inputs_that_are_no_pictures_for_it_are_refused():
     with pytest.raises(MethodError, match="import the network without one"):
-        coordinator.assign({"network": "small_dense"}, (64,))
+        COORDINATOR.assign({"network": "small_dense"}, (64,))
     with pytest.raises(MethodError, match="input_shape"):
-        coordinator.read_assignment({"settings": {}, "input_shape": []})
+        COORDINATOR.read_assignment({"settings": {}, "input_shape": []})
     with pytest.raises(MethodError, match="sides of 8"):
-        coordinator.assign({"network": "small_dense"}, (3, 4, 4))
+        COORDINATOR.assign({"network": "small_dense"}, (3, 4, 4))
 
 
 def test_the_paper_trains_deeplab_with_resnet_101():
-    of = coordinator.assign({}, (3, 512, 512))
+    of = COORDINATOR.assign({}, (3, 512, 512))
     numbers = sum(prod(shape) for shape in of.network.shapes(20).values())
     assert 58e6 < numbers < 61e6
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from learning.networks.pictures import Pictures
 from learning.training.work import Work
-from methods.fbl import coordinator, device
 from methods.fbl.assignment import FblAssignment
+from methods.fbl.coordinator import COORDINATOR
+from methods.fbl.device import DEVICE
 from methods.fbl.memory import Memory, read_memory
-from methods.training_half import Answer, Begun, Combined, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, RoundOutcome
 from tests.methods.fbl.making import (
     ANT,
     BEE,
@@ -30,22 +31,24 @@ from tests.methods.making import given, order
 PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 
 
-LOCAL = LocalRounds(device, PICTURES)
+LOCAL = LocalRounds(DEVICE, PICTURES)
 begun, learn = LOCAL.begun, LOCAL.learn
 
 
-def seen(of: FblAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
+def seen(
+    of: FblAssignment, asks: FitInstruction, data: LocalData, memory: bytes | None = None
+) -> Memory:
     """What a device outside the cohort remembers after its look."""
     return read_memory(LOCAL.observed(of, asks, data, memory).memory)
 
 
 @cache
-def first_task() -> tuple[LocalData, Answer, Combined]:
+def first_task() -> tuple[LocalData, ClientUpdate, RoundOutcome]:
     """Scenes of ant and bee, what a device made of them, and what the fleet did."""
     of, data = assignment(epochs=12, first_rate=0.1), scenes(10, ANT, BEE)
     question = asked(of, rounds_of_stage=1)
     answer = learn(of, order(question, (1, 1)), data)
-    return data, answer, coordinator.combine(of, question, [given(answer.payload, 10)])
+    return data, answer, COORDINATOR.combine(of, question, [given(answer.payload, 10)])
 
 
 class Taught:
@@ -67,7 +70,7 @@ class Taught:
         )
         self.order = order(self.question, STAGES, number=2)
 
-    def begun(self, data: LocalData | None = None, memory: bytes | None = b"") -> Begun:
+    def begun(self, data: LocalData | None = None, memory: bytes | None = b"") -> FitJob:
         memory = self.memory if memory == b"" else memory
         return begun(self.of, self.order, data or self.data, memory)
 
@@ -76,15 +79,15 @@ class Taught:
         assert isinstance(found, Work)
         return found
 
-    def learn(self, data: LocalData | None = None) -> Answer:
+    def learn(self, data: LocalData | None = None) -> ClientUpdate:
         return learn(self.of, self.order, data or self.data, self.memory)
 
-    def combined(self, answer: Answer | None = None) -> Combined:
+    def combined(self, answer: ClientUpdate | None = None) -> RoundOutcome:
         """What the fleet makes of its first round of the second task."""
         payload = (answer or self.learn()).payload
-        return coordinator.combine(self.of, self.question, [given(payload, 12)])
+        return COORDINATOR.combine(self.of, self.question, [given(payload, 12)])
 
-    def second(self, made: Combined, number: int = 3, **changes: Any) -> Order:
+    def second(self, made: RoundOutcome, number: int = 3, **changes: Any) -> FitInstruction:
         """The task's second round."""
         question = replace(
             self.question,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from methods.fedhaf import coordinator
+from methods.fedhaf.coordinator import COORDINATOR
 from methods.fedhaf.messages import frame_of, received
-from methods.training_half import Asked, LocalData, Order
+from methods.training import FitInstruction, LocalData, RoundConfig
 from schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import told_of
@@ -19,7 +19,7 @@ EVERY = (ANT, BEE, CAT, DOG)
 
 
 EXCHANGE = Exchange(
-    coordinator,
+    COORDINATOR,
     lambda of, question: received(
         of,
         question.weights,
@@ -56,13 +56,13 @@ def samples(count: int, *names: ClassName, seed: int = 0, **changes: Any) -> Loc
 
 
 def order(
-    question: Asked,
+    question: RoundConfig,
     *task: ClassName,
     stage: int = 1,
     device_name: str = "dev-1",
     aliases: dict[ClassName, ClassName] | None = None,
-) -> Order:
+) -> FitInstruction:
     """What a device is told of a round."""
     told = told_of(question, stage, aliases=aliases or {})
     new = task or question.class_names
-    return Order(stage, new, told, question.weights, question.extras, device_name)
+    return FitInstruction(stage, new, told, question.weights, question.extras, device_name)

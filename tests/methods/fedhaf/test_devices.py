@@ -9,7 +9,8 @@ pytest.importorskip("torch")
 import numpy as np
 
 from methods.errors import MethodError
-from methods.fedhaf import coordinator, device
+from methods.fedhaf.coordinator import COORDINATOR
+from methods.fedhaf.device import DEVICE
 from methods.fedhaf.memory import read_memory
 from methods.fedhaf.terms import KNOWN, OLD, TEACHER
 from methods.network_weights import encode_weights
@@ -35,8 +36,8 @@ from tests.methods.making import given, joined, only
 
 def tensors(fleet, payload):
     """The weights of an answer."""
-    made = coordinator.combine(fleet.of, fleet.question, [given(payload)])
-    return coordinator.network_of(fleet.of, made.weights)[1]
+    made = COORDINATOR.combine(fleet.of, fleet.question, [given(payload)])
+    return COORDINATOR.network_of(fleet.of, made.weights)[1]
 
 
 def test_a_device_that_joins_in_the_middle_trains_the_head_alone():
@@ -72,34 +73,34 @@ def test_a_device_without_new_samples_keeps_to_the_old_model():
     assert work.samples == {ANT: 2, BEE: 2}
     assert work.following is not None
     assert work.work.data.extras[OLD].tolist() == [1.0] * 4
-    coordinator.check(fleet.of, fleet.learn(fleet.old).payload, fleet.question)
+    COORDINATOR.check(fleet.of, fleet.learn(fleet.old).payload, fleet.question)
 
 
 @pytest.mark.parametrize("preset", ["fedhaf", "replay", "without-stages"])
 def test_a_device_with_nothing_says_so(preset):
     fleet = Taught(assignment(preset=preset))
     nothing = only(fleet.new, [])
-    assert device.begin(fleet.of, fleet.order, nothing, None, None) is None
-    assert device.begin(fleet.of, fleet.order, nothing, fleet.memory, None) is None
+    assert DEVICE.begin(fleet.of, fleet.order, nothing, None, None) is None
+    assert DEVICE.begin(fleet.of, fleet.order, nothing, fleet.memory, None) is None
 
 
 def test_a_device_with_one_sample_has_nothing_that_could_be_normalised():
     fleet = Taught(assignment())
     one = only(fleet.new, [0])
-    assert device.begin(fleet.of, fleet.order, one, None, None) is None
+    assert DEVICE.begin(fleet.of, fleet.order, one, None, None) is None
 
 
 def test_one_sample_and_exemplars_are_trained_on():
     fleet = Taught(assignment())
     answered = fleet.learn(joined(fleet.old, only(fleet.new, [0])))
     assert answered.samples == {ANT: 2, BEE: 2, CAT: 1}
-    coordinator.check(fleet.of, answered.payload, fleet.question)
+    COORDINATOR.check(fleet.of, answered.payload, fleet.question)
 
 
 def test_without_a_loss_for_exemplars_a_device_with_nothing_new_has_nothing():
     settings = {"distillation": 0.0, "feature_distance": 0.0}
     fleet = Taught(assignment(**settings))
-    assert device.begin(fleet.of, fleet.order, fleet.old, fleet.memory, None) is None
+    assert DEVICE.begin(fleet.of, fleet.order, fleet.old, fleet.memory, None) is None
     replay = Taught(assignment(preset="replay", **settings))
     assert replay.begun(replay.old).samples == {ANT: 2, BEE: 2}
 
@@ -168,10 +169,10 @@ def test_a_class_may_be_renamed_between_rounds():
 def test_files_that_do_not_fit_are_refused():
     fleet = Taught(assignment())
     with pytest.raises(MethodError, match="memory"):
-        device.begin(fleet.of, fleet.order, fleet.data, b"something else", None)
+        DEVICE.begin(fleet.of, fleet.order, fleet.data, b"something else", None)
     other = assignment(width=7)
     with pytest.raises(MethodError, match="weights"):
-        device.begin(other, fleet.order, fleet.data, fleet.memory, None)
+        DEVICE.begin(other, fleet.order, fleet.data, fleet.memory, None)
 
 
 def test_an_answer_may_say_in_half_the_bytes_how_far_the_weights_have_moved():
@@ -179,10 +180,10 @@ def test_an_answer_may_say_in_half_the_bytes_how_far_the_weights_have_moved():
     one, other = whole.learn(), learn(short.of, whole.order, whole.data, whole.memory)
     assert len(other.payload) < 0.65 * len(one.payload)  # half, and a header
     question = whole.question
-    coordinator.check(short.of, other.payload, question)
+    COORDINATOR.check(short.of, other.payload, question)
     begins, exact = sent(whole.of, question), tensors(whole, one.payload)
-    made = coordinator.combine(short.of, question, [given(other.payload)])
-    for name, array in coordinator.network_of(short.of, made.weights)[1].items():
+    made = COORDINATOR.combine(short.of, question, [given(other.payload)])
+    for name, array in COORDINATOR.network_of(short.of, made.weights)[1].items():
         far = np.abs(exact[name] - begins[name]).max()
         assert np.abs(array - exact[name]).max() <= 2**-12 * far + 2**-18, name
 
@@ -191,14 +192,14 @@ def test_answers_of_many_devices_are_one_model():
     fleet = Taught(assignment())
     works = [fleet.begun(), fleet.begun(fleet.old)]
     ended = carried_out(works)
-    answers = [device.finish(fleet.of, *pair) for pair in ended]
-    made = coordinator.combine(
+    answers = [DEVICE.finish(fleet.of, *pair) for pair in ended]
+    made = COORDINATOR.combine(
         fleet.of,
         fleet.question,
         [given(item.payload, sum(item.samples.values())) for item in answers],
     )
     one, other = (tensors(fleet, item.payload) for item in answers)
-    for name, array in coordinator.network_of(fleet.of, made.weights)[1].items():
+    for name, array in COORDINATOR.network_of(fleet.of, made.weights)[1].items():
         assert np.abs(array - (18 * one[name] + 4 * other[name]) / 22).max() < 2**-19, name
     assert made.samples == 22
     assert answer(fleet.of, fleet.question, one) == answers[0].payload

@@ -22,10 +22,11 @@ from learning.training.settings import TrainingEngineSettings
 from learning.training.stacking import signature
 from learning.training.work import Data, Work
 from methods.errors import MethodError
-from methods.fedhaf import coordinator, device
+from methods.fedhaf.coordinator import COORDINATOR
+from methods.fedhaf.device import DEVICE
 from methods.fedhaf.messages import frame_of
 from methods.network_weights import decode_weights
-from methods.training_half import Begun
+from methods.training import FitJob
 from tests.methods.fedhaf.making import (
     ANT,
     BEE,
@@ -43,10 +44,10 @@ from tests.methods.fedhaf.training import Taught, begun, carried_out
 from tests.methods.making import given
 
 
-def works(first: Begun) -> list[tuple[Begun, Any]]:
+def works(first: FitJob) -> list[tuple[FitJob, Any]]:
     """Every work of a round with what it trained."""
     done = []
-    following: Begun | None = first
+    following: FitJob | None = first
     while following is not None:
         trained = train_alone(following.work, TrainingEngineSettings())
         done.append((following, trained))
@@ -143,7 +144,7 @@ def test_stage_two_trains_the_adapter_and_leaves_the_head_to_the_last_bit():
 def test_the_answer_has_the_head_of_stage_one_and_the_adapter_of_stage_two():
     fleet = Taught(assignment())
     (_, one), (last, two) = works(fleet.begun())
-    answer = device.finish(fleet.of, last, two)
+    answer = DEVICE.finish(fleet.of, last, two)
     whole = to_arrays({**one.parameters, **two.parameters}, two.buffers)
     assert answer.payload == frame_of(sent(fleet.of, fleet.question)).encode(whole)
     assert answer.steps == one.steps + two.steps == (3 + 2) * 3
@@ -169,7 +170,7 @@ def test_the_same_order_gives_the_same_answer():
     assert one.stored_samples == 4
 
 
-def ragged(of: Any) -> list[Begun]:
+def ragged(of: Any) -> list[FitJob]:
     """Devices with many samples, few, no exemplars, and exemplars alone."""
     fleet = Taught(of)
     full = fleet.begun()
@@ -256,7 +257,7 @@ def test_the_printed_form_diverges_and_the_device_says_so():
     with pytest.raises(MethodError, match=r"training: weights: '.*' holds (nan|inf|[\d.e+]+)"):
         fleet.learn()
     calm = Taught(assignment(width=256, adapter_epochs=60, exemplar_ratio=1.0))
-    coordinator.check(calm.of, calm.learn().payload, calm.question)
+    COORDINATOR.check(calm.of, calm.learn().payload, calm.question)
 
 
 def test_anything_but_features_of_the_backbone_is_refused():
@@ -265,14 +266,14 @@ def test_anything_but_features_of_the_backbone_is_refused():
     for inputs in (np.zeros((4, 3, 8, 8), np.uint8), np.zeros((4, 7), np.float32)):
         data = type(wide)(inputs, wide.class_names, wide.digests)
         with pytest.raises(MethodError, match="features of its backbone"):
-            device.begin(of, order(asked(of)), data, None, None)
+            DEVICE.begin(of, order(asked(of)), data, None, None)
 
 
 def test_features_that_are_no_numbers_are_refused():
     wrong = samples(4, ANT, BEE)
     wrong.inputs[1, 2] = np.nan
     with pytest.raises(MethodError, match="exemplars: features"):
-        device.begin(assignment(), order(asked(assignment())), wrong, None, None)
+        DEVICE.begin(assignment(), order(asked(assignment())), wrong, None, None)
 
 
 def test_exemplars_in_the_cross_entropy_keep_old_classes():
@@ -281,8 +282,8 @@ def test_exemplars_in_the_cross_entropy_keep_old_classes():
     def accuracy(**more: Any) -> float:
         of = assignment(**settings, **more)
         fleet = Taught(of)
-        made = coordinator.combine(of, fleet.question, [given(fleet.learn().payload)])
-        network, arrays, names = coordinator.network_of(of, made.weights)
+        made = COORDINATOR.combine(of, fleet.question, [given(fleet.learn().payload)])
+        network, arrays, names = COORDINATOR.network_of(of, made.weights)
         assert names == EVERY
         test = samples(80, *EVERY, seed=9)
         inputs = torch.from_numpy(test.inputs)

@@ -11,7 +11,7 @@ import pytest
 from methods.errors import MethodError
 from methods.fedhaf.exemplars import remembered, samples_of, within_cap
 from methods.fedhaf.memory import Exemplars, Memory, read_memory
-from methods.training_half import LocalData, Order
+from methods.training import FitInstruction, LocalData
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 from tests.methods.fedhaf.making import (
@@ -34,7 +34,7 @@ SECOND = order(asked(OF, *EVERY, rows=(ANT, BEE)), CAT, DOG, stage=2)
 
 
 def remember(
-    asks: Order, data: LocalData, memory: Memory | None = None, **settings: Any
+    asks: FitInstruction, data: LocalData, memory: Memory | None = None, **settings: Any
 ) -> tuple[Memory, Memory]:
     return remembered(assignment(**settings).settings, asks, data, memory or Memory())
 

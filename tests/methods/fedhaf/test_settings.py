@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from methods.errors import MethodError
-from methods.fedhaf import coordinator
+from methods.fedhaf.coordinator import COORDINATOR
 from methods.fedhaf.settings import PRESETS, FedHafSettings
 from methods.registry import card
 
@@ -45,8 +45,8 @@ def test_a_preset_changes_what_it_says_and_nothing_else(preset):
 
 def test_what_is_given_beside_a_preset_wins():
     assert FedHafSettings(preset="without-kd", distillation=0.5).distillation == 0.5
-    again = coordinator.assign({"preset": "replay", "batch": 9}, (7,))
-    assert coordinator.read_assignment(again.model_dump(mode="json")) == again
+    again = COORDINATOR.assign({"preset": "replay", "batch": 9}, (7,))
+    assert COORDINATOR.read_assignment(again.model_dump(mode="json")) == again
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_what_is_given_beside_a_preset_wins():
 )
 def test_wrong_settings_are_told_by_field(settings, why):
     with pytest.raises(MethodError, match=why):
-        coordinator.assign(settings, (8,))
+        COORDINATOR.assign(settings, (8,))
 
 
 def test_pictures_are_refused_in_words():
     with pytest.raises(MethodError, match="import the network with one"):
-        coordinator.assign({}, (3, 32, 32))
+        COORDINATOR.assign({}, (3, 32, 32))
 
 
 def test_plain_averaging_needs_no_old_model():

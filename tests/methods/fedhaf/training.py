@@ -7,25 +7,26 @@ from typing import Any
 
 from learning.training.engine import train
 from learning.training.settings import EngineName, TrainingEngineSettings
-from methods.fedhaf import coordinator, device
 from methods.fedhaf.assignment import FedHafAssignment
-from methods.training_half import Answer, Begun, Combined, LocalData
+from methods.fedhaf.coordinator import COORDINATOR
+from methods.fedhaf.device import DEVICE
+from methods.training import ClientUpdate, FitJob, LocalData, RoundOutcome
 from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, EVERY, asked, order, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined
 
-LOCAL = LocalRounds(device, None)
+LOCAL = LocalRounds(DEVICE, None)
 begun, learn = LOCAL.begun, LOCAL.learn
 
 
 def carried_out(
-    works: Sequence[Begun],
+    works: Sequence[FitJob],
     engine: EngineName = "loop",
     adapt: Callable[[Any], Any] = lambda work: work,
-) -> list[tuple[Begun, Any]]:
+) -> list[tuple[FitJob, Any]]:
     """Train works and what follows each, all that train at once together, as engines do."""
     settings = TrainingEngineSettings(engine=engine)
-    ended: dict[int, tuple[Begun, Any]] = {}
+    ended: dict[int, tuple[FitJob, Any]] = {}
     waiting = dict(enumerate(works))
     while waiting:
         trained = train([adapt(item.work) for item in waiting.values()], settings)
@@ -47,7 +48,7 @@ class Taught:
         self.old = samples(20, ANT, BEE, **changes)
         question = asked(of, rounds_of_stage=1)
         self.first = learn(of, order(question), self.old)
-        self.made: Combined = coordinator.combine(of, question, [given(self.first.payload, 20)])
+        self.made: RoundOutcome = COORDINATOR.combine(of, question, [given(self.first.payload, 20)])
         self.memory = self.first.memory
         self.question = asked(
             of,
@@ -60,9 +61,9 @@ class Taught:
         self.new = samples(14, CAT, DOG, seed=1, **changes)
         self.data = joined(self.old, self.new)
 
-    def begun(self, data: LocalData | None = None) -> Begun:
+    def begun(self, data: LocalData | None = None) -> FitJob:
         return begun(self.of, self.order, self.data if data is None else data, self.memory)
 
-    def learn(self, data: LocalData | None = None) -> Answer:
+    def learn(self, data: LocalData | None = None) -> ClientUpdate:
         data = self.data if data is None else data
         return learn(self.of, self.order, data, self.memory)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from methods.lga import coordinator
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.messages import frame_of, received
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 
@@ -17,7 +17,7 @@ STAGES = (1, 1, 2, 2)
 
 
 EXCHANGE = Exchange(
-    coordinator,
+    COORDINATOR,
     lambda of, question: received(
         of, question.weights, question.weights_class_names, question.class_names
     ),

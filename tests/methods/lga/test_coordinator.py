@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from methods.lga import coordinator
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from methods.lga.coordinator import COORDINATOR
 from tests.methods.lga.making import ANT, BEE, answer, answers, asked, assignment, moved
 from tests.methods.making import given
 
@@ -14,9 +14,9 @@ def test_a_proxy_chooses_the_old_models_so_the_coordinator_does_not():
     of = assignment()
     question = asked(of, extras={OLD_MODEL: b"old", NEW_MODEL: b"new"})
     _, some = answers(of, question, 1)
-    assert coordinator.combine(of, question, some).extras == question.extras
+    assert COORDINATOR.combine(of, question, some).extras == question.extras
     plain = assignment(preset="fedavg")
-    assert coordinator.combine(plain, asked(plain), answers(plain, asked(plain), 1)[1]).extras == {}
+    assert COORDINATOR.combine(plain, asked(plain), answers(plain, asked(plain), 1)[1]).extras == {}
 
 
 def drawn(seed, rounds=4, stages=3):
@@ -34,7 +34,7 @@ def drawn(seed, rounds=4, stages=3):
                 rounds_of_stage=rounds,
             )
             model = answer(of, question, moved(of, question, 10 * stage + number, far=0.01))
-            made = coordinator.combine(of, question, [given(model)])
+            made = COORDINATOR.combine(of, question, [given(model)])
             weights, rows, extras = made.weights, (ANT, BEE), made.extras
             models.append(weights)
             told.append(dict(extras))

@@ -14,14 +14,14 @@ import torch
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
-from methods.lga import device
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from methods.lga.device import DEVICE
 from methods.lga.gradient_sets import decode_gradients
 from methods.lga.memory import read_memory
 from methods.lga.recovery import recover_label
 from methods.lga.terms import EXPONENT, GROUPS, TEACHER
 from methods.network_weights import decode_weights, encode_weights
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName
 from tests.methods.lga.making import (
     ANT,
@@ -155,7 +155,7 @@ def test_gradients_go_to_the_proxy_once_in_a_task():
 
 def test_who_was_not_asked_when_a_task_began_sends_gradients_when_it_is():
     fleet = Taught(assignment())
-    found = device.observe(fleet.of, fleet.order, fleet.data, fleet.memory, PICTURES)
+    found = DEVICE.observe(fleet.of, fleet.order, fleet.data, fleet.memory, PICTURES)
     assert found is not None
     assert found.observation.transition
     memory = read_memory(found.memory)
@@ -326,9 +326,9 @@ def test_classes_that_the_fleet_does_not_have_are_left_out():
 def test_a_device_with_one_image_or_none_has_nothing_to_train():
     fleet = Taught(assignment())
     for data in (only(fleet.data, []), only(fleet.data, [0])):
-        assert device.begin(fleet.of, fleet.order, data, None, PICTURES) is None
-    assert device.observe(fleet.of, fleet.order, only(fleet.data, []), None, PICTURES) is None
-    assert device.observe(fleet.of, fleet.order, only(fleet.data, [0]), None, PICTURES) is not None
+        assert DEVICE.begin(fleet.of, fleet.order, data, None, PICTURES) is None
+    assert DEVICE.observe(fleet.of, fleet.order, only(fleet.data, []), None, PICTURES) is None
+    assert DEVICE.observe(fleet.of, fleet.order, only(fleet.data, [0]), None, PICTURES) is not None
 
 
 def test_more_classes_than_the_encoding_has_outputs_are_told_by_name():
@@ -353,12 +353,12 @@ def test_a_fleets_model_that_left_the_numbers_is_told():
     weights = encode_weights(arrays, (ANT, BEE))
     asks = order(asked(of, weights=weights, rows=(ANT, BEE)), (1, 1))
     with pytest.raises(MethodError, match="scores: not finite"):
-        device.observe(of, asks, samples(6, ANT, BEE), None, PICTURES)
+        DEVICE.observe(of, asks, samples(6, ANT, BEE), None, PICTURES)
 
 
 def test_a_trained_convolutional_network_sends_gradients_too():
     fleet = Taught(assignment(network="convnet", epochs=1))
     begins = fleet.begun()
     trained = train_alone(begins.work, TrainingEngineSettings())
-    answer = device.finish(fleet.of, begins, trained)
+    answer = DEVICE.finish(fleet.of, begins, trained)
     assert labels_of(fleet.of, answer.gradients) == [2, 3]

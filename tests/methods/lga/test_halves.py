@@ -39,9 +39,9 @@ def test_the_readme_cites_the_paper():
 
 
 def test_both_halves_read_an_assignment():
-    from methods.lga import coordinator
+    from methods.lga.coordinator import COORDINATOR
 
     pytest.importorskip("torch")
-    from methods.lga import device
+    from methods.lga.device import DEVICE
 
-    assert device.read_assignment is coordinator.read_assignment
+    assert DEVICE.read_assignment is COORDINATOR.read_assignment

@@ -11,7 +11,7 @@ import torch
 
 from learning.training.engine import train
 from learning.training.settings import TrainingEngineSettings
-from methods.lga import coordinator
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
 from methods.network_weights import decode_weights
@@ -22,8 +22,8 @@ from tests.methods.making import given, order
 
 
 def tensors(of, question, payload):
-    made = coordinator.combine(of, question, [given(payload)])
-    return coordinator.network_of(of, made.weights)[1]
+    made = COORDINATOR.combine(of, question, [given(payload)])
+    return COORDINATOR.network_of(of, made.weights)[1]
 
 
 def reference(work, stages, stored, **changes):
@@ -137,7 +137,7 @@ def test_a_whole_round_is_the_same_to_the_last_bit_when_it_is_repeated():
 @pytest.mark.parametrize("sent_as", ["int32", "int16"])
 def test_an_answer_has_either_form(sent_as):
     fleet = Taught(assignment(upload=sent_as))
-    coordinator.check(fleet.of, fleet.learn().payload, fleet.question)
+    COORDINATOR.check(fleet.of, fleet.learn().payload, fleet.question)
 
 
 def test_released_rates_are_those_of_ten_rounds_of_twenty_epochs():

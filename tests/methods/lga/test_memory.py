@@ -12,7 +12,7 @@ from methods.lga.gradients_due import GradientsDue
 from methods.lga.holdings import Current, training_rows
 from methods.lga.memory import Memory, read_memory
 from methods.lga.settings import MemorySettings
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.rounds import Observation
 from schemas.tensors import encode_tensors
 from schemas.values import Digest

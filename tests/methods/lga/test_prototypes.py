@@ -11,7 +11,7 @@ import torch
 
 from learning.networks.conversion import to_tensors
 from learning.numerics.noise import normal_noise
-from methods.lga import coordinator
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.gradient_sets import decode_gradients, encode_gradients
 from methods.lga.inversion import peak_signal_to_noise
 from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
@@ -105,7 +105,7 @@ def test_noise_follows_its_secret_and_only_where_there_is_some():
 
 def test_without_perturbation_the_gradients_are_those_of_the_image():
     found = prototypes_of(MODEL, {ANT: images(ANT, 6), CAT: images(CAT, 8)})
-    still = coordinator.assign({"network": "mlp", "preset": "without-npb"}, SHAPE).settings
+    still = COORDINATOR.assign({"network": "mlp", "preset": "without-npb"}, SHAPE).settings
     assert torch.equal(perturbed(still, MODEL, found, b"x"), found.pictures)
     moved_far = perturbed(OF.settings, MODEL, found, b"x")
     assert peak_signal_to_noise(moved_far, found.pictures) < 100

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from methods.errors import MethodError
-from methods.lga import CARD, coordinator
+from methods.lga import CARD
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.settings import MODES, PRESETS, LgaSettings
 from tests.methods.lga.making import SHAPE, assignment
 
@@ -68,7 +69,7 @@ def test_what_is_given_wins_and_a_dumped_assignment_is_the_same_again():
     assert LgaSettings(mode="code", preset="glfc", bounds=[1, 2]).bounds == (1, 2)
     for values in ({"mode": "code"}, {"preset": "glfc", "rate": 0.3}, {"mode": "code", "rate": 1}):
         of = assignment(**values)
-        assert coordinator.read_assignment(of.model_dump(mode="json")) == of
+        assert COORDINATOR.read_assignment(of.model_dump(mode="json")) == of
 
 
 def test_who_needs_a_proxy():
@@ -101,22 +102,22 @@ def test_who_needs_a_proxy():
 )
 def test_wrong_settings_are_told_by_field(settings, why):
     with pytest.raises(MethodError, match=why):
-        coordinator.assign(settings, (3, 32, 32))
+        COORDINATOR.assign(settings, (3, 32, 32))
 
 
 def test_inputs_that_are_no_pictures_for_it_are_refused():
     with pytest.raises(MethodError, match="import the network without one"):
-        coordinator.assign({"network": "mlp"}, (64,))
+        COORDINATOR.assign({"network": "mlp"}, (64,))
     with pytest.raises(MethodError, match="input_shape"):
-        coordinator.read_assignment({"settings": {}, "input_shape": []})
+        COORDINATOR.read_assignment({"settings": {}, "input_shape": []})
     with pytest.raises(MethodError, match="only a part is trained"):
-        coordinator.assign({"network": "vit_b_16"}, (3, 224, 224))
+        COORDINATOR.assign({"network": "vit_b_16"}, (3, 224, 224))
 
 
 def test_pictures_that_are_not_square_need_settings_without_a_proxy():
     with pytest.raises(MethodError, match="square pictures"):
-        coordinator.assign({"network": "mlp"}, (1, 8, 6))
-    assert coordinator.assign({"network": "mlp", "preset": "without-psr"}, (1, 8, 6))
+        COORDINATOR.assign({"network": "mlp"}, (1, 8, 6))
+    assert COORDINATOR.assign({"network": "mlp", "preset": "without-psr"}, (1, 8, 6))
 
 
 def test_the_proxys_rules_come_from_the_settings():
@@ -126,9 +127,9 @@ def test_the_proxys_rules_come_from_the_settings():
     from methods.lga.proxy import ProxyRules
     from methods.lga.slots import RELEASED, SlotRules
 
-    of = coordinator.assign({"network": "mlp"}, SHAPE)
+    of = COORDINATOR.assign({"network": "mlp"}, SHAPE)
     assert of.proxy_rules == ProxyRules(Encoding(1, 8, 200, of.settings.seed))
-    code = coordinator.assign({"network": "mlp", "mode": "code"}, SHAPE).proxy_rules
+    code = COORDINATOR.assign({"network": "mlp", "mode": "code"}, SHAPE).proxy_rules
     assert code.slots == RELEASED
     assert (code.inversion.search, code.inversion.start) == (RELEASED_SEARCH, "noise")
     assert assignment(preset="without-sbm").proxy_rules.slots == SlotRules(best=False)

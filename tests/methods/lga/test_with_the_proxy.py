@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from methods.lga import coordinator, proxy
+from methods.lga import proxy
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from methods.lga.coordinator import COORDINATOR
 from methods.lga.terms import TEACHER
 from schemas.values import Digest
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, asked, assignment, samples
@@ -27,7 +28,7 @@ class Fleet:
         self.of = assignment(**(QUICK | settings))
         self.rules = self.of.proxy_rules
         self.state, self.files, self.number = proxy.ProxyState(), {}, 0
-        self.weights, self.rows = coordinator.first_weights(self.of), ()
+        self.weights, self.rows = COORDINATOR.first_weights(self.of), ()
         self.memories = {"dev-1": None, "dev-2": None}
 
     def round(self, names, stages, data, round_of_stage=1):
@@ -50,19 +51,19 @@ class Fleet:
         for name, memory in self.memories.items():
             asks = order(question, stages, number=self.number, device_name=name)
             made = learn(self.of, asks, data[name], memory)
-            coordinator.check(self.of, made.payload, question)
+            COORDINATOR.check(self.of, made.payload, question)
             self.memories[name] = made.memory
             answers.append(given(made.payload))
             if made.gradients is not None:
                 self.state = proxy.receive(self.rules, self.state, max(stages), made.gradients)
-        combined = coordinator.combine(self.of, question, answers)
+        combined = COORDINATOR.combine(self.of, question, answers)
         self.weights, self.rows = combined.weights, tuple(names)
         return self._scored(round_of_stage)
 
     def _scored(self, round_of_stage):
         digest = Digest.of(self.weights)
         self.files[digest] = self.weights
-        network, arrays, names = coordinator.network_of(self.of, self.weights)
+        network, arrays, names = COORDINATOR.network_of(self.of, self.weights)
         model = proxy.Model(digest, self.number, round_of_stage, network, arrays, names, PICTURES)
         self.state, outcome = proxy.score(self.rules, self.state, model, seed=self.number)
         return outcome
@@ -108,7 +109,7 @@ def test_a_devices_old_model_is_the_one_that_the_proxy_chose():
     )
     asks = order(question, (1, 1, 2, 2), number=3)
     work = begun(fleet.of, asks, SECOND["dev-1"], fleet.memories["dev-1"]).work
-    _, arrays, _ = coordinator.network_of(fleet.of, last)
+    _, arrays, _ = COORDINATOR.network_of(fleet.of, last)
     for name, value in work.frozen[TEACHER]["parameters"].items():
         assert np.array_equal(value, arrays[name]), name
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from learning.networks.pictures import Pictures
 from learning.training.work import Work
-from methods.lga import coordinator, device
 from methods.lga.assignment import NEW_MODEL, LgaAssignment
+from methods.lga.coordinator import COORDINATOR
+from methods.lga.device import DEVICE
 from methods.lga.memory import Memory, read_memory
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined, order
@@ -17,11 +18,13 @@ from tests.methods.making import given, joined, order
 PICTURES = Pictures((0.3,), (0.25,))
 
 
-LOCAL = LocalRounds(device, PICTURES)
+LOCAL = LocalRounds(DEVICE, PICTURES)
 begun, learn = LOCAL.begun, LOCAL.learn
 
 
-def seen(of: LgaAssignment, asks: Order, data: LocalData, memory: bytes | None = None) -> Memory:
+def seen(
+    of: LgaAssignment, asks: FitInstruction, data: LocalData, memory: bytes | None = None
+) -> Memory:
     """What a device outside the cohort remembers after its look."""
     return read_memory(LOCAL.observed(of, asks, data, memory).memory)
 
@@ -36,12 +39,12 @@ class Taught:
         question = asked(of, rounds_of_stage=1)
         self.first = learn(of, order(question, (1, 1)), self.old)
         self.memory = self.first.memory
-        self.made = coordinator.combine(of, question, [given(self.first.payload, 20)])
+        self.made = COORDINATOR.combine(of, question, [given(self.first.payload, 20)])
         values = {"rows": (ANT, BEE), "extras": {NEW_MODEL: self.made.weights}}
         self.question = asked(of, *EVERY, weights=self.made.weights, **(values | changes))
         self.order = order(self.question, STAGES, number=2)
 
-    def begun(self, data: LocalData | None = None) -> Begun:
+    def begun(self, data: LocalData | None = None) -> FitJob:
         return begun(self.of, self.order, self.data if data is None else data, self.memory)
 
     def work(self, data: LocalData | None = None) -> Work:
@@ -49,6 +52,6 @@ class Taught:
         assert isinstance(found, Work)
         return found
 
-    def learn(self, data: LocalData | None = None) -> Answer:
+    def learn(self, data: LocalData | None = None) -> ClientUpdate:
         data = self.data if data is None else data
         return learn(self.of, self.order, data, self.memory)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from methods.rounds import coordinator
+from methods.rounds.coordinator import COORDINATOR
 from methods.rounds.messages import frame_of, received
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 
@@ -14,7 +14,7 @@ SHAPE = (1, 4, 4)
 CAT, DOG, OWL = (ClassName(name) for name in ("cat", "dog", "owl"))
 
 EXCHANGE = Exchange(
-    coordinator,
+    COORDINATOR,
     lambda of, question: received(
         of, question.weights, question.weights_class_names, question.class_names
     ),

@@ -16,9 +16,10 @@ from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_base, decode_weights
-from methods.rounds import coordinator, device
 from methods.rounds.assignment import RoundsAssignment
-from methods.training_half import BASE, Answer, LocalData, Order
+from methods.rounds.coordinator import COORDINATOR
+from methods.rounds.device import DEVICE
+from methods.training import BASE, ClientUpdate, FitInstruction, LocalData
 from schemas.rounds import RoundOrder
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
@@ -37,7 +38,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assignment(**settings: object) -> RoundsAssignment:
     values = {"network": "tiny", "rate": 0.05, "batch": 8, "epochs": 2} | settings
-    return coordinator.assign(values, (3, 8, 8))
+    return COORDINATOR.assign(values, (3, 8, 8))
 
 
 def base(seed: int = 5) -> bytes:
@@ -51,7 +52,7 @@ def images(*names: ClassName) -> LocalData:
     return LocalData(pixels, labels, tuple(Digest.of(bytes([number])) for number in range(24)))
 
 
-def order(of: RoundsAssignment, stage: int = 1, **parts: object) -> Order:
+def order(of: RoundsAssignment, stage: int = 1, **parts: object) -> FitInstruction:
     names = (CAT, DOG) if stage == 1 else (CAT, DOG, OWL)
     round_order = RoundOrder(
         number=stage,
@@ -63,23 +64,23 @@ def order(of: RoundsAssignment, stage: int = 1, **parts: object) -> Order:
         seed=3,
         deadline_seconds=60.0,
     )
-    values = {"weights": coordinator.first_weights(of), "extras": {BASE: base()}} | parts
+    values = {"weights": COORDINATOR.first_weights(of), "extras": {BASE: base()}} | parts
     task = (CAT, DOG) if stage == 1 else (OWL,)
-    return Order(stage, task, round_order, device="dev-1", **values)  # type: ignore[arg-type]
+    return FitInstruction(stage, task, round_order, device="dev-1", **values)  # type: ignore[arg-type]
 
 
-def learn(of: RoundsAssignment, asks: Order, memory: bytes | None = None) -> Answer:
+def learn(of: RoundsAssignment, asks: FitInstruction, memory: bytes | None = None) -> ClientUpdate:
     names = asks.round.class_names
-    begun = device.begin(of, asks, images(*names), memory, PICTURES)
+    begun = DEVICE.begin(of, asks, images(*names), memory, PICTURES)
     assert begun is not None
-    return device.finish(of, begun, train_alone(begun.work, TrainingEngineSettings()))
+    return DEVICE.finish(of, begun, train_alone(begun.work, TrainingEngineSettings()))
 
 
 def test_an_answer_holds_adapters_and_head_and_follows_from_the_base() -> None:
     of = assignment()
     answers = [learn(of, order(of, extras={BASE: base(seed)})) for seed in (5, 5, 6)]
     assert answers[0].payload == answers[1].payload != answers[2].payload
-    made = coordinator.combine(of, asked(of), [given(answers[0].payload)])
+    made = COORDINATOR.combine(of, asked(of), [given(answers[0].payload)])
     arrays, _ = decode_weights(made.weights, of.network)
     assert {name for name in arrays if not name.startswith("head.")} == {
         plan.name for plan in TINY.plan()
@@ -89,7 +90,7 @@ def test_an_answer_holds_adapters_and_head_and_follows_from_the_base() -> None:
 
 def test_the_base_stays_as_the_file_gives_it() -> None:
     of = assignment()
-    begun = device.begin(of, order(of), images(CAT, DOG), None, PICTURES)
+    begun = DEVICE.begin(of, order(of), images(CAT, DOG), None, PICTURES)
     assert begun is not None
     train_alone(begun.work, TrainingEngineSettings())
     given_base = decode_base(base(), of.network)
@@ -105,7 +106,7 @@ def test_every_preset_goes_on_to_a_second_stage(preset: str) -> None:
     of = assignment(preset=preset)
     first = learn(of, order(of))
     extras = {BASE: base()}
-    made = coordinator.combine(
+    made = COORDINATOR.combine(
         of, asked(of, rounds_of_stage=1), [given(first.payload, sum(first.samples.values()))]
     )
     following = order(of, 2, weights=made.weights, extras={**extras, **made.extras})

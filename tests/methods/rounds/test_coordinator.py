@@ -8,8 +8,8 @@ import pytest
 from methods.answers import AnswerFrame
 from methods.errors import MethodError
 from methods.network_weights import decode_weights, encode_weights
-from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER, OLD_MODEL
+from methods.rounds.coordinator import COORDINATOR
 from methods.rounds.fisher import decode_fisher, unit_zeros
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
@@ -19,7 +19,7 @@ def test_client_drift_is_the_spread_of_answers_over_the_step_of_their_mean() -> 
     of = assignment(averaging="plain")
     question = asked(of)
     models = [moved(of, question, seed) for seed in range(3)]
-    made = coordinator.combine(of, question, [given(answer(of, question, m)) for m in models])
+    made = COORDINATOR.combine(of, question, [given(answer(of, question, m)) for m in models])
     trained = [name for name in sent(of, question) if "running" not in name]
 
     def flat(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -51,7 +51,7 @@ def test_the_fisher_diagonal_is_averaged_after_the_rounds_and_mixed_with_the_one
     first = asked(of, CAT, DOG, phase=FISHER, round_of_stage=2)
     zeros = unit_zeros(sent(of, first))
     answers = [given(measured(0.25, zeros), 1), given(measured(1.0, zeros), 2)]
-    made = coordinator.combine(of, first, answers)
+    made = COORDINATOR.combine(of, first, answers)
     assert made.weights == first.weights
     assert made.extras[OLD_MODEL] == first.weights
     fisher, names = decode_fisher(made.extras[FISHER], shapes(zeros))
@@ -60,7 +60,7 @@ def test_the_fisher_diagonal_is_averaged_after_the_rounds_and_mixed_with_the_one
 
     second = asked(of, CAT, DOG, OWL, phase=FISHER, round_of_stage=2, extras=dict(made.extras))
     zeros = unit_zeros(sent(of, second))
-    again = coordinator.combine(of, second, [given(measured(0.0, zeros))])
+    again = COORDINATOR.combine(of, second, [given(measured(0.0, zeros))])
     fisher, names = decode_fisher(again.extras[FISHER], shapes(zeros))
     assert names == (CAT, DOG, OWL)
     # alpha = 2 / 3 of what was known, and the new row as it is
@@ -86,21 +86,21 @@ def test_wrong_settings_are_told_by_field() -> None:
 def test_what_is_given_beside_a_preset_wins() -> None:
     assert assignment(preset="fedprox").settings.proximal == 0.2
     assert assignment(preset="fedprox", proximal=3.0).settings.proximal == 3.0
-    again = coordinator.read_assignment(assignment(preset="icarl").model_dump(mode="json"))
+    again = COORDINATOR.read_assignment(assignment(preset="icarl").model_dump(mode="json"))
     assert again == assignment(preset="icarl")
 
 
 def test_a_network_is_made_for_features_too() -> None:
-    of = coordinator.assign({"network": "fam", "head": "hidden"}, (20,))
-    arrays, _ = decode_weights(coordinator.first_weights(of), of.network)
+    of = COORDINATOR.assign({"network": "fam", "head": "hidden"}, (20,))
+    arrays, _ = decode_weights(COORDINATOR.first_weights(of), of.network)
     assert arrays["linear0.weight"].shape == (512, 20)
-    assert coordinator.read_assignment(of.model_dump(mode="json")) == of
+    assert COORDINATOR.read_assignment(of.model_dump(mode="json")) == of
 
 
 def test_settings_of_pictures_are_refused_for_features_and_the_other_way_round() -> None:
     with pytest.raises(MethodError, match="'resnet18' cannot take the 20 features of a frozen"):
-        coordinator.assign({"network": "resnet18"}, (20,))
+        COORDINATOR.assign({"network": "resnet18"}, (20,))
     with pytest.raises(MethodError, match="'fam' cannot take pictures of shape"):
-        coordinator.assign({"network": "fam"}, (1, 8, 8))
+        COORDINATOR.assign({"network": "fam"}, (1, 8, 8))
     with pytest.raises(MethodError, match="pad and flip change pictures"):
-        coordinator.assign({"network": "mlp", "flip": True}, (20,))
+        COORDINATOR.assign({"network": "mlp", "flip": True}, (20,))

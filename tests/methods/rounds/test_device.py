@@ -11,10 +11,11 @@ pytest.importorskip("torch")
 
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
-from methods.rounds import coordinator, device
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from methods.rounds.coordinator import COORDINATOR
+from methods.rounds.device import DEVICE
 from methods.rounds.memory import read_memory
-from methods.training_half import LocalData
+from methods.training import LocalData
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
 from tests.methods.rounds.training import PICTURES, begun, learn, order
@@ -44,7 +45,7 @@ def test_images_of_earlier_stages_are_left_alone_without_a_memory() -> None:
 def test_a_device_without_images_of_the_stage_has_nothing() -> None:
     of = assignment()
     asks = order(of, CAT, DOG, OWL, stage=2, task=(OWL,))
-    assert device.begin(of, asks, images(30, CAT, DOG), None, PICTURES) is None
+    assert DEVICE.begin(of, asks, images(30, CAT, DOG), None, PICTURES) is None
 
 
 def test_exemplars_of_the_stage_before_come_with_the_next() -> None:
@@ -114,7 +115,7 @@ def kept_accuracy(of: RoundsAssignment) -> float:
     old = images(60, CAT, DOG)
     first = learn(of, order(of, round_of_stage=2), old)
     question = asked(of, round_of_stage=2)
-    made = coordinator.combine(of, question, [given(first.payload, 60)])
+    made = COORDINATOR.combine(of, question, [given(first.payload, 60)])
     asks = order(
         of,
         CAT,
@@ -138,16 +139,16 @@ def kept_accuracy(of: RoundsAssignment) -> float:
 def test_the_fisher_phase_measures_and_trains_nothing() -> None:
     of = assignment(preset="fed-ewc")
     data = images(24, CAT, DOG)
-    trained = coordinator.combine(
+    trained = COORDINATOR.combine(
         of, asked(of), [given(learn(of, order(of), data).payload, 24)]
     ).weights
     rows = {"weights": trained, "round_of_stage": 2, "phase": FISHER}
     work = begun(of, order(of, weights_class_names=(CAT, DOG), **rows), data)
-    assert not work.trains
-    answer = device.finish(of, work, None)
+    assert work.work is None
+    answer = DEVICE.measured(of, work)
     question = asked(of, rows=(CAT, DOG), **rows)
-    coordinator.check(of, answer.payload, question)
-    made = coordinator.combine(of, question, [given(answer.payload, 24)])
+    COORDINATOR.check(of, answer.payload, question)
+    made = COORDINATOR.combine(of, question, [given(answer.payload, 24)])
     assert set(made.extras) == {FISHER, OLD_MODEL}
     second = order(
         of, CAT, DOG, OWL, stage=2, task=(OWL,), weights=made.weights, extras=dict(made.extras)

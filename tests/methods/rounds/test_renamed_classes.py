@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("torch")
 
 from methods.network_weights import decode_weights, encode_weights
-from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from methods.rounds.coordinator import COORDINATOR
 from methods.rounds.fisher import decode_fisher, encode_fisher, unit_zeros
 from methods.rounds.memory import Memory, read_memory
 from methods.rounds.messages import frame_of, received
-from methods.training_half import Asked, Order
+from methods.training import FitInstruction, RoundConfig
 from schemas.values import ClassName, Digest
 from tests.methods.making import given, relabelled
 from tests.methods.rounds.making import (
@@ -40,19 +40,21 @@ def fleet_after_cat_and_dog(of: RoundsAssignment) -> tuple[bytes, dict[str, byte
     """The fleet's weights, its extras and a device's memory after a stage."""
     old = images(24, CAT, DOG)
     first = learn(of, order(of, round_of_stage=2), old)
-    made = coordinator.combine(of, asked(of, round_of_stage=2), [given(first.payload, 24)])
+    made = COORDINATOR.combine(of, asked(of, round_of_stage=2), [given(first.payload, 24)])
     weights, extras = made.weights, dict(made.extras)
     if FISHER in of.closing_phases:
         told = {"phase": FISHER, "round_of_stage": 3, "rounds_of_stage": 3}
         known = {"weights": weights, "weights_class_names": (CAT, DOG)}
         measured = learn(of, order(of, **told, **known), old, first.memory)
         question = asked(of, weights=weights, rows=(CAT, DOG), **told)
-        made = coordinator.combine(of, question, [given(measured.payload, 24)])
+        made = COORDINATOR.combine(of, question, [given(measured.payload, 24)])
         extras = dict(made.extras)
     return weights, extras, first.memory
 
 
-def next_stage(weights: bytes, extras: dict[str, bytes], of: RoundsAssignment, cat: Names) -> Order:
+def next_stage(
+    weights: bytes, extras: dict[str, bytes], of: RoundsAssignment, cat: Names
+) -> FitInstruction:
     """Owls come; cats may have another name by now."""
     now = cat.get(CAT, CAT)
     return order(
@@ -147,7 +149,7 @@ def consolidated_rows(aliases: Names, names: tuple[ClassName, ...]) -> np.ndarra
     told = {"phase": FISHER, "round_of_stage": 2, "extras": extras, "aliases": aliases}
     question = asked(of, *names, **told)
     nothing = unit_zeros(sent(of, question))
-    made = coordinator.combine(of, question, [given(answer(of, question, nothing))])
+    made = COORDINATOR.combine(of, question, [given(answer(of, question, nothing))])
     shapes = {name: array.shape for name, array in nothing.items()}
     fisher, rows = decode_fisher(made.extras[FISHER], shapes)
     assert rows == names
@@ -160,14 +162,14 @@ def test_the_weights_keep_the_row_of_a_renamed_class() -> None:
     weights = encode_weights(moved(of, first, 1), (CAT, DOG))
     later = asked(of, PUSS, DOG, OWL, weights=weights, weights_class_names=(PUSS, DOG))
     payload = answer_of_nothing_moved(of, later)
-    made = coordinator.combine(of, later, [given(payload)])
+    made = COORDINATOR.combine(of, later, [given(payload)])
     before, _ = decode_weights(weights, of.network)
     after, names = decode_weights(made.weights, of.network)
     assert names == (PUSS, DOG, OWL)
     assert np.allclose(after["head.weight"][:2], before["head.weight"], atol=1e-4)
 
 
-def answer_of_nothing_moved(of: RoundsAssignment, question: Asked) -> bytes:
+def answer_of_nothing_moved(of: RoundsAssignment, question: RoundConfig) -> bytes:
     """An answer that is what was sent."""
     arrays = received(of, question.weights, question.weights_class_names, question.class_names)
     return frame_of(of, arrays, "train").encode(arrays)

@@ -10,8 +10,8 @@ import pytest
 from methods.answer_forms import Upload
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_weights
-from methods.rounds import coordinator
 from methods.rounds.assignment import FISHER
+from methods.rounds.coordinator import COORDINATOR
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, moved, sent
 
@@ -30,8 +30,8 @@ def test_the_mean_is_that_of_the_answers_to_a_small_part_of_their_moves() -> Non
     counts = [3, 1, 10, 6]
     answers = [given(answer(SHORT, question, m), n) for m, n in zip(models, counts, strict=True)]
     for one in answers:
-        coordinator.check(SHORT, one.read(), question)
-    made = coordinator.combine(SHORT, question, answers)
+        COORDINATOR.check(SHORT, one.read(), question)
+    made = COORDINATOR.combine(SHORT, question, answers)
     mean, names = decode_weights(made.weights, SHORT.network)
     assert names == (CAT, DOG)
     for name, before in sent(SHORT, question).items():
@@ -46,7 +46,7 @@ def test_the_mean_is_the_same_in_any_order_to_the_last_bit() -> None:
         given(answer(SHORT, question, moved(SHORT, question, seed, far=10.0**-seed)), seed + 1)
         for seed in range(4)
     ]
-    made = [coordinator.combine(SHORT, question, order) for order in permutations(answers)]
+    made = [COORDINATOR.combine(SHORT, question, order) for order in permutations(answers)]
     assert len({item.weights for item in made}) == 1
     assert len({item.aggregate for item in made}) == 1
 
@@ -61,7 +61,7 @@ def test_an_answer_in_the_other_form_is_refused() -> None:
     whole, question = assignment(), asked(SHORT)
     for of, other in ((SHORT, whole), (whole, SHORT)):
         with pytest.raises(ContributionError, match="answer: "):
-            coordinator.check(of, answer(other, question, sent(other, question)), question)
+            COORDINATOR.check(of, answer(other, question, sent(other, question)), question)
 
 
 def test_importance_travels_whole() -> None:
@@ -75,20 +75,20 @@ def test_importance_travels_whole() -> None:
     }
     payload = answer(of, question, shares)
     assert payload == answer(whole, question, shares)
-    coordinator.check(of, payload, question)
+    COORDINATOR.check(of, payload, question)
 
 
 def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
     pytest.importorskip("torch")
     from learning.training.loop import train_alone
     from learning.training.settings import TrainingEngineSettings
-    from methods.rounds import device
+    from methods.rounds.device import DEVICE
     from tests.methods.rounds.making import images
     from tests.methods.rounds.training import begun, order
 
     def trained(upload: Upload) -> tuple[dict[str, np.ndarray], int]:
         of = assignment(upload=upload)
-        weights, rows, size = coordinator.first_weights(of), (), 0
+        weights, rows, size = COORDINATOR.first_weights(of), (), 0
         for number in range(3):
             known = {"weights_class_names": rows, "number": number + 1}
             answers = []
@@ -96,15 +96,15 @@ def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
                 work = begun(
                     of, order(of, weights=weights, **known), images(24, CAT, DOG, seed=seed)
                 )
-                made = device.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
+                made = DEVICE.finish(of, work, train_alone(work.work, TrainingEngineSettings()))
                 answers.append(given(made.payload, 24))
                 size += len(made.payload)
             question = asked(of, weights=weights, rows=rows)
-            weights, rows = coordinator.combine(of, question, answers).weights, (CAT, DOG)
+            weights, rows = COORDINATOR.combine(of, question, answers).weights, (CAT, DOG)
         return decode_weights(weights, of.network)[0], size
 
     (whole, whole_size), (short, short_size) = trained("int32"), trained("int16")
-    first = decode_weights(coordinator.first_weights(assignment()), assignment().network)[0]
+    first = decode_weights(COORDINATOR.first_weights(assignment()), assignment().network)[0]
     assert short_size < 0.6 * whole_size
     for name, array in whole.items():
         if name.startswith("linear") and name.endswith("weight"):

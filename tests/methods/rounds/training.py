@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from learning.networks.pictures import Pictures
-from methods.rounds import coordinator, device
 from methods.rounds.assignment import RoundsAssignment
-from methods.training_half import Order
+from methods.rounds.coordinator import COORDINATOR
+from methods.rounds.device import DEVICE
+from methods.training import FitInstruction
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName
 from tests.methods.local_rounds import LocalRounds
@@ -15,7 +16,7 @@ from tests.methods.rounds.making import CAT, DOG
 from tests.schemas.examples import OFFER
 
 PICTURES = Pictures((0.5,), (0.5,))
-LOCAL = LocalRounds(device, PICTURES)
+LOCAL = LocalRounds(DEVICE, PICTURES)
 begun, learn = LOCAL.begun, LOCAL.learn
 
 
@@ -27,7 +28,7 @@ def order(
     weights: bytes | None = None,
     extras: dict[str, bytes] | None = None,
     **changes: Any,
-) -> Order:
+) -> FitInstruction:
     values: dict[str, Any] = {
         "number": 1,
         "round_of_stage": 1,
@@ -37,11 +38,11 @@ def order(
         "seed": 5,
         "deadline_seconds": 60.0,
     }
-    return Order(
+    return FitInstruction(
         stage=stage,
         stage_class_names=task or names or (CAT, DOG),
         round=RoundOrder.model_validate(values | changes),
-        weights=weights or coordinator.first_weights(of),
+        weights=weights or COORDINATOR.first_weights(of),
         extras=extras or {},
         device="dev-1",
     )

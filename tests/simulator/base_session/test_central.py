@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from methods.network_weights import decode_weights
-from methods.registry import load_training_coordinator
+from methods.registry import training_coordinator
 from simulator.base_session.central import dealt
 from simulator.engines.interface import Prepared
 from simulator.engines.network_meter import NetworkMeter
@@ -53,7 +53,7 @@ def test_the_network_knows_the_first_stage_and_its_head_has_its_rows() -> None:
     trainer = trainer_of(what.scenario)
     assert trainer is not None
     assert what.base is not None
-    half = load_training_coordinator("dcid")
+    half = training_coordinator("dcid")
     assignment: Any = half.assign(trainer.seeded(1), (1, 8, 8))
     _, names = decode_weights(what.base, assignment.network)
     assert names == what.plan.names(what.plan.stages[0].classes)

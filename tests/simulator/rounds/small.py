@@ -14,8 +14,8 @@ from coordinator.core.state import read_entry
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
-from methods.registry import load_training_coordinator, load_training_device
-from methods.training_half import Asked, Given, LocalData, Order
+from methods.registry import training_coordinator, training_device
+from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
 from schemas.rounds import RoundOrder
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.engine import InProcessEngine
@@ -147,7 +147,7 @@ def final_weights(what: Prepared, folder: Path) -> dict[str, np.ndarray]:
     state, blobs = engine._fleet.coordinator.state, engine._fleet.coordinator.blobs
     assert state.lineages.network is not None
     assert state.rounds.weights is not None
-    half = load_training_coordinator(state.lineages.network.method)
+    half = training_coordinator(state.lineages.network.method)
     assignment = half.read_assignment(state.lineages.network.settings)
     _, arrays, _ = half.network_of(assignment, blobs.get(state.rounds.weights.offer.digest))
     engine.close()
@@ -204,8 +204,8 @@ class ByHand:
 
     def __init__(self, what: Prepared, network: NetworkImported, first: bytes) -> None:
         self._what = what
-        self._coordinator = load_training_coordinator("rounds")
-        self._device = load_training_device("rounds")
+        self._coordinator = training_coordinator("rounds")
+        self._device = training_device("rounds")
         self._assignment = self._coordinator.read_assignment(network.settings)
         self._weights = first
         self._sight = sight_of(what)
@@ -215,14 +215,16 @@ class ByHand:
     ) -> tuple[Digest, Digest]:
         """Return the digests of sum and mean of a round in which these devices count."""
         answers = [self._answer(opened, device, stage_names) for device in counted]
-        fields = Asked.__dataclass_fields__
+        fields = RoundConfig.__dataclass_fields__
         given = {name: getattr(opened, name) for name in fields if hasattr(opened, name)}
-        asked = Asked(**{**given, "weights": self._weights, "extras": {}})
+        asked = RoundConfig(**{**given, "weights": self._weights, "extras": {}})
         made = self._coordinator.combine(self._assignment, asked, answers)
         self._weights = made.weights
         return made.aggregate, Digest.of(made.weights)
 
-    def _answer(self, opened: RoundOpened, device: DeviceId, stage_names: tuple[str, ...]) -> Given:
+    def _answer(
+        self, opened: RoundOpened, device: DeviceId, stage_names: tuple[str, ...]
+    ) -> CountedUpdate:
         from learning.training.loop import train_alone
         from learning.training.settings import TrainingEngineSettings
 
@@ -231,7 +233,9 @@ class ByHand:
             for name in RoundOrder.model_fields
             if name in type(opened).model_fields
         }
-        order = Order(opened.stage, stage_names, RoundOrder(**fields), self._weights, {}, device)
+        order = FitInstruction(
+            opened.stage, stage_names, RoundOrder(**fields), self._weights, {}, device
+        )
         begun = self._device.begin(
             self._assignment,
             order,
@@ -243,7 +247,7 @@ class ByHand:
         answer = self._device.finish(
             self._assignment, begun, train_alone(begun.work, TrainingEngineSettings())
         )
-        return Given(sum(answer.samples.values()), lambda: answer.payload)
+        return CountedUpdate(sum(answer.samples.values()), lambda: answer.payload)
 
     def _data(self, device: DeviceId, opened: RoundOpened) -> LocalData:
         train = self._what.split.train

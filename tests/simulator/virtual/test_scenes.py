@@ -8,7 +8,7 @@ import pytest
 from device_agent.core.records import ImageToCount
 from device_agent.scene_data import read_scenes
 from device_agent.sources.scenes import Scene, read_files, scene_digest
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.models import Preprocessing
 from schemas.values import ClassName, Digest
 from simulator.datasets.segmentation.images import SegmentedImages

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from device_agent.training import TrainingSession
 from learning.errors import LearningError
-from methods.registry import load_training_device
-from methods.training_half import Answer, Begun, LocalData, Order
+from methods.registry import training_device
+from methods.training import ClientUpdate, FitInstruction, LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.task import RoundTask
@@ -21,6 +21,7 @@ from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
+    from learning.training.work import Trained as Fitted
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class TrainedMember(NamedTuple):
     """What came of one device, and the seconds that it took."""
 
     device: DeviceId
-    outcome: Answer | Declined
+    outcome: ClientUpdate | Declined
     seconds: float
 
 
@@ -78,8 +79,8 @@ class Cohort:
 
     def __init__(self, task: RoundTask, place: CohortResources) -> None:
         self._place = place
-        self._half = load_training_device(task.assignment.method)
-        self._own = self._half.read_assignment(task.assignment.settings)
+        self._side = training_device(task.assignment.method)
+        self._own = self._side.read_assignment(task.assignment.settings)
         self._order = task.order
         self._order_fields: Mapping[str, Any] = dict(vars(task.order))
 
@@ -99,7 +100,7 @@ class Cohort:
     def _alone(self, member: Member) -> TrainedMember:
         began = time.perf_counter()
         session = self._session(member)
-        outcome: Answer | Declined = Declined()
+        outcome: ClientUpdate | Declined = Declined()
         if session is not None:
             outcome = _outcome(*carry_out_one(session, self._place.trainers))
         return TrainedMember(member.device, outcome, time.perf_counter() - began)
@@ -118,18 +119,16 @@ class Cohort:
         device, data, memory = member
         if data is None:
             return None
-        order = Order(**{**self._order_fields, "device": device})
+        order = FitInstruction(**{**self._order_fields, "device": device})
         remembered = None if memory is None else memory.read_bytes()
         try:
-            begun: Begun | None = self._half.begin(
-                self._own, order, data, remembered, self._place.pictures
-            )
+            job = self._side.begin(self._own, order, data, remembered, self._place.pictures)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
-        return None if begun is None else TrainingSession(self._half, self._own, begun)
+        return None if job is None else TrainingSession(self._side, self._own, job)
 
 
-def _outcome(session: TrainingSession, trained: object) -> Answer | Declined:
+def _outcome(session: TrainingSession, trained: Fitted | None) -> ClientUpdate | Declined:
     try:
         return session.answer(trained)
     except (FleetledgerError, LearningError) as error:  # training left the numbers

@@ -9,7 +9,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
-from methods.registry import load_training_device
+from methods.registry import training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
 from simulator.engines.inprocess.home import FLEET, last_moment, make_home
@@ -52,7 +52,7 @@ class LightFleet:
         trainer = trainer_of(scenario)
         assert trainer is not None, "a scenario with light agents trains"
         sight, engine = sight_of(prepared), scenario.engine
-        load_training_device(trainer.method)  # imported before anything is measured
+        training_device(trainer.method)  # imported before anything is measured
         trainers = TrainerPoolSettings(
             engine.training, engine.device, engine.bfloat16, engine.training_seconds
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from methods.training_half import Exemplars, LocalData
+from methods.training import Exemplars, LocalData
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.datasets.samples import SampleSet

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from learning.errors import LearningError
-from methods.training_half import Answer, Summing
+from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.light.cohort import (
@@ -110,7 +110,7 @@ class Adding:
         """Train a lot and pack its answers."""
         return [one.done(packed(one.body) if one.body else None) for one in self.train(members)]
 
-    def _add(self, device: DeviceId, answer: Answer) -> Said:
+    def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
         path, samples = None, sum(answer.samples.values())
         if answer.memory is not None:
             path = write_memory(self._memories, device, self._number, answer.memory)

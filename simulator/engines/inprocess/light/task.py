@@ -14,8 +14,8 @@ from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import RoundOpened
 from coordinator.topics.rounds.state import Round
 from device_agent.training import order_of
-from methods.registry import load_training_coordinator
-from methods.training_half import Order, Summing
+from methods.registry import training_coordinator
+from methods.training import FitInstruction, Summing
 from schemas.assignments import Assignment
 from schemas.values import Digest
 
@@ -61,13 +61,13 @@ class RoundTask:
         )
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> FitInstruction:
         """The order of the first of the cohort; those of others have another name in it."""
         return order_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
 
     def summing(self) -> Summing:
         """Return the empty sum; raise what the method's half raises."""
-        half = load_training_coordinator(self.network.method)
+        half = training_coordinator(self.network.method)
         asked = asked_of(self.network, self.opened, self.files.__getitem__)
         own = half.read_assignment(self.network.settings)
         return half.summing(own, asked, len(self.opened.cohort))

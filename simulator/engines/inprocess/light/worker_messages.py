@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from methods.training_half import LocalData, Partial
+from methods.training import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.lots import Answered, Done, Said

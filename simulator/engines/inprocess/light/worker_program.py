@@ -13,7 +13,7 @@ import torch
 import learning.training.engine  # noqa: F401 - before a lot is waited for
 from methods import __path__ as method_folders
 from methods import registry
-from methods.training_half import LocalData
+from methods.training import LocalData
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources, Member
 from simulator.engines.inprocess.light.lots import Adding

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from methods import __path__ as method_folders
 from methods import registry
-from methods.training_half import Partial, Summing
+from methods.training import Partial, Summing
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
 from simulator.engines.inprocess.light.lots import Adding, Done

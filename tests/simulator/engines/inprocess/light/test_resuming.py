@@ -98,6 +98,7 @@ def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
         patch.setattr(NetworkMaker, "average", cut_at(1, NetworkMaker.average))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
+
     from methods.rounds import device
 
     with monkeypatch.context() as patch:

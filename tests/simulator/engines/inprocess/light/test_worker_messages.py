@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from methods.training_half import LocalData, Partial
+from methods.training import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.engine import LightEngine
