@@ -73,6 +73,6 @@ def _draw_against_bytes(axes: Axes, contenders: Sequence[Contender]) -> None:
     if 0 < 30 * least < largest:
         logarithmic(axes, "x")
         unit += ", logarithmic"
-    dress(axes, say(score_of(contenders), "Accuracy against bytes, a mark per stage"))
+    dress(axes, say(score_of(contenders), "Accuracy against bytes"))
     axes.set_xlabel(f"payload of the fleet so far, {unit}")
     percent_axis(axes, [value for _, accuracy in curves for value in accuracy])

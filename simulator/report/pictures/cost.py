@@ -31,7 +31,7 @@ def draw_cost(results: RunResults) -> Figure:
     axes = figure.add_subplot()
     sent = mean_by_stage(results, traffic).cumsum()
     compute = mean_by_stage(results, lambda stage: stage.compute_seconds.total).cumsum()
-    stored = mean_by_stage(results, lambda stage: stage.stored_samples.total)
+    stored = _stored(results)
     accuracy = 100 * mean_by_stage(results, lambda stage: stage.accuracy)
     scale, unit = byte_scale(float(sent[-1]))
     seconds, second_unit = second_scale(float(compute[-1]))
@@ -59,6 +59,15 @@ def draw_cost(results: RunResults) -> Figure:
     bar.outline.set_visible(False)
     _size_legend(axes, stored)
     return figure
+
+
+def stores_samples(results: RunResults) -> bool:
+    """Tell whether devices store samples, which the sizes of the marks then show."""
+    return bool(_stored(results).max(initial=0))
+
+
+def _stored(results: RunResults) -> Floats:
+    return mean_by_stage(results, lambda stage: stage.stored_samples.total)
 
 
 def _areas(stored: Floats) -> Floats:

@@ -11,7 +11,7 @@ from simulator.metrics.score import name_in_files
 from simulator.report.pages.rendering import Shown
 from simulator.report.pictures.accuracy import draw_accuracy
 from simulator.report.pictures.class_map import draw_class_iou, has_class_iou
-from simulator.report.pictures.cost import draw_cost
+from simulator.report.pictures.cost import draw_cost, stores_samples
 from simulator.report.pictures.devices import draw_devices
 from simulator.report.pictures.distribution import draw_distribution
 from simulator.report.pictures.entropy import draw_entropy, has_looks
@@ -38,6 +38,8 @@ class Picture:
     is_there: Callable[[RunResults], bool] = lambda _results: True
     of_pixels: str = ""
     """The caption where mIoU stands for accuracy, if that takes other words."""
+    further: Callable[[RunResults], str] = lambda _results: ""
+    """What the caption says of what is drawn in some runs only."""
 
     def shown(self, results: RunResults) -> Shown:
         """Return the picture of a run, in the words of its score."""
@@ -45,7 +47,7 @@ class Picture:
         return Shown(
             name_in_files(results.score, self.file),
             results.say(self.title),
-            other or results.say(self.caption),
+            (other or results.say(self.caption)) + results.say(self.further(results)),
             as_png(self.draw(results)),
         )
 
@@ -55,18 +57,35 @@ def has_old_classes(results: RunResults) -> bool:
     return results.stages > 1
 
 
+def told_of_papers(results: RunResults) -> str:
+    """Say what stands for the numbers of papers, of which few print a curve."""
+    published = results.scenario.published
+    numbers = [curve for curve in published if not curve.accuracy]
+    drawn = (
+        (any(curve.accuracy for curve in published), "Dashed: curves that papers print."),
+        (any(curve.average is not None for curve in numbers), "Dotted: averages that they print."),
+        (
+            any(curve.final is not None for curve in numbers),
+            "Crosses: the accuracy after the last stage that they print.",
+        ),
+    )
+    return "".join(f" {text}" for is_there, text in drawn if is_there)
+
+
+def told_of_samples(results: RunResults) -> str:
+    """Say what the sizes of marks mean, where devices store samples."""
+    return " The larger a mark, the more samples they store." if stores_samples(results) else ""
+
+
 GALLERY = (
     Picture(
         "accuracy.png",
         "Accuracy per stage",
-        "Accuracy on the test samples of all classes seen so far, after each stage. Dashed: curves "
-        "that papers print for this protocol; where they print only an average or the accuracy "
-        "after the last stage, a dotted line and a cross.",
+        "Accuracy on the test samples of all classes seen so far, after each stage.",
         draw_accuracy,
         of_pixels="Mean intersection over union of background and all classes seen so far, on the "
-        "pixels of all test scenes that show one of these classes, after each stage. Dashed: "
-        "curves that papers print for this protocol; where they print only an average or the mIoU "
-        "after the last stage, a dotted line and a cross.",
+        "pixels of all test scenes that show one of these classes, after each stage.",
+        further=told_of_papers,
     ),
     Picture(
         "forgetting.png",
@@ -115,7 +134,8 @@ GALLERY = (
         "Accuracy device by device",
         "A device's accuracy is the model's under the device's own class distribution: the sum "
         "over classes of their share of its training samples times the accuracy on the class's "
-        "test samples. Left: mean over seeds. Right: the first seed.",
+        "test samples. Left: mean over seeds. Right: the first seed; dotted is the accuracy on "
+        "the whole test set.",
         draw_devices,
         has_own_accuracy,
     ),
@@ -140,8 +160,9 @@ GALLERY = (
         "cost.png",
         "Accuracy against cost",
         "Each mark is a stage: what the fleet had sent and received by its end, what its devices "
-        "had computed (colour), how many samples they store (size). Mean over seeds.",
+        "had computed (colour). Mean over seeds.",
         draw_cost,
+        further=told_of_samples,
     ),
     Picture(
         "rounds.png",

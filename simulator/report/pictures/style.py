@@ -21,12 +21,12 @@ BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#aa4499", "#e69f00", "#56b4e9"
 PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#332288", "#882255")
 INK, MUTED, GRID = "#1f2933", "#66727f", "#e4e8ec"
-_DOTS_PER_INCH = 150
-_LEGEND_CHARACTERS = 112
+_DOTS_PER_INCH = 220
+_LEGEND_CHARACTERS = 74
 """That fit beside each other below a figure."""
 
 
-def new_figure(width: float = 8.6, height: float = 4.4) -> Figure:
+def new_figure(width: float = 5.8, height: float = 4.4) -> Figure:
     """Return an empty figure of so many inches that lays itself out."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - half a second
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -58,7 +58,7 @@ def dress(axes: Axes, title: str = "", *, grid: str = "y") -> None:
     elif grid:
         axes.grid(axis="y", color=GRID, linewidth=0.8)
     if title:
-        axes.set_title(title, loc="left", fontsize=10.5, color=INK)
+        axes.set_title(title, loc="left", fontsize=9.5, color=INK)
 
 
 def stage_ticks(stages: int) -> list[int]:

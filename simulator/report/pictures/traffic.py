@@ -45,7 +45,7 @@ def draw_traffic(results: RunResults) -> Figure:
         [mean_by_stage(results, of_spread(take, "mean")) for *_, take in _DIRECTIONS],
         highest,
     )
-    dress(right, "One device: mean (bar) and highest (line)")
+    dress(right, "One device (line: highest)")
     for axes in (left, right):
         stage_axis(axes, results.stages)
     legend_below(figure)

@@ -337,3 +337,22 @@ def test_a_run_of_which_no_bytes_and_seconds_are_known_is_drawn():
 def test_no_look_is_cut_off(results: RunResults):
     highest = max(look.entropy for stage in results.first.stages for look in stage.novelty_checks)
     assert all(axes.get_ylim()[1] > highest for axes in draw_entropy(results).axes)
+
+
+def caption_of(results: RunResults, file: str) -> str:
+    return next(item.shown(results).caption for item in GALLERY if item.file == file)
+
+
+def test_captions_speak_of_what_is_drawn_and_of_nothing_else(results: RunResults):
+    assert "Dashed" in caption_of(results, "accuracy.png")
+    assert "Dotted" in caption_of(results, "accuracy.png")
+    assert "samples they store" in caption_of(results, "cost.png")
+    plain = fake_results(Shape(stages=3))
+    for word in ("Dashed", "Dotted", "Crosses"):
+        assert word not in caption_of(plain, "accuracy.png")
+    assert "store" not in caption_of(plain, "cost.png")
+
+
+def test_pictures_are_readable_on_a_small_screen(results: RunResults):
+    drawn = [item.draw(results) for item in GALLERY if item.is_there(results)]
+    assert max(figure.get_figwidth() for figure in drawn) <= 6.5  # 9 points are 8 of 420 pixels

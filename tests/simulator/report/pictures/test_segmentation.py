@@ -99,7 +99,7 @@ def test_it_is_a_png_of_a_height_that_fits_its_rows():
     for rows in (1, 3):
         data = as_png(draw_segmentation([scene()] * rows, NAMES))
         heights.append(Image.open(io.BytesIO(data)).height)
-    assert heights[1] - heights[0] == pytest.approx(2 * 150 * 1.9 * 4 / 6, abs=3)
+    assert heights[1] - heights[0] == pytest.approx(2 * 220 * 1.9 * 4 / 6, abs=3)
 
 
 def test_truth_alone_can_be_drawn():
