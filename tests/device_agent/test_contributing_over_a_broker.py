@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from methods.registry import statistics_coordinator
+from methods.stsa.coordinator import frozen_map
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.presence import Birth
 from schemas.reports import Problem, WaitingClasses
@@ -68,8 +69,7 @@ def mapped_assignment(own):
     from export.frozen import build_frozen
     from export.scaling_backbone import scaling_backbone
 
-    half = statistics_coordinator("stsa")
-    frozen = build_frozen(scaling_backbone(making.GREY_8), "integer", half.frozen_map(own))
+    frozen = build_frozen(scaling_backbone(making.GREY_8), "integer", frozen_map(own))
     offer = models.offer_of(frozen)
     assignment = models.assignment().model_copy(
         update={
