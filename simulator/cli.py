@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -184,22 +183,27 @@ def demo(
 ) -> None:
     """Let a fleet of real processes on this machine learn handwritten digits, two at a time.
 
-    Starts broker, coordinator and agents, shows the accuracy after each stage, stops everything.
+    The scenario `demo` of `fleetledger simulate`, with these options as settings of it.
     """
-    from rich.console import Console  # noqa: PLC0415 - the help page needs none of this
-
-    from simulator.demo.run import run_demo  # noqa: PLC0415
-    from simulator.demo.settings import DemoSettings  # noqa: PLC0415
+    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
     _stop_in_order()
-    settings = DemoSettings(
-        out=out or Path("runs", time.strftime("demo-%Y%m%d-%H%M%S")),
-        form=form.value,
-        broker=broker.value,
-        seed=seed,
-        agents=agents,
-    )
-    run_demo(settings, Console())
+    simulating.simulate("demo", _of_demo(form, broker, seed, agents), out)
+
+
+def _of_demo(form: FormOption, broker: BrokerOption, seed: int, agents: int) -> list[str]:
+    """Return the demo's options as changes to its scenario."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    dealing = np.random.SeedSequence(seed).generate_state(5).tolist()
+    return [
+        f"method.settings.form={form.value}",
+        f"engine.broker={broker.value}",
+        f"seeds=[{seed}]",
+        f"method.settings.map_seed={seed}",
+        f"devices.partition.seeds={dealing}",
+        f"devices.count={agents}",
+    ]
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -12,8 +12,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 │   ├── ProcessDiedError    one of its programs ended by itself
 │   └── WaitedTooLongError  something awaited did not happen in time
 ├── AttackError             an attack cannot be tried on what was given
-├── ChaosError              a disturbed fleet broke a promise
-└── DemoError               the demo cannot begin, or asks for what no run can have
+└── ChaosError              a disturbed fleet broke a promise
 """
 
 from __future__ import annotations
@@ -71,7 +70,3 @@ class AttackError(SimulatorError):
 
 class ChaosError(SimulatorError):
     """A disturbed fleet broke a promise; the message names seed and promise, and how to repeat."""
-
-
-class DemoError(SimulatorError):
-    """The demo cannot begin or go on; the message says why and where to look."""

@@ -160,5 +160,8 @@ class StageRecord(Renamed):
     pooled_accuracy: float | None = None
     """Of float64 ridge regression on all dealt images in one place, on the test images of all seen
     classes; None unless the scenario asks for it."""
+    accuracy_on_devices: float | None = None
+    """Share of right answers that the devices told of the model that they ran, each about its own
+    test images; None unless the scenario asks for it."""
     notes: tuple[str, ...] = ()
     """What somebody who reads the report should know, in sentences."""

@@ -23,16 +23,16 @@ from benchmarks.networks.mobilenet_v2 import (
     imagenet_preprocessing,
     load_weights,
 )
+from device_agent.settings import DetectionSettings
 from schemas.models import Preprocessing
-from schemas.values import FleetId
-from simulator.datasets import Split
-from simulator.datasets.npz import load_npz
-from simulator.demo.material import Material
-from simulator.demo.run import run_material
-from simulator.demo.settings import DemoSettings, Patience
+from simulator.metrics.results import RunResults
+from simulator.metrics.seed_metrics import StageMetrics
+from simulator.records import StageRecord
+from simulator.run.folder import RunFolder
+from simulator.run.running import run_scenario
+from simulator.scenario.model import Scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "real_fleet.json"
-PATIENCE = Patience(start=120.0, stage=900.0)
 
 
 def preprocessing(size: int) -> Preprocessing:
@@ -42,69 +42,78 @@ def preprocessing(size: int) -> Preprocessing:
     )
 
 
-def material(arguments: argparse.Namespace, train_per_class: int) -> Material:
-    """Return the first images of every class, and MobileNetV2."""
-    whole = load_npz(arguments.data)
-    split = Split(
-        train=whole.train.at_most(train_per_class),
-        test=whole.test.at_most(arguments.test_per_class),
+def write_backbone(arguments: argparse.Namespace, folder: Path) -> Path:
+    """Write MobileNetV2 and how it sees pictures into a folder; return the ONNX file."""
+    file = folder / f"mobilenet-v2-{arguments.size}.onnx"
+    file.write_bytes(build_mobilenet_v2(arguments.size, load_weights(arguments.weights)))
+    text = preprocessing(arguments.size).model_dump_json()
+    file.with_suffix(".json").write_text(text, encoding="utf-8")
+    return file
+
+
+def scenario(arguments: argparse.Namespace, train_per_class: int, backbone: Path) -> Scenario:
+    """Return the scenario of one run."""
+    return Scenario.model_validate(
+        {
+            "title": f"{arguments.data.stem}, {train_per_class} images per class",
+            "seeds": [arguments.seed],
+            "data": {
+                "set": "npz",
+                "root": str(arguments.data.absolute()),
+                "per_class": train_per_class,
+                "test_per_class": arguments.test_per_class,
+            },
+            "stages": {
+                "order": "as-is",
+                "classes": arguments.stages * arguments.classes_per_stage,
+                "count": arguments.stages,
+                "opened_by": arguments.open,
+            },
+            "devices": {
+                "count": arguments.devices,
+                "partition": {"rule": "dirichlet", "beta": arguments.beta},
+            },
+            "method": {
+                "name": "stsa",
+                "settings": {
+                    "form": arguments.form,
+                    "map_width": arguments.map_width,
+                    "map_seed": arguments.seed,
+                },
+            },
+            "backbone": {"network": "file", "file": str(backbone)},
+            "detection": DetectionSettings().model_dump(),
+            "engine": {"kind": "mqtt", "keys": True},
+            "evaluation": {"on_devices": True, "pooled_reference": True},
+        }
     )
-    return Material(
-        title=arguments.data.stem,
-        split=split,
-        backbone_name=f"mobilenet-v2-{arguments.size}",
-        backbone=build_mobilenet_v2(arguments.size, load_weights(arguments.weights)),
-        preprocessing=preprocessing(arguments.size),
-    )
 
 
-def settings(arguments: argparse.Namespace, out: Path) -> DemoSettings:
-    """Return the settings of one run."""
-    return DemoSettings(
-        out,
-        form=arguments.form,
-        seed=arguments.seed,
-        agents=arguments.devices,
-        stages=arguments.stages,
-        classes_per_stage=arguments.classes_per_stage,
-        map_width=arguments.map_width,
-        beta=arguments.beta,
-        patience=PATIENCE,
-        opening=arguments.open,
-        fleet=FleetId("real-fleet"),
-    )
-
-
-def summary(content: dict[str, Any], arguments: argparse.Namespace, train: int) -> dict[str, Any]:
-    """Return what is kept of a run's `metrics.json`: no paths, and no answers per class."""
-    left_out = ("by_class", "aggregate", "manifest")
+def summary(
+    results: RunResults, records: tuple[StageRecord, ...], arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Return what is kept of a run: no answers per class, and of each device its bytes."""
     return {
         "data": arguments.data.name,
-        "train_per_class": train,
-        "test_per_class": arguments.test_per_class,
         "backbone": f"MobileNetV2 at {arguments.size} pixels",
-        "settings": {k: v for k, v in content["settings"].items() if k not in ("out", "patience")},
-        "final": content["final"],
+        "scenario": results.scenario.model_dump(mode="json", exclude={"data": {"root"}}),
+        "summary": {name: item.mean for name, item in results.summary.items()},
         "stages": [
-            {key: value for key, value in stage.items() if key not in left_out}
-            for stage in content["stages"]
+            _stage(record, measured)
+            for record, measured in zip(records, results.first.stages, strict=True)
         ],
-        "accuracy_by_task": content["accuracy_by_task"],
-        "reports": [_shortened(report) for report in content["reports"]],
-        "devices": content["devices"],
-        "resident_mib": content["resident_mib"],
-        "problems": content["problems"],
-        "ledger": {key: content["ledger"][key] for key in ("entries", "verified")},
-        "broker": content["broker"]["kind"],
-        "machine": content["machine"],
-        "versions": content["versions"],
+        "machine": results.machine,
     }
 
 
-def _shortened(report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with the number of its new classes and of their images."""
-    classes = report["classes"]
-    return {**report, "classes": len(classes), "images": sum(classes.values())}
+def _stage(record: StageRecord, measured: StageMetrics) -> dict[str, Any]:
+    left_out = {"class_names", "model_classes", "devices", "aggregate", "head", "manifest"}
+    return {
+        **record.model_dump(mode="json", exclude=left_out),
+        "accuracy": measured.accuracy,
+        "bytes_up": sum(device.bytes_up for device in record.devices.values()),
+        "bytes_down": sum(device.bytes_down for device in record.devices.values()),
+    }
 
 
 def main() -> None:
@@ -115,10 +124,10 @@ def main() -> None:
     for train in arguments.train_per_class:
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(arguments.keep or scratch, f"{train}-per-class")
-            content = run_material(settings(arguments, out), material(arguments, train), console)
-        runs.append(summary(content, arguments, train))
-        for name, mebibytes in runs[-1]["resident_mib"].items():
-            print(f"{name:>12}  {mebibytes} MiB")
+            asked = scenario(arguments, train, write_backbone(arguments, Path(scratch)))
+            results = run_scenario(asked, out, console)
+            records = RunFolder(out).seed(arguments.seed).records()
+        runs.append(summary(results, records, arguments))
     if arguments.append:
         runs = json.loads(arguments.out.read_text(encoding="utf-8"))["runs"] + runs
     result = {"claim": "real_fleet", "runs": runs}
@@ -139,7 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--beta", type=float, default=0.5, help="of the Dirichlet partition")
     parser.add_argument("--map-width", type=int, default=1250)
     parser.add_argument("--form", choices=("exact", "compact"), default="compact")
-    parser.add_argument("--open", choices=("operator", "reports"), default="reports")
+    parser.add_argument("--open", choices=("schedule", "reports"), default="reports")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="folder for the run folders, else removed")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from simulator.chaos.report import ChaosReport
 from simulator.chaos.trials import Trials
-from simulator.demo.platform_facts import machine, versions
 from simulator.errors import ChaosError
+from simulator.run.platform_facts import machine, versions
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

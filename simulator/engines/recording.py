@@ -92,6 +92,8 @@ class StageMeasures:
     rounds: tuple[RoundRecord, ...] = ()
     proxy: ProxyBytes | None = None
     """None where nobody counted them."""
+    accuracy_on_devices: float | None = None
+    """Share of right answers that devices told of; None where they have no test images."""
 
 
 @dataclass
@@ -167,6 +169,7 @@ class Recorder:
             novelty_checks=self._looks.of(numbers),
             proxy=self._proxy(state, measured),
             contributions=_contributions(state, model),
+            accuracy_on_devices=measured.accuracy_on_devices,
             notes=(*stage.notes, *measured.notes),
         )
 

@@ -95,6 +95,8 @@ class StageMetrics(Renamed):
     f1_batchwise128: float | None
     pooled_accuracy: float | None
     """Of ridge regression on all images in one place; None where it was not asked for."""
+    accuracy_on_devices: float | None = None
+    """As the devices measured the model that they ran; None where they were not to."""
     task_correct: tuple[int, ...]
     """Right answers by task up to this one; empty of pixels."""
     task_total: tuple[int, ...]

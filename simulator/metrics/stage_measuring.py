@@ -63,6 +63,7 @@ def measure_stage(record: StageRecord, seed: ScoredSeed) -> StageMetrics:
         head=record.head,
         **vars(seed.learned[record.stage - 1]),
         pooled_accuracy=record.pooled_accuracy,
+        accuracy_on_devices=record.accuracy_on_devices,
         device_accuracy=spread(own) if own else None,
         groups=dict(Counter(device.group for device in devices)),
         online=sum(device.online for device in devices),

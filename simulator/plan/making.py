@@ -108,7 +108,12 @@ def _plan_stage(
 def _deal(
     planner: _Planner, number: int, classes: tuple[int, ...], receivers: list[int]
 ) -> Mapping[int, Indices]:
-    random = random_stream(planner.seed, "partition", number)
+    seeds = planner.settings.partition.seeds
+    random = (
+        np.random.default_rng(seeds[number - 1])
+        if seeds
+        else random_stream(planner.seed, "partition", number)
+    )
     try:
         return planner.dealer.deal(classes, receivers, random)
     except PartitionError as error:

@@ -24,6 +24,7 @@ _SCALARS = (
     "recall_batchwise128",
     "f1_batchwise128",
     "pooled_accuracy",
+    "accuracy_on_devices",
     "online",
     "shared_images",
     "arrived_samples",

@@ -13,9 +13,9 @@ from typing_extensions import Self
 
 from schemas.message import Strict, explain
 from schemas.values import Digest
-from simulator.demo.platform_facts import machine, versions
 from simulator.errors import RunError
 from simulator.run.durable import replace_file
+from simulator.run.platform_facts import machine, versions
 
 State = Literal["running", "stopped", "failed", "done"]
 

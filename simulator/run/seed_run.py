@@ -74,9 +74,15 @@ def _told(seed: int, record: StageRecord, answers: AnyAnswers) -> str:
     """Return the line that stays when a stage is finished."""
     return (
         f"seed {seed}, stage {record.stage}: {_score(record, answers)} on "
-        f"{len(record.model_classes)} classes, {record.contributions} contributions, "
-        f"{record.seconds.get('total', 0):.1f} s"
+        f"{len(record.model_classes)} classes{_beside(record)}, {record.contributions} "
+        f"contributions, {record.seconds.get('total', 0):.1f} s"
     )
+
+
+def _beside(record: StageRecord) -> str:
+    """Return what else is known of how well the stage was learned."""
+    told = {"measured by the devices": record.accuracy_on_devices, "pooled": record.pooled_accuracy}
+    return "".join(f", {100 * it:.2f} % {name}" for name, it in told.items() if it is not None)
 
 
 def _score(record: StageRecord, answers: AnyAnswers) -> str:

@@ -14,6 +14,7 @@ from simulator.scenario.model import PublishedCurve
 SHOWN = (
     "average_incremental_accuracy",
     "final_accuracy",
+    "pooled_difference",
     "forgetting",
     "old_accuracy",
     "new_accuracy",

@@ -138,6 +138,8 @@ def check_scenario(scenario: Scenario) -> None:
     _check_absences(scenario)
     _check_participation(scenario)
     _check_agents(scenario)
+    _check_dealing(scenario)
+    _check_programs(scenario)
 
 
 def _check_masks(scenario: Scenario) -> None:
@@ -156,6 +158,35 @@ def _check_masks(scenario: Scenario) -> None:
         raise ValueError(
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
+        )
+
+
+def _check_dealing(scenario: Scenario) -> None:
+    seeds, stages = scenario.devices.partition.seeds, scenario.stages.total
+    if seeds and len(seeds) != stages:
+        raise ValueError(
+            f"devices.partition.seeds: {len(seeds)} for {stages} stages; give one for each, or none"
+        )
+
+
+def _check_programs(scenario: Scenario) -> None:
+    """Check that nothing is asked of programs where there are none."""
+    engine = scenario.engine
+    asked = {
+        "engine.broker": engine.broker != "auto",
+        "engine.keys": engine.keys,
+        "evaluation.on_devices": scenario.evaluation.on_devices,
+    }
+    for field, is_asked in asked.items():
+        if is_asked and engine.kind != "mqtt":
+            raise ValueError(
+                f"{field}: is for programs, and engine.kind is {engine.kind!r}; set that to 'mqtt' "
+                "or leave it out"
+            )
+    if scenario.evaluation.on_devices and scenario.data.with_masks:
+        raise ValueError(
+            f"evaluation.on_devices: true with the data set {scenario.data.set!r}, whose pictures "
+            "have several classes; leave it out"
         )
 
 

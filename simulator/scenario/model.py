@@ -163,6 +163,9 @@ class PartitionSettings(Strict):
     """Share of the stage's classes that a device draws under `class-share`."""
     image_share: Share = 1.0
     """Share of the images of its classes that a device gets under `class-share`."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """A seed for each stage, with which NumPy's default generator deals its images, as another
+    program did; left out, the seed of the run decides."""
 
 
 class GroupSettings(Renamed):
@@ -306,6 +309,11 @@ class EngineSettings(Renamed):
     kind: Literal["inprocess", "mqtt"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
     a real broker and a process for each agent."""
+    broker: Literal["auto", "mosquitto", "amqtt"] = "auto"
+    """What `mqtt` starts; `auto` takes Mosquitto where it is installed, else amqtt."""
+    keys: bool = False
+    """Whether under `mqtt` every device enrols a key of its own, and the coordinator takes in
+    nothing without."""
     agents: Literal["full", "light"] = "full"
     """What `inprocess` runs of a device. `full`: its agent. `light`: the training alone, for
     methods that train: the same entries, sums and models, many times faster, and without messages,
@@ -353,6 +361,9 @@ class EvaluationSettings(Strict):
 
     pooled_reference: bool = False
     """Solve the same ridge regression from all images pooled in float64 and report the distance."""
+    on_devices: bool = False
+    """Under `mqtt`: deal the test images evenly to the agents, who tell how many of them the model
+    that they run gets right."""
     every_rounds: int = Field(default=1, ge=1)
     """The network is measured after every so many rounds, and after the last of a stage."""
 

@@ -1,58 +1,71 @@
 """Broker, coordinator and agents as processes: new class folders open the second stage."""
 
+import re
 from io import StringIO
-from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
 from coordinator.topics.stages import views as stage_views
-from simulator.demo.run import run_demo
-from simulator.demo.settings import DemoSettings
+from simulator.metrics.results import RunResults
+from simulator.run.folder import SeedFolder
+from simulator.run.running import run_scenario
+from simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.broker
 
 NEW = {"3", "4", "5"}
+CHANGES = (
+    "seeds=[5]",
+    "devices.count=2",
+    "devices.partition.seeds=[]",
+    "stages.classes=6",
+    "stages.count=2",
+    "stages.opened_by=reports",
+    "method.settings.map_width=150",
+)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[SeedFolder, RunResults]:
     out = tmp_path_factory.mktemp("reports") / "run"
-    settings = DemoSettings(
-        out, seed=5, agents=2, stages=2, classes_per_stage=3, map_width=150, opening="reports"
-    )
-    return out, run_demo(settings, Console(file=StringIO(), width=160))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLEETLEDGER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        results = run_scenario(load_scenario("demo", CHANGES), out, Console(file=StringIO()))
+    return SeedFolder(out / "seed-5"), results
 
 
-def test_the_operator_opens_the_first_stage_and_the_reports_of_all_devices_the_second(run):
-    out, content = run
-    first, second = stage_views.stages(out / "coordinator")
+def test_the_operator_opens_the_first_stage_and_reports_of_devices_the_second(run):
+    folder, _ = run
+    first, second = stage_views.stages(folder.root / "coordinator")
     assert first.opened == "by operator"
-    assert second.opened.startswith("by reports of 2 devices, 2 needed: ")
+    assert re.match(r"by reports of [12] devices?, 1 needed: ", second.opened)
     assert set(second.class_names) == NEW
-    assert content["stages"][1]["opened"] == second.opened.removeprefix("by ")
+    assert folder.records()[1].opened_by == second.opened.removeprefix("by ")
 
 
 def test_each_device_reported_the_folders_that_appeared_on_it(run):
-    out, content = run
-    held = {
-        device.name: {folder.name for folder in (device / "data").iterdir()} & NEW
-        for device in (out / "agents").iterdir()
-    }
-    told: dict[str, set[str]] = {device: set() for device in held}
-    for report in content["reports"]:
-        if report["stage"] == 1:
-            told[report["device"]] |= set(report["classes"])
-    assert told == held
-    assert set.union(*told.values()) == NEW
+    folder, _ = run
+    told: dict[str, set[str]] = {}
+    with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
+        for entry in ledger.entries(kind="transition.reported"):
+            if entry.body["stage"] == 1 and entry.body["classes"]:
+                told.setdefault(str(entry.device), set()).update(entry.body["classes"])
+    assert told
+    for device, names in told.items():
+        held = {data.name for data in (folder.root / "agents" / device / "data").iterdir()}
+        assert names == held & NEW
+    reports = [r for r in folder.records()[1].transitions if r.why == "class name"]
+    assert {report.device for report in reports} == set(told)
+    assert all(report.is_new and report.images for report in reports)
 
 
 def test_the_fleet_has_learned_the_classes_that_nobody_announced(run):
-    _, content = run
-    last = content["stages"][1]
-    assert set(last["by_class"]) == {"0", "1", "2", *NEW}
-    assert last["accuracy"] > 0.95
-    assert abs(last["difference_points"]) <= 0.5
-    assert content["problems"] == []
-    assert content["ledger"]["verified"]
+    folder, results = run
+    last = results.first.stages[1]
+    assert set(folder.records()[1].model_classes) == {"0", "1", "2", *NEW}
+    assert last.accuracy > 0.95
+    assert last.accuracy == last.accuracy_on_devices
+    assert abs(last.accuracy - last.pooled_accuracy) <= 0.005

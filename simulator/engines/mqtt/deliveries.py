@@ -1,21 +1,23 @@
-"""Which images reach which agent's data folder, and when."""
+"""Which images reach which agent's folders, and when."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
-from simulator.engines.mqtt.delivery import hand_over, prepare
+from simulator.engines.mqtt.delivery import deliver, hand_over, prepare
 from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.scene_delivery import prepare_scenes
 from simulator.engines.paths import sample_path
 from simulator.features.interface import Indices
 from simulator.plan.fleet_plan import StagePlan
+from simulator.plan.tests_on_devices import shares_of_test
 
 
 class Deliveries:
@@ -25,6 +27,9 @@ class Deliveries:
         self._plan = prepared.plan
         self._train = prepared.split.train
         self._folder = folder
+        self._test = prepared.split.test
+        on_devices = prepared.scenario.evaluation.on_devices
+        self._asked = shares_of_test(prepared.plan, self._test) if on_devices else {}
 
     def of_earlier_stages(self, stage: StagePlan, device: DeviceId) -> None:
         """Let a device have everything that came before a stage, while it is switched off."""
@@ -41,6 +46,20 @@ class Deliveries:
             hand_over(self._folder.private_images(device))
             arrived_ns[device] = time.time_ns()
         return arrived_ns
+
+    def of_test(self, device: DeviceId) -> None:
+        """Let a device have the test images that it is asked about."""
+        asked = self._asked.get(device, ())
+        paths = {i: PurePosixPath(sample_path(self._test, 0, i)) for i in map(int, asked)}
+        if paths:
+            deliver(self._folder.test_images(device), self._test, paths)
+
+    def questions(self, stage: StagePlan, device: DeviceId) -> dict[ClassName, int]:
+        """Return how many test images of each class seen by a stage a device is asked about."""
+        seen = set(self._plan.names(self._plan.seen(stage.number)))
+        labels = self._test.labels[self._asked[device]]
+        found = Counter(self._test.class_names[label] for label in labels)
+        return {name: number for name, number in found.items() if name in seen}
 
     def _prepare(self, device: DeviceId, stage: int, indices: Indices) -> None:
         train, folder = self._train, self._folder.private_images(device)

@@ -42,6 +42,7 @@ from simulator.engines.mqtt.meter import ProcessMeter
 from simulator.engines.mqtt.model_folder import write_model
 from simulator.engines.mqtt.phases import phases
 from simulator.engines.mqtt.programs import Programs
+from simulator.engines.mqtt.questions import evaluation_awaited
 from simulator.engines.mqtt.round_watch import RoundWatch
 from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
 from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
@@ -71,7 +72,7 @@ class MqttEngine:
         self._folder = FleetFolder(folder.absolute())
         self._watch = watch
         watch.phase("starting broker and coordinator")
-        self._programs = Programs(prepared, self._folder)
+        self._programs = Programs(prepared, self._folder, watch.phase)
         self._follower = self._programs.follower
         self._meter = ProcessMeter(self._programs)
         self._deliveries = Deliveries(prepared, self._folder)
@@ -94,6 +95,7 @@ class MqttEngine:
         self._wait(self._rounds.looking(stage, questions.learning_awaited), "devices compute")
         self._close_for_the_absent(there)
         self._wait(questions.stage_awaited, "the model is made and goes round")
+        accuracy = self._measured_by(stage, there)
         state = self._follower.view.state
         numbers = ledger_stages(state, self._prepared.plan, stage)
         measured = StageMeasures(
@@ -104,6 +106,7 @@ class MqttEngine:
             peak_memory_mib=sum(child.peak_mib() for child in self._programs.children.running),
             notes=tuple(self._notes(stage, gone_on_with=gone_on_with)),
             rounds=self._rounds.records(numbers),
+            accuracy_on_devices=accuracy,
         )
         return self._recorder.record(state, stage, measured)
 
@@ -155,6 +158,16 @@ class MqttEngine:
     def _opens_by_itself(self, stage: StagePlan) -> bool:
         return stage.number > 1 and keeps_looking(self._prepared.scenario)
 
+    def _measured_by(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> float | None:
+        """Return the accuracy that devices tell of the stage's model, if they are to measure it."""
+        if not self._prepared.scenario.evaluation.on_devices:
+            return None
+        asked = {device: self._deliveries.questions(stage, device) for device in there}
+        self._wait(partial(evaluation_awaited, questions=asked), "agents measure the model")
+        version = self._follower.view.desired
+        assert version is not None
+        return self._follower.view.accuracy(version)
+
     def _come_and_go(
         self, stage: StagePlan, there: tuple[DeviceId, ...], questions: StageQuestions
     ) -> None:
@@ -168,6 +181,7 @@ class MqttEngine:
         known = self._follower.view.state.devices.admitted
         admit(self._folder.coordinator, (device for device in coming if device not in known))
         for device in coming:
+            self._deliveries.of_test(device)
             self._deliveries.of_earlier_stages(stage, device)
             programs.start_agent(device)
         self._wait(partial(questions.rest_awaited, devices=coming), "agents come up")

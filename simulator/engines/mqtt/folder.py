@@ -4,6 +4,7 @@
 <root>/proxy/                    settings and state of the proxy, where the method has one
 <root>/agents/<device>/          settings and state of an agent
 <root>/agents/<device>/data/     its private images, a folder per class
+<root>/agents/<device>/test/     its share of the test images, where it is to be asked about them
 <root>/broker/                   configuration, secrets and log of the broker
 <root>/logs/                     what the programs said
 """
@@ -59,3 +60,7 @@ class FleetFolder:
     def private_images(self, device: DeviceId) -> Path:
         """Return the folder that the agent learns from."""
         return self.agent(device) / "data"
+
+    def test_images(self, device: DeviceId) -> Path:
+        """Return the folder that the agent measures its model on."""
+        return self.agent(device) / "test"

@@ -5,14 +5,18 @@ Who is stopped and started again goes on where it was, as a device that was swit
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings
 from coordinator.topics.lineages.commands import ImportNetwork
+from device_agent.enrolling import enrol
 from device_agent.home import AgentHome
+from device_agent.keys import KeyRing
 from device_agent.status import Status, read_status
 from schemas.envelope import PROXY
 from schemas.values import DeviceId
@@ -35,6 +39,8 @@ from simulator.scenario.trainer import trainer_of
 from transport.brokers import start_child_broker
 
 COORDINATOR = "coordinator"
+TOKEN_HOURS = 1.0
+"""That a device may take to enrol, from when it is set up until its agent has connected."""
 
 
 class Programs:
@@ -43,8 +49,13 @@ class Programs:
     Close it in every case.
     """
 
-    def __init__(self, prepared: Prepared, folder: FleetFolder) -> None:
-        """Start broker and coordinator; raise `EngineError` where another process leads."""
+    def __init__(
+        self, prepared: Prepared, folder: FleetFolder, show: Callable[[str], None]
+    ) -> None:
+        """Start broker and coordinator; raise `EngineError` where another process leads.
+
+        `show` is told what is awaited.
+        """
         self._prepared = prepared
         self._folder = folder
         self._homes: dict[DeviceId, AgentHome] = {}
@@ -52,14 +63,16 @@ class Programs:
         with ExitStack() as stack:
             self.children = stack.enter_context(Children(folder.logs))
             self._broker = self.children.adopt(
-                start_child_broker(folder.broker, [*prepared.plan.devices, PROXY])
+                start_child_broker(
+                    folder.broker, [*prepared.plan.devices, PROXY], _preferred(prepared)
+                )
             )
             self._set_up_coordinator(
                 coordinator_settings(prepared.scenario, prepared.plan.seed, self._broker)
             )
             self.ledger = LedgerSource(folder.coordinator)
             stack.callback(self.ledger.close)
-            self.follower = Follower(self.ledger, self.children, show=lambda _text: None)
+            self.follower = Follower(self.ledger, self.children, show)
             self.follower.catch_up()
             if self.follower.view.state.lineages.current is None:
                 self._begin_lineage()
@@ -86,11 +99,13 @@ class Programs:
         return next(child for child in self.children.running if child.name == device)
 
     def start_agent(self, device: DeviceId) -> None:
-        """Start an agent at its home, which is made where there is none."""
+        """Start an agent at its home, which is made where there is none, with a key if wanted."""
         home = self._folder.agent(device)
         settings = agent_settings(self._prepared.scenario, self._broker, device)
         write_agent(home, self._broker, settings)
         self._homes[device] = AgentHome(home, settings)
+        if self._prepared.scenario.engine.keys and not self._has_key(device):
+            enrol(home, invite(self._folder.coordinator, device, TOKEN_HOURS).text)
         self.children.start(device, fleetledger_command("agent", "run", "--home", str(home)))
 
     def stop_agents(self, devices: Collection[DeviceId]) -> None:
@@ -103,6 +118,10 @@ class Programs:
         if status is None or status.process != self.agent(device).process.pid:
             return None
         return status
+
+    def _has_key(self, device: DeviceId) -> bool:
+        """Whether a device has enrolled, or is about to."""
+        return bool(KeyRing.beside(self._folder.agent(device), FLEET, device).describe())
 
     def _start_leader(self, name: str, verb: str, home: Path) -> None:
         self.children.start(name, fleetledger_command("coordinator", verb, "--home", str(home)))
@@ -124,3 +143,8 @@ class Programs:
                 f"{self._folder.coordinator}: another coordinator leads from there; wait until it "
                 "has ended, or give another folder"
             )
+
+
+def _preferred(prepared: Prepared) -> Literal["mosquitto", "amqtt"] | None:
+    broker = prepared.scenario.engine.broker
+    return None if broker == "auto" else broker

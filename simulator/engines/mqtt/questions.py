@@ -5,40 +5,11 @@ They raise `EngineError` for what waiting will not mend.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from schemas.values import ClassName, DeviceId
 from simulator.engines.mqtt.view import FleetView
 from simulator.errors import EngineError
-
-
-def birth_awaited(view: FleetView, devices: Collection[DeviceId]) -> str | None:
-    """Return which of these devices have not connected yet."""
-    missing = listed(set(devices) - view.born)
-    return f"the first word of {missing}" if missing else None
-
-
-def opening_awaited(view: FleetView, stage: int, class_names: Collection[ClassName]) -> str | None:
-    """Return whether stage number `stage` has to be opened yet, for exactly these classes."""
-    opened = view.state.stages.by_number.get(stage)
-    if opened is None:
-        return f"the opening of stage {stage}"
-    if set(opened.class_names) != set(class_names):
-        raise EngineError(
-            f"stage {stage}: was opened with {listed(opened.class_names)} instead of "
-            f"{listed(class_names)}; somebody else operates this coordinator, or devices that are "
-            "away hold the other classes"
-        )
-    return None
-
-
-def closing_awaited(view: FleetView, stage: int) -> str | None:
-    """Return whether stage number `stage` is still open."""
-    return (
-        None
-        if view.state.stages.by_number[stage].closed_index is not None
-        else "the stage's quiet time"
-    )
 
 
 def model_awaited(view: FleetView) -> str | None:
@@ -55,6 +26,24 @@ def activation_awaited(view: FleetView, devices: Collection[DeviceId]) -> str | 
     assert version is not None
     missing = listed(set(devices) - view.active(version))
     return f"model {version} on {missing}" if missing else None
+
+
+def evaluation_awaited(
+    view: FleetView, questions: Mapping[DeviceId, Mapping[ClassName, int]]
+) -> str | None:
+    """Return which devices have not told yet how the desired model answers their questions.
+
+    `questions` are a device's test images by class; it is asked about no others.
+    """
+    version = view.desired
+    assert version is not None
+    results = view.results(version)
+    missing = {
+        device
+        for device, wanted in questions.items()
+        if {name: result.total for name, result in results.get(device, {}).items()} != wanted
+    }
+    return f"accuracy of model {version} from {listed(missing)}" if missing else None
 
 
 def raise_what_failed(view: FleetView) -> None:

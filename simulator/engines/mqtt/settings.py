@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.core.rules import ModelRules, StageRules
-from coordinator.settings import CoordinatorSettings
+from coordinator.settings import CoordinatorSettings, SecuritySettings
 from device_agent.settings import (
     AgentDataSettings,
     AgentSettings,
@@ -20,9 +20,10 @@ from simulator.scenario.model import TEXTS, Scenario
 from transport.brokers import Broker
 
 FLEET = FleetId("simulated")
+TEST_FOLDER = Path("test")
 QUIET_SECONDS = 0.5
 """Without a further answer, once all devices have answered: they do so at the same time."""
-SOLVE_EVERY_SECONDS = 5.0
+SOLVE_EVERY_SECONDS = 15.0
 """Longer than a stage usually takes, so that few models are solved before all have answered."""
 REPORTS_SETTLE_SECONDS = 5.0
 """Without a further report, before a stage opens by itself; new folders come within one scan."""
@@ -51,6 +52,7 @@ def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> Coord
             settle_seconds=REPORTS_SETTLE_SECONDS,
         ),
         models=ModelRules(automatic=True, solve_every_seconds=SOLVE_EVERY_SECONDS),
+        security=SecuritySettings(require_keys=scenario.engine.keys),
     )
 
 
@@ -62,6 +64,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         broker=agent_broker(broker),
         data=AgentDataSettings(
             folder=Path("data"),
+            evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
             samples=_samples(scenario),
         ),

@@ -26,7 +26,7 @@ class Follower:
     source: EntrySource
     children: Children
     show: Callable[[str], None]
-    """Is told what is awaited, again and again."""
+    """Is told what is awaited, whenever that is something else."""
     view: FleetView = field(default_factory=FleetView)
 
     def catch_up(self) -> None:
@@ -40,13 +40,15 @@ class Follower:
         Raises `WaitedTooLongError` after `seconds`, with what was awaited and the ends of the
         logs, and `ProcessDiedError` when a program ends meanwhile.
         """
-        end = time.monotonic() + seconds
+        end, shown = time.monotonic() + seconds, ""
         while True:
             self.catch_up()
             awaited = question(self.view)
             if awaited is None:
                 return
-            self.show(f"{label}: waiting for {awaited}")
+            if awaited != shown:
+                self.show(f"{label}: waiting for {awaited}")
+                shown = awaited
             self.children.check()
             if time.monotonic() > end:
                 raise WaitedTooLongError(

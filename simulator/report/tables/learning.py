@@ -102,6 +102,7 @@ def stage_table(results: RunResults) -> Table:
     columns = (
         stage_column(results.stages),
         shares(results.say("accuracy"), by_stage(results, lambda stage: stage.accuracy)),
+        *_known("measured by devices", results, lambda stage: stage.accuracy_on_devices),
         *_known("pooled images", results, lambda stage: stage.pooled_accuracy),
         shares("old classes", by_stage(results, lambda stage: stage.old_accuracy)),
         shares("new classes", by_stage(results, lambda stage: stage.new_accuracy)),

@@ -15,10 +15,10 @@ from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
 from schemas.values import ClassName
 from simulator.backbones.loading import Backbone, load_backbone
+from simulator.datasets.digits import split_digits
 from simulator.datasets.file_digests import FileDigests
 from simulator.datasets.files import ImageFiles
 from simulator.datasets.images import LabelledImages, Split
-from simulator.demo.material import DIGITS_PREPROCESSING, digits_material
 from simulator.errors import BackboneError
 from simulator.scenario.backbone import BackboneSettings
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
@@ -50,11 +50,12 @@ def test_pixels_are_features_divided_by_255(shape):
     assert features(backbone, parts.train.picture(1)) == pytest.approx(expected.reshape(-1))
 
 
-def test_the_digits_have_the_same_network_as_in_the_demo():
-    material = digits_material(seed=0)
-    backbone = load_backbone(PIXELS, material.split)
-    assert backbone.preprocessing == DIGITS_PREPROCESSING
-    assert backbone.data == material.backbone
+def test_the_features_of_digits_are_their_pixels():
+    digits = split_digits(seed=0)
+    backbone = load_backbone(PIXELS, digits)
+    assert (backbone.preprocessing.mode, backbone.preprocessing.size) == ("L", (8, 8))
+    row = features(backbone, digits.train.picture(0))
+    assert np.allclose(row, digits.train.images[0].ravel() / 255)
 
 
 def test_pixels_may_be_stretched_to_a_size():

@@ -21,7 +21,7 @@ from simulator.engines.recording import Recorded, Recorder, StageMeasures, Usage
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.records import StageRecord
-from tests.simulator.demo.hand_made import LINEAGE, HandMadeLedger
+from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger
 from tests.simulator.engines.mqtt.test_questions import PLAN, contribute, open_stage
 
 FIRST, SECOND = DeviceId("device-1"), DeviceId("device-2")

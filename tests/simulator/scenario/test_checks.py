@@ -61,6 +61,23 @@ def refusal(**sections: Any) -> str:
             {"rounds": {"participation": 0.05}},
             "rounds.participation: 0.05 of 5 devices is nobody; give at least 0.2",
         ),
+        (
+            {"devices": {"partition": {"seeds": [1, 2]}}},
+            "devices.partition.seeds: 2 for 5 stages; give one for each",
+        ),
+        ({"engine": {"keys": True}}, "engine.keys: is for programs,"),
+        ({"engine": {"broker": "amqtt"}}, "engine.broker: is for programs,"),
+        ({"evaluation": {"on_devices": True}}, "evaluation.on_devices: is for programs,"),
+        (
+            {
+                "data": {"set": "digit-scenes"},
+                "devices": {"partition": {"rule": "class-share"}},
+                "method": {"name": "fbl"},
+                "engine": {"kind": "mqtt"},
+                "evaluation": {"on_devices": True},
+            },
+            "evaluation.on_devices: true with the data set 'digit-scenes',",
+        ),
         ({"backbone": {"network": "file"}}, "backbone.file: missing;"),
         ({"backbone": {"network": "torchvision"}}, "backbone.name: missing;"),
     ],

@@ -69,6 +69,15 @@ def test_what_the_scenario_says_of_method_quorum_and_detection_is_set(broker: Mo
     assert agent_settings(scenario, broker, FIRST).detection == scenario.detection
 
 
+def test_keys_and_test_images_are_set_where_the_scenario_asks_for_them(broker: MosquittoBroker):
+    plain = small_scenario(engine={"kind": "mqtt"})
+    asking = small_scenario(engine={"kind": "mqtt", "keys": True}, evaluation={"on_devices": True})
+    assert not coordinator_settings(plain, 1, broker).security.require_keys
+    assert coordinator_settings(asking, 1, broker).security.require_keys
+    assert agent_settings(plain, broker, FIRST).data.evaluation_folder is None
+    assert agent_settings(asking, broker, FIRST).data.evaluation_folder == Path("test")
+
+
 @pytest.mark.parametrize(
     ("asked", "available", "provider"),
     [

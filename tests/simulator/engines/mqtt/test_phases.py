@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.engines.mqtt.phases import phases
-from tests.simulator.demo.hand_made import HandMadeLedger
+from tests.simulator.engines.hand_made import HandMadeLedger
 
 
 def test_solving_and_exporting_are_told_apart_from_the_rest():

@@ -13,10 +13,11 @@ from coordinator.topics.stages.entries import StageOpened
 from device_agent.status import Status
 from schemas.contributions import PartKey
 from schemas.values import ClassName, DeviceId, Digest, FleetId
+from simulator.engines.mqtt.questions import evaluation_awaited
 from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from tests.simulator.demo.hand_made import LINEAGE, HandMadeLedger
+from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger, questions_of
 from tests.simulator.engines.mqtt.small import Quiet
 
 FIRST, SECOND = DeviceId("device-1"), DeviceId("device-2")
@@ -189,3 +190,27 @@ def test_a_stage_of_which_nobody_has_images_is_an_error(ledger, agents):
     ledger.close(1)
     with pytest.raises(EngineError, match="stage 1: no device that is there has images"):
         questions(PLAN.stages[0], agents, FIRST).stage_awaited(ledger.view)
+
+
+def test_the_accuracy_of_the_model_that_runs_is_awaited_from_every_device(ledger):
+    asked = {device: questions_of(1) for device in (FIRST, SECOND)}
+    ledger.open(1)
+    ledger.solve(1)
+    ledger.desire(1)
+    assert evaluation_awaited(ledger.view, asked) == "accuracy of model 1 from device-1, device-2"
+    assert ledger.view.accuracy(1) is None
+    ledger.evaluate(1, 1, FIRST, wrong=3)
+    assert evaluation_awaited(ledger.view, asked) == "accuracy of model 1 from device-2"
+    ledger.evaluate(1, 1, SECOND)
+    assert evaluation_awaited(ledger.view, asked) is None
+    questions = sum(questions_of(1).values())
+    assert ledger.view.accuracy(1) == (2 * questions - 3) / (2 * questions)
+
+
+def test_an_accuracy_on_fewer_classes_than_were_seen_is_not_enough(ledger):
+    ledger.learn(1)
+    ledger.learn(2)
+    asked = {FIRST: questions_of(2)}
+    assert evaluation_awaited(ledger.view, asked) is None
+    ledger.evaluate(1, 2, FIRST)  # without the classes of stage 2
+    assert evaluation_awaited(ledger.view, asked) == "accuracy of model 2 from device-1"

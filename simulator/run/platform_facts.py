@@ -1,4 +1,4 @@
-"""On what a run was made: machine and versions, for `metrics.json`."""
+"""On what a run was made: machine and versions, for `run.json`."""
 
 from __future__ import annotations
 

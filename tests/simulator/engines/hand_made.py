@@ -1,10 +1,9 @@
-"""A small plan and hand-made ledger entries that fit it."""
+"""Hand-made ledger entries of a fleet of two devices that learns two classes a stage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from coordinator.core.entry import EntryBody
 from coordinator.topics.classes.entries import ClassNamed
@@ -25,12 +24,12 @@ from schemas.offers import Offer
 from schemas.presence import Capabilities
 from schemas.reports import ClassResult
 from schemas.values import BootId, ClassName, DeviceId, Digest
-from simulator.datasets.digits import split_digits
-from simulator.demo.plan import Plan, make_plan
-from simulator.demo.settings import DemoSettings
 from simulator.engines.mqtt.view import FleetView
 
 LINEAGE = Digest.of(b"frozen")
+DEVICES = (DeviceId("device-1"), DeviceId("device-2"))
+IMAGES, QUESTIONS = 5, 9
+"""Of each class on each device, to learn from and to be asked about."""
 CAPABILITIES = Capabilities(
     agent_version="1", python="3.11", machine="x86_64", features=frozenset(), memory_mib=1024
 )
@@ -43,15 +42,18 @@ def offer(text: str) -> Offer:
     return Offer(digest=Digest.of(text.encode()), size=5000, list_digest=Digest.of(b"list"))
 
 
-def small_plan() -> Plan:
-    return make_plan(split_digits(seed=0), DemoSettings(Path("unused"), agents=2, stages=2))
+def classes_of(stage: int) -> tuple[ClassName, ...]:
+    return tuple(ClassName(str(digit)) for digit in (2 * stage - 2, 2 * stage - 1))
+
+
+def questions_of(stage: int) -> dict[ClassName, int]:
+    return {name: QUESTIONS for number in range(stage) for name in classes_of(number + 1)}
 
 
 @dataclass
 class HandMadeLedger:
     """Writes plausible entries one after another and keeps a view of them."""
 
-    plan: Plan = field(default_factory=small_plan)
     view: FleetView = field(default_factory=FleetView)
     recorded: list[tuple[EntryBody, DeviceId | None, int]] = field(default_factory=list)
 
@@ -65,7 +67,7 @@ class HandMadeLedger:
         return iter(self.recorded[index:])
 
     def begin(self) -> None:
-        for device in self.plan.devices:
+        for device in DEVICES:
             self.add(DeviceAdmitted(device=device))
         self.add(
             BackboneImported(
@@ -79,7 +81,7 @@ class HandMadeLedger:
                 settings={},
             )
         )
-        for device in self.plan.devices:
+        for device in DEVICES:
             self.bear(device)
 
     def bear(self, device: DeviceId) -> None:
@@ -87,14 +89,14 @@ class HandMadeLedger:
         self.add(DeviceBorn(boot=boot, installation=boot, capabilities=CAPABILITIES), device)
 
     def open(self, stage: int) -> None:
-        names = self.plan.stages[stage - 1].class_names
+        names = classes_of(stage)
         for name in names:
             index = self.view.state.classes.next_index
             self.add(ClassNamed(name=name, index=index))
         self.add(StageOpened(stage=stage, class_names=names))
 
     def contribute(self, stage: int, device: DeviceId, samples: dict | None = None) -> int:
-        counts = self.plan.stages[stage - 1].private[device].counts()
+        counts = dict.fromkeys(classes_of(stage), IMAGES)
         return self.add(
             ContributionAccepted(
                 key=PartKey(stage=stage, part=len(self.recorded)),
@@ -147,7 +149,7 @@ class HandMadeLedger:
 
     def evaluate(self, stage: int, version: int, device: DeviceId, wrong: int = 0) -> None:
         """Report right answers: all but `wrong` of the first class."""
-        questions = self.plan.questions(device, stage)
+        questions = questions_of(stage)
         first = next(iter(questions))
         results = {
             name: ClassResult(correct=total - (wrong if name == first else 0), total=total)
@@ -168,15 +170,11 @@ class HandMadeLedger:
     def learn(self, stage: int, wrong: int = 0) -> None:
         """Add everything that a stage takes; the model's version is the stage's number."""
         self.open(stage)
-        for device in self.plan.devices:
+        for device in DEVICES:
             self.contribute(stage, device)
         self.close(stage)
         self.solve(stage)
         self.desire(stage)
-        for device in self.plan.devices:
+        for device in DEVICES:
             self.report(stage, device)
             self.evaluate(stage, stage, device, wrong)
-
-
-def names(*texts: str) -> tuple[ClassName, ...]:
-    return tuple(ClassName(text) for text in texts)

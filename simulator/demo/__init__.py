@@ -1,1 +1,0 @@
-"""The demo: a whole fleet of real processes on one machine learns handwritten digits in stages."""
