@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.values import DeviceId
-from simulator.datasets.samples import Samples
+from simulator.datasets.samples import SampleSet
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.plan.partitions import partition_evenly
 from simulator.plan.streams import random_stream
@@ -16,7 +16,7 @@ from simulator.plan.streams import random_stream
 Indices = NDArray[np.int64]
 
 
-def shares_of_test(plan: FleetPlan, test: Samples) -> Mapping[DeviceId, Indices]:
+def shares_of_test(plan: FleetPlan, test: SampleSet) -> Mapping[DeviceId, Indices]:
     """Deal the test images of all planned classes evenly to all devices of a plan.
 
     Each image is on one device, so their right answers add up to those on the whole test set.

@@ -27,7 +27,7 @@ from simulator.engines.mqtt.settings import FLEET
 from simulator.metrics.results import RunResults
 from simulator.records import StageRecord
 from simulator.run.folder import SeedFolder
-from simulator.run.preparing import Seed
+from simulator.run.preparing import PreparedSeed
 from simulator.run.running import run_scenario
 from simulator.scenario.loading import load_scenario
 from tests.simulator.engines.mqtt.small import processes_of
@@ -185,7 +185,7 @@ def test_without_options_the_demo_is_the_scenario_as_it_ships():
 
 
 def test_the_images_are_dealt_as_they_ever_were():
-    plan = Seed.load(load_scenario("demo"), 0).plan
+    plan = PreparedSeed.load(load_scenario("demo"), 0).plan
     dealt = [[len(stage.devices[name].indices) for stage in plan.stages] for name in plan.devices]
     assert dealt == [
         [44, 114, 86, 7, 61],

@@ -20,7 +20,7 @@ from schemas.envelope import COORDINATOR
 from schemas.errors import InvalidValueError
 from schemas.private_file import write_private
 from schemas.values import DeviceId
-from transport.brokers.lifeline import end_with_parent
+from transport.brokers.lifeline import end_with_parent, interrupted_later
 from transport.brokers.readiness import accepts
 from transport.errors import BrokerStartError
 
@@ -132,7 +132,7 @@ class ChildBroker(abc.ABC):
         self.stop()
 
     def _launch(self) -> None:
-        with (self.directory / "broker.log").open("ab") as log:
+        with (self.directory / "broker.log").open("ab") as log, interrupted_later():
             self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 self.command(),
                 env=self.environment(),

@@ -21,7 +21,7 @@ from typing_extensions import Self
 
 from simulator.errors import ProcessDiedError
 from transport.brokers import Broker
-from transport.brokers.lifeline import end_with_parent
+from transport.brokers.lifeline import end_with_parent, interrupted_later
 
 STOP_SECONDS = 30.0
 """After which a program that was asked to end is killed; far above what a busy machine needs."""
@@ -87,7 +87,7 @@ class Children:
     def start(self, name: str, command: list[str]) -> Child:
         """Start `command` with output into `<logs>/<name>.log`."""
         path = self.logs / f"{name}.log"
-        with path.open("ab") as log:
+        with path.open("ab") as log, interrupted_later():
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 command,
                 stdin=subprocess.DEVNULL,
@@ -97,8 +97,8 @@ class Children:
                 start_new_session=True,  # Ctrl-C reaches us alone, and we stop them in order
                 preexec_fn=end_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one system call, no locks
             )
-        child = Child(name, process, path)
-        self.running.append(child)
+            child = Child(name, process, path)
+            self.running.append(child)
         return child
 
     def check(self) -> None:
