@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,14 @@ class Method:
 
     exchange: Exchange
     local: LocalRounds
-    data: LocalData
+    samples: Callable[..., LocalData]
+    count: int = 20
     rate: str = "rate"
     """The setting that is the rate of a first stage."""
+
+    @cached_property
+    def data(self) -> LocalData:
+        return self.samples(self.count, *self.exchange.names)
 
     def first_round(self, **settings: Any) -> tuple[Any, FitInstruction]:
         of = self.exchange.assignment(**settings)
@@ -48,23 +54,12 @@ class Method:
 
 EVERY = {
     "dcid": Method(
-        BASIC,
-        LocalRounds(DCID_DEVICE, Pictures(dcid.MEAN, dcid.DEVIATION)),
-        dcid.samples(20, *BASIC.names),
+        BASIC, LocalRounds(DCID_DEVICE, Pictures(dcid.MEAN, dcid.DEVIATION)), dcid.samples
     ),
-    "fbl": Method(
-        fbl.EXCHANGE, fbl_training.LOCAL, fbl.scenes(10, *fbl.EXCHANGE.names), "first_rate"
-    ),
-    "fedhaf": Method(
-        fedhaf.EXCHANGE,
-        fedhaf_training.LOCAL,
-        fedhaf.samples(20, *fedhaf.EXCHANGE.names),
-        "head_rate",
-    ),
-    "lga": Method(lga.EXCHANGE, lga_training.LOCAL, lga.samples(20, *lga.EXCHANGE.names)),
-    "rounds": Method(
-        rounds.EXCHANGE, rounds_training.LOCAL, rounds.images(20, *rounds.EXCHANGE.names)
-    ),
+    "fbl": Method(fbl.EXCHANGE, fbl_training.LOCAL, fbl.scenes, 10, "first_rate"),
+    "fedhaf": Method(fedhaf.EXCHANGE, fedhaf_training.LOCAL, fedhaf.samples, rate="head_rate"),
+    "lga": Method(lga.EXCHANGE, lga_training.LOCAL, lga.samples),
+    "rounds": Method(rounds.EXCHANGE, rounds_training.LOCAL, rounds.images),
 }
 LOOKING = {name: EVERY[name] for name in ("fbl", "lga")}
 """Methods whose devices look for new tasks."""

@@ -13,6 +13,7 @@ import torch
 
 from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.pictures import Pictures
+from methods.dcid.combining import Averaging
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.distilling import one_torch_thread
 from methods.dcid.images import shared_images
@@ -50,7 +51,7 @@ def combined(fleet: Fleet, order=(0, 1, 2), **settings):
 
 def parts(fleet: Fleet):
     """The sites' own models, and their logits on the shared set."""
-    phase = COORDINATOR._phase(fleet.of, fleet.question)
+    phase = Averaging(fleet.of, fleet.question)
     answers, steps = zip(
         *(phase.frame.parts(payload) for payload in fleet.answers.values()), strict=True
     )
@@ -60,7 +61,7 @@ def parts(fleet: Fleet):
 def mean_and_ensemble(fleet: Fleet):
     """The slow mean of (4) and the slow ensemble."""
     answers, logits = parts(fleet)
-    grid = COORDINATOR._phase(fleet.of, fleet.question).frame.weights
+    grid = Averaging(fleet.of, fleet.question).frame.weights
     flats = [grid.values(answer).astype(np.float64) * grid.grid.steps for answer in answers]
     flat = np.mean(flats, axis=0)
     arrays = {

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from methods.dcid.combining import Averaging
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.logits import LOGITS
 from methods.errors import ContributionError
@@ -30,7 +31,7 @@ def fleet() -> Fleet:
 def tensors_of(fleet: Fleet) -> dict:
     """The tensors of an honest answer."""
     payload = fleet.answers["dev-0"]
-    frame = COORDINATOR._phase(fleet.of, fleet.question).frame
+    frame = Averaging(fleet.of, fleet.question).frame
     answer, _ = frame.parts(payload)
     from schemas.tensors import Expected
 
@@ -68,7 +69,7 @@ def test_weights_that_are_no_file_are_refused(fleet):
 
 def test_variances_below_zero_are_refused(fleet):
     tensors = tensors_of(fleet)
-    frame = COORDINATOR._phase(fleet.of, fleet.question).frame.weights
+    frame = Averaging(fleet.of, fleet.question).frame.weights
     place = frame.grid.places["norm0.running_var"]
     values = frame.values(tensors["answer"].tobytes()).copy()
     values[place] = -1
