@@ -54,7 +54,7 @@ from device_agent.training import answered, feature_data, order_of, train
 from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
-from methods.registry import card, statistics_device
+from methods.registry import descriptor, statistics_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
@@ -336,7 +336,7 @@ def part_computed(
         job=request.job,
         payload=Digest.of(payload),
         payload_bytes=len(payload),
-        payload_kind=card(request.assignment.method).payload_kinds[0],
+        payload_kind=descriptor(request.assignment.method).payload_kinds[0],
         used=extracted.used,
         samples=made.samples,
         unusable=extracted.unusable,

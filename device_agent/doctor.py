@@ -24,7 +24,7 @@ from device_agent.sources.folder import SUFFIXES_OF
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from device_agent.status import Status, read_status
-from methods.registry import METHODS, card
+from methods.registry import METHODS, descriptor
 from schemas.reports import Problem
 from schemas.settings_file import SettingsError
 from transport.errors import TransportError
@@ -167,7 +167,7 @@ def _method(status: Status | None) -> Iterator[Finding]:
         yield Finding("method", "ok", f"{text}; `fleetledger agent run`, then ask again")
         return
     features = frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)
-    for phase, needs in card(status.method).needs.items():
+    for phase, needs in descriptor(status.method).needs.items():
         lacking = sorted(needs - features)
         about = f"{status.method}, phase {phase}"
         if lacking:

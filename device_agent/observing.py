@@ -7,7 +7,7 @@ from device_agent.core.requests import Train
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import load_side
 from methods.errors import MethodError
-from methods.registry import card
+from methods.registry import descriptor
 from methods.training import FitInstruction, LocalData, Observed
 from methods.training_sides import ObservingDevice
 from schemas.values import Digest
@@ -21,7 +21,7 @@ def check_novelty(
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
     """
     method = request.assignment.method
-    if not card(method).observes:
+    if not descriptor(method).observes:
         raise MethodError(
             f"round.observes: true, but {method!r} has no devices look; ask this device to train"
         )

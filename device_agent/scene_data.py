@@ -28,7 +28,7 @@ from device_agent.sources.scenes import (
 from device_agent.training import ReadImages, read_images
 from learning.errors import ImageError
 from learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
-from methods.registry import card
+from methods.registry import descriptor
 from methods.training import LocalData
 from schemas.models import AnyPreprocessing, Preprocessing, of_pictures
 from schemas.values import ClassName, Digest
@@ -53,7 +53,7 @@ class SceneOutcome:
 def read_asked(request: Train, folder: Path) -> ReadImages:
     """Return what an order asks to train on: scenes where its method segments, else pictures."""
     assignment, spec = request.assignment, of_pictures(request.assignment.preprocessing)
-    if not card(assignment.method).segments:
+    if not descriptor(assignment.method).segments:
         return read_images(request.images, folder, spec)
     assert assignment.round is not None
     return read_scenes(request.images, folder, spec, assignment.round.aliases)

@@ -24,7 +24,7 @@ from device_agent.images import PictureFile, read_pictures
 from device_agent.settings import AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
-from methods.registry import AnyTrainingDevice, card, training_device
+from methods.registry import AnyTrainingDevice, descriptor, training_device
 from methods.training import (
     BASE,
     ClientUpdate,
@@ -257,7 +257,7 @@ def answered(
         ),
         payload=Digest.of(payload),
         payload_bytes=len(payload),
-        payload_kind=card(request.assignment.method).kind_of(job.phase),
+        payload_kind=descriptor(request.assignment.method).kind_of(job.phase),
         samples=answer.samples,
         memory=blobs.put(answer.memory) if answer.memory is not None else None,
         unusable=unusable,

@@ -1,4 +1,4 @@
-"""Methods by name: their cards, and their sides, imported only when they are wanted.
+"""Methods by name: their descriptors, and their sides, imported only when they are wanted.
 
 To add a method: a folder beside `stsa`, and a line in `METHODS`; for a method of statistics
 docs/methods/adding-a-statistics-method.md goes through it.
@@ -10,7 +10,7 @@ import importlib
 from functools import cache
 from types import ModuleType
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 from methods.errors import UnknownMethodError
 from methods.statistics import (
     CheckedStatistics,
@@ -45,16 +45,16 @@ METHODS: tuple[str, ...] = (
 """Names of the methods: each is a folder of this package."""
 
 
-def card(name: str) -> Card:
-    """Return a method's card; raise `UnknownMethodError` for a name that is none."""
-    found = _module(name, "").CARD
-    assert isinstance(found, Card)
+def descriptor(name: str) -> Descriptor:
+    """Return a method's descriptor; raise `UnknownMethodError` for a name that is none."""
+    found = _module(name, "").DESCRIPTOR
+    assert isinstance(found, Descriptor)
     return found
 
 
-def cards() -> tuple[Card, ...]:
-    """Return the cards of all methods."""
-    return tuple(card(name) for name in METHODS)
+def descriptors() -> tuple[Descriptor, ...]:
+    """Return the descriptors of all methods."""
+    return tuple(descriptor(name) for name in METHODS)
 
 
 def statistics_device(name: str) -> StatisticsDevice[StatisticsAssignment]:
@@ -85,14 +85,9 @@ def training_coordinator(name: str) -> AnyTrainingCoordinator:
     return found
 
 
-def trains(name: str) -> bool:
-    """Whether a method trains networks in rounds, rather than send statistics once."""
-    return card(name).trains
-
-
 def can_learn(capabilities: Capabilities, method: str) -> bool:
     """Whether a device with these capabilities can run the learning phase of a method."""
-    return card(method).can_run(LEARN, capabilities.features)
+    return descriptor(method).can_run(LEARN, capabilities.features)
 
 
 def _module(name: str, half: str) -> ModuleType:

@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from methods.registry import trains
+from methods.registry import descriptor
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
@@ -110,7 +110,11 @@ def test_imports_run_one_way() -> None:
 def test_everything_on_the_device_imports_without_torch_and_the_export_tools() -> None:
     names = [name for folder in ON_THE_DEVICE for name in import_names(folder)]
     # Methods that train import torch, with the first order of a round.
-    names += [f"methods.{method.name}.device" for method in methods() if not trains(method.name)]
+    names += [
+        f"methods.{method.name}.device"
+        for method in methods()
+        if not descriptor(method.name).trains
+    ]
     # A main module runs when it is imported.
     names = [name for name in names if not name.endswith("__main__")]
     program = (

@@ -25,7 +25,7 @@ from export.preprocessing_file import load_preprocessing
 from learning.networks.network import Network
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
-from methods.registry import card, training_coordinator, trains
+from methods.registry import descriptor, training_coordinator
 from methods.training_sides import AnyTrainingAssignment
 from schemas.models import AnyPreprocessing, of_pictures
 from schemas.tensors import encode_tensors
@@ -63,7 +63,7 @@ def prepare_network(
     """
     settings, first = load(home), first or FirstFiles()
     method, successor = _who_trains(settings)
-    known = card(method.name)
+    known = descriptor(method.name)
     _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
@@ -131,7 +131,7 @@ def _check_sight(
     pool: bool,
 ) -> None:
     """Raise `NetworkSettingsError` where a method cannot see what it is given."""
-    if backbone is None and card(method).on_features:
+    if backbone is None and descriptor(method).on_features:
         raise NetworkSettingsError(
             f"backbone: {method!r} trains on the features of a frozen backbone; name one: "
             f"`fleetledger model import-network --preprocessing {preprocessing_file} "
@@ -191,19 +191,19 @@ def _who_trains(
     """Return the method that trains, and what follows it."""
     fleet, first = settings.method, settings.first_stage
     if first is not None:
-        if trains(fleet.name) or not trains(first.name):
+        if not descriptor(first.name).freezes_for(descriptor(fleet.name)):
             raise NetworkSettingsError(
                 f"first_stage.name: {first.name!r} before method.name {fleet.name!r}; give a "
                 "method that trains before a method of statistics"
             )
-        if card(first.name).segments:
+        if descriptor(first.name).segments:
             raise NetworkSettingsError(
                 f"first_stage.name: {first.name!r} trains a network that gives every pixel a "
                 f"class, and {fleet.name!r} goes on with features of whole pictures; give another "
                 "method, or make it the fleet's own: method.name"
             )
         return first, Successor(method=fleet.name, settings=fleet.settings)
-    if not trains(fleet.name):
+    if not descriptor(fleet.name).trains:
         raise NetworkSettingsError(
             f"method.name: {fleet.name!r} trains no network; import a frozen one with "
             "`fleetledger model import-backbone`, or add a section [first_stage]"

@@ -1,8 +1,9 @@
 """Rules of the owner's policy: what may leave this device, whoever asks.
 
-A method's card says what it has devices send. What the policy forbids is not computed, and what was
-computed before it was forbidden stays in the outbox, unsent. The device says once per stage that it
-gives nothing, and why, so that nobody waits for it. Gradients for a proxy are no part of an answer:
+A method's descriptor says what it has devices send. What the policy forbids is not computed, and
+what was computed before it was forbidden stays in the outbox, unsent. The device says once per
+stage that it gives nothing, and why, so that nobody waits for it. Gradients for a proxy are no part
+of an answer:
 a device that keeps them to itself trains and answers like any other. So does one that shares no
 images: it declines the phase that asks for them, and no other. What becomes of its images it says
 in words with the first assignment, before anybody asks.
@@ -14,9 +15,9 @@ gives pixels classes where there are no masks, and any other where there are sce
 from __future__ import annotations
 
 from device_agent.core.state import AgentRules
-from methods.card import Card
+from methods.descriptor import Descriptor
 from methods.errors import UnknownMethodError
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PayloadKind
 from schemas.proxy import PrototypeGradients
@@ -31,7 +32,7 @@ def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
 
     A method that is unknown here fails when it is worked for, by name.
     """
-    known = _card(method)
+    known = _descriptor(method)
     if known is None:
         return ""
     if unsuited := _unsuited(rules, known):
@@ -51,7 +52,7 @@ def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
     return ""
 
 
-def _unsuited(rules: AgentRules, known: Card) -> str:
+def _unsuited(rules: AgentRules, known: Descriptor) -> str:
     """Return why what lies on this device is of no use to a method; empty where it is."""
     if not rules.samples or known.segments == (rules.samples == _SCENES):
         return ""
@@ -70,7 +71,7 @@ def _unsuited(rules: AgentRules, known: Card) -> str:
 
 def images_asked(rules: AgentRules, assignment: Assignment) -> str:
     """Return in words what becomes of this device's images; empty where nobody asks for them."""
-    known = _card(assignment.method)
+    known = _descriptor(assignment.method)
     if known is None:
         return ""
     phase = next((name for name in assignment.phases if known.kind_of(name) == _IMAGES), None)
@@ -85,13 +86,13 @@ def images_asked(rules: AgentRules, assignment: Assignment) -> str:
 
 def publishes_gradients(rules: AgentRules, method: str) -> bool:
     """Whether this device keeps gradients for a proxy: the method has one, and the owner agrees."""
-    known = _card(method)
+    known = _descriptor(method)
     return known is not None and known.proxy and rules.publish_gradients
 
 
 def withheld(rules: AgentRules, method: str) -> str:
     """Return why a method's proxy gets no gradients from this device; empty where it may."""
-    known = _card(method)
+    known = _descriptor(method)
     if known is None or not known.proxy or rules.publish_gradients:
         return ""
     return (
@@ -108,8 +109,8 @@ def may_send(rules: AgentRules, body: Contribution | PrototypeGradients) -> bool
     return allowed.get(body.payload_kind, True)
 
 
-def _card(method: str) -> Card | None:
+def _descriptor(method: str) -> Descriptor | None:
     try:
-        return card(method)
+        return descriptor(method)
     except UnknownMethodError:
         return None

@@ -3,9 +3,9 @@
 Zhang et al., "Deep Class Incremental Learning from Decentralized Data", TNNLS 2022.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="dcid",
     title="Decentralized composite incremental distillation",
     citation='Zhang et al., "Deep Class Incremental Learning from Decentralized Data", TNNLS 2022',

@@ -3,9 +3,9 @@
 Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="fbl",
     title="Forgetting-balanced learning",
     citation='Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023',

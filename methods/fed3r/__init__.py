@@ -4,9 +4,9 @@ Fanì et al., "Accelerating Heterogeneous Federated Learning with Closed-form Cl
 arXiv 2406.01116. The README tells which function is which equation.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="fed3r",
     title="Federated recursive ridge regression",
     citation="Fanì et al., arXiv 2406.01116",

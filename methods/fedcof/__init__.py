@@ -4,9 +4,9 @@ Goswami et al., "Covariances for Free: Exploiting Mean Distributions for Trainin
 Learning", arXiv 2412.14326. The README tells which function is which equation.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="fedcof",
     title="Covariances for free",
     citation="Goswami et al., arXiv 2412.14326",

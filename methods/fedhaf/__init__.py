@@ -4,9 +4,9 @@
 Pre-Trained Models", anonymous submission. The README tells which function is which equation.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="fedhaf",
     title="Federated hierarchical anti-forgetting",
     citation="Federated Hierarchical Anti-Forgetting Framework, anonymous submission",

@@ -4,9 +4,9 @@ Legate et al., "Guiding The Last Layer in Federated Learning with Pre-Trained Mo
 arXiv 2306.03937. The README tells which function is which step.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="fedncm",
     title="Federated nearest class means",
     citation="Legate et al., arXiv 2306.03937",

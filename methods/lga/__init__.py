@@ -3,9 +3,9 @@
 Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", PAMI 2023.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="lga",
     title="Local-global anti-forgetting",
     citation='Dong et al., "No One Left Behind", PAMI 2023',

@@ -4,9 +4,9 @@ Beitollahi et al., "Parametric Feature Transfer: One-shot Federated Learning wit
 Models", arXiv 2402.01862, compares both forms that are here. The README says what leaves a device.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="pooled",
     title="Pooled head",
     citation="Beitollahi et al., arXiv 2402.01862",

@@ -4,9 +4,9 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
 AISTATS 2017, and the methods that README.md lists.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="rounds",
     title="Federated averaging and its relatives",
     citation="McMahan et al., AISTATS 2017",

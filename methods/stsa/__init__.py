@@ -4,9 +4,9 @@ Guan et al., "Enhancing Federated Class-Incremental Learning via Spatial-Tempora
 Aggregation", arXiv 2506.01327. The README tells which function is which equation.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="stsa",
     title="Spatial-temporal statistics aggregation",
     citation="Guan et al., arXiv 2506.01327",

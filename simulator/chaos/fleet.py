@@ -17,7 +17,6 @@ from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
 from device_agent.sources.cache import DigestCache
 from device_agent.store.store import AgentStore
-from methods.registry import trains
 from schemas.envelope import decode
 from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
@@ -34,6 +33,7 @@ from simulator.chaos.outcome import Places
 from simulator.chaos.proxy import CrashableProxy
 from simulator.errors import ChaosError
 from simulator.plan.fleet_plan import StagePlan
+from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.loop import Loop
 from transport.memory_connection import InMemoryConnection
@@ -167,7 +167,7 @@ class ChaosFleet:
             self.loop.step()
 
     def _known(self) -> bool:
-        if not trains(self.material.scenario.method.name):
+        if trainer_of(self.material.scenario) is None:
             return True
         state = self.coordinator.state
         return state is not None and all(

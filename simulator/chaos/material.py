@@ -24,7 +24,7 @@ from device_agent.settings import (
     ModelSettings,
     PolicySettings,
 )
-from methods.registry import card, trains
+from methods.registry import descriptor
 from schemas.envelope import PROXY
 from schemas.keys import VerifyKey
 from schemas.values import DeviceId, FleetId
@@ -39,7 +39,7 @@ from simulator.errors import ScenarioError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.plan.making import make_plan
 from simulator.scenario.model import TEXTS, Scenario
-from simulator.scenario.trainer import trains_on_features
+from simulator.scenario.trainer import trainer_of, trains_on_features
 
 FLEET = FleetId("chaos")
 _SCAN_SECONDS = 60.0
@@ -76,8 +76,7 @@ class ChaosMaterial:
     @property
     def has_proxy(self) -> bool:
         """Whether the method has one."""
-        name = self.scenario.method.name
-        return trains(name) and card(name).proxy
+        return descriptor(self.scenario.method.name).proxy
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -148,7 +147,7 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
             "order of classes, so a disturbed run has no other to equal; use 'schedule'"
         )
     name = scenario.method.name
-    if trains(name) and name not in _TRAINED:
+    if trainer_of(scenario) is not None and name not in _TRAINED:
         raise ScenarioError(
             f"method.name: {name!r} trains in rounds that chaos does not know; use a method of "
             f"statistics, or one of {', '.join(_TRAINED)}"
@@ -159,7 +158,7 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
     home = folder / "coordinator"
     write_new(home, _settings(scenario, seed))
     backbone = load_backbone(scenario.backbone, split)
-    if trains(scenario.method.name):
+    if trainer_of(scenario) is not None:
         _import_network(home, scenario, backbone)
     else:
         import_backbone(home, backbone.name, backbone.data, backbone.preprocessing)

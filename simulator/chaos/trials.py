@@ -6,12 +6,12 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from methods.registry import trains
 from simulator.chaos.checks import Undisturbed
 from simulator.chaos.material import ChaosMaterial, prepare
 from simulator.chaos.report import ChaosReport
 from simulator.chaos.running import run_chaos, run_undisturbed
 from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
+from simulator.scenario.trainer import trainer_of
 
 
 class Trials:
@@ -37,7 +37,7 @@ class Trials:
 
     def trains(self, seed: int) -> bool:
         """Whether the fleet that a seed meets trains a network."""
-        return trains(self._scenarios[seed % self.fleets].method.name)
+        return trainer_of(self._scenarios[seed % self.fleets]) is not None
 
     def run(self, seed: int) -> ChaosReport:
         """Run one seed; its folder stays if a promise was broken."""

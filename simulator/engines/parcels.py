@@ -17,8 +17,8 @@ from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import LINEAGE_KINDS
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
-from methods.card import Card
-from methods.registry import card
+from methods.descriptor import Descriptor
+from methods.registry import descriptor
 from methods.training import SHARED
 from schemas.contributions import PayloadKind
 from schemas.offers import Offer
@@ -49,7 +49,7 @@ class Parcels:
 class ParcelCount:
     """Follows a ledger from its beginning."""
 
-    _card: Card | None = field(init=False, default=None)
+    _descriptor: Descriptor | None = field(init=False, default=None)
     _found: dict[tuple[DeviceId, int], Parcels] = field(
         init=False, default_factory=lambda: defaultdict(Parcels)
     )
@@ -62,7 +62,7 @@ class ParcelCount:
         """Take in the next entry."""
         match body:
             case _ if isinstance(body, LINEAGE_KINDS):
-                self._card = card(body.method)
+                self._descriptor = descriptor(body.method)
             case StageOpened():
                 self._held.clear()
             case RoundOpened():
@@ -99,9 +99,9 @@ class ParcelCount:
     def _give(self, averaged: WeightsAveraged) -> None:
         phase = self._phases.get(averaged.number)
         self._kinds[averaged.weights.digest] = WEIGHTS
-        if phase is None or self._card is None:
+        if phase is None or self._descriptor is None:
             return
-        kind = self._card.kind_of(phase)
+        kind = self._descriptor.kind_of(phase)
         for offer in averaged.extras.values():
             self._kinds.setdefault(offer.digest, kind)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from methods.card import LEARN
-from methods.registry import card
+from methods.descriptor import LEARN
+from methods.registry import descriptor
 from simulator.errors import RunError
 from simulator.scenario.model import Scenario
 from simulator.scenario.trainer import JOINT, trainer_of
 
 EXTRAS = {"onnxruntime": "cpu", "torch": "train"}
-"""What a method's card may ask for -> the extra that installs it."""
+"""What a method's descriptor may ask for -> the extra that installs it."""
 
 
 def check_runs(scenario: Scenario) -> None:
@@ -25,7 +25,7 @@ def check_runs(scenario: Scenario) -> None:
 
 def check_method_runs(method: str) -> None:
     """Raise `RunError` with the command that mends it where the method lacks a package here."""
-    missing = [name for name in sorted(card(method).needs[LEARN]) if find_spec(name) is None]
+    missing = [name for name in sorted(descriptor(method).needs[LEARN]) if find_spec(name) is None]
     if missing:
         extras = ",".join(EXTRAS.get(name, "simulator") for name in missing)
         raise RunError(

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
-from methods.registry import card, statistics_coordinator, training_coordinator, trains
+from methods.registry import descriptor, statistics_coordinator, training_coordinator
 from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -64,7 +64,7 @@ def check_method(source: str, scenario: Scenario) -> None:
             f"{source}: engine.agents: 'light' agents train networks in rounds, and "
             f"{method.name!r} sends statistics; leave it out"
         )
-    if scenario.engine.agents == "light" and trainer and card(trainer.method).observes:
+    if scenario.engine.agents == "light" and trainer and descriptor(trainer.method).observes:
         raise ScenarioError(
             f"{source}: engine.agents: 'light' agents do nothing but train, and {method.name!r} "
             "has devices that are not asked look at their images; leave it out"
@@ -100,7 +100,7 @@ def _training(name: str, shape: tuple[int, ...]) -> Callable[[Settings], Any]:
 
 def _check_sight(source: str, scenario: Scenario, method: str) -> None:
     """Raise `ScenarioError` for pictures where a method trains on features alone."""
-    if scenario.method.on_features is False and card(method).on_features:
+    if scenario.method.on_features is False and descriptor(method).on_features:
         raise ScenarioError(
             f"{source}: method.on_features: false, but {method!r} trains on features of a frozen "
             "network alone; leave it out, and name that network in [backbone]"
@@ -110,7 +110,7 @@ def _check_sight(source: str, scenario: Scenario, method: str) -> None:
 def _check_policy(source: str, scenario: Scenario) -> None:
     """Raise `ScenarioError` where devices would refuse what the method has them publish."""
     name, policy = scenario.method.name, scenario.devices.policy
-    if "features" in card(name).payload_kinds and not policy.publish_features:
+    if "features" in descriptor(name).payload_kinds and not policy.publish_features:
         raise ScenarioError(
             f"{source}: devices.policy.publish_features: false, but {name!r} has devices publish "
             "features; set it to true"
@@ -121,7 +121,7 @@ def _check_order(source: str, scenario: Scenario) -> None:
     """Raise `ScenarioError` unless a method that trains comes before one of statistics."""
     method, first = scenario.method, scenario.method.first_stage
     assert first is not None
-    if method.name == JOINT or trains(method.name) or not trains(first.name):
+    if method.name == JOINT or not descriptor(first.name).freezes_for(descriptor(method.name)):
         raise ScenarioError(
             f"{source}: method.first_stage.name: {first.name!r} before {method.name!r}; give a "
             "method that trains before one of statistics, such as rounds before stsa"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from methods.registry import card
+from methods.registry import descriptor
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
 
@@ -13,7 +13,7 @@ _WITHOUT = "let it do without: old_model = 'random' in its settings"
 
 def check_proxy(source: str, scenario: Scenario, method: str, settings: BaseModel) -> None:
     """Raise `ScenarioError` where a proxy is needed that nobody runs, or that is sent nothing."""
-    if not (card(method).proxy and getattr(settings, "has_proxy", False)):
+    if not (descriptor(method).proxy and getattr(settings, "has_proxy", False)):
         return
     if scenario.engine.agents == "light":
         raise ScenarioError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from methods.registry import card
+from methods.registry import descriptor
 from simulator.errors import ScenarioError
 from simulator.scenario.model import SCENES, Scenario
 from simulator.scenario.trainer import JOINT
@@ -14,7 +14,9 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
     Raises `UnknownMethodError` for a method that is none.
     """
     method = scenario.method
-    segments = method.first_stage is None and method.name != JOINT and card(method.name).segments
+    segments = (
+        method.first_stage is None and method.name != JOINT and descriptor(method.name).segments
+    )
     if scenario.data.with_masks and not segments:
         raise ScenarioError(
             f"{source}: data.set: {scenario.data.set!r} has pictures with masks, and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from methods.registry import card
+from methods.registry import descriptor
 from methods.training_sides import AnyTrainingAssignment
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -14,7 +14,7 @@ def check_sharing(
     source: str, scenario: Scenario, method: str, assignment: AnyTrainingAssignment
 ) -> None:
     """Raise `ScenarioError` where devices would refuse to share images, or public ones lack."""
-    known, public = card(method), scenario.method.public_images
+    known, public = descriptor(method), scenario.method.public_images
     asks = [name for name in assignment.opening_phases if known.kind_of(name) == IMAGES]
     if asks and not scenario.devices.policy.publish_images:
         raise ScenarioError(

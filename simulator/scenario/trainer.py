@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from methods.registry import card, trains
+from methods.registry import descriptor
 from simulator.scenario.model import Scenario
 
 JOINT = "joint"
@@ -37,7 +37,7 @@ def trainer_of(scenario: Scenario) -> Trainer | None:
         return Trainer(JOINT_TRAINS_AS, method.settings)
     if first is not None:
         return Trainer(first.name, first.settings)
-    return Trainer(method.name, method.settings) if trains(method.name) else None
+    return Trainer(method.name, method.settings) if descriptor(method.name).trains else None
 
 
 def learns_in_rounds(scenario: Scenario, stage: int) -> bool:
@@ -56,7 +56,7 @@ def trains_on_features(scenario: Scenario) -> bool:
     if trainer is None or scenario.method.first_stage is not None:
         return False
     asked = scenario.method.on_features
-    return card(trainer.method).on_features if asked is None else asked
+    return descriptor(trainer.method).on_features if asked is None else asked
 
 
 def trains_on_pictures(scenario: Scenario) -> bool:

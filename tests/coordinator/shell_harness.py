@@ -35,7 +35,7 @@ from coordinator.topics.stages.commands import OpenStage
 from coordinator.trust.invitations import Invitations
 from coordinator.trust.keys import coordinator_key, note_signer
 from export.scaling_backbone import scaling_backbone
-from methods.registry import card, statistics_coordinator, statistics_device
+from methods.registry import descriptor, statistics_coordinator, statistics_device
 from schemas.contributions import Contribution, PartKey
 from schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
 from schemas.message import Message
@@ -272,7 +272,7 @@ def contribution_of(
     body = Contribution(
         key=PartKey(stage=stage, part=part),
         revision=revision,
-        payload_kind=card(lineage.method).payload_kinds[0],
+        payload_kind=descriptor(lineage.method).payload_kinds[0],
         method=lineage.method,
         lineage=lineage.frozen.digest,
         payload=made.digest,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from methods import registry
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 from methods.training_sides import ObservingDevice
 from schemas.rounds import Observation
 
 NAME = "watching"
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name=NAME,
     title="Watching",
     citation="none",
@@ -90,7 +90,7 @@ def seen(data: LocalData) -> Observation:
 def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> WatchingDevice:
     """Make the method known under its name, for one test."""
     package = ModuleType(f"methods.{NAME}")
-    package.CARD = CARD  # type: ignore[attr-defined]
+    package.DESCRIPTOR = DESCRIPTOR  # type: ignore[attr-defined]
     module, device = ModuleType(f"methods.{NAME}.device"), WatchingDevice(gradients)
     module.DEVICE = device  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"methods.{NAME}", package)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from methods.registry import METHODS, statistics_coordinator, statistics_device, trains
+from methods.registry import METHODS, descriptor, statistics_coordinator, statistics_device
 
-STATISTICS = [name for name in METHODS if not trains(name)]
+STATISTICS = [name for name in METHODS if not descriptor(name).trains]
 
 
 @pytest.mark.parametrize("name", STATISTICS)

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 import methods
-from methods.card import LEARN
+from methods.descriptor import LEARN
 from methods.errors import MethodError, UnknownMethodError
 from methods.registry import (
     METHODS,
     can_learn,
-    card,
-    cards,
+    descriptor,
+    descriptors,
     statistics_coordinator,
     statistics_device,
     training_coordinator,
     training_device,
-    trains,
 )
 from schemas.presence import Capabilities
 
@@ -72,14 +71,14 @@ def test_no_method_imports_another(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_card_names_its_folder_and_its_readme_cites_the_paper(name):
-    found = card(name)
+    found = descriptor(name)
     assert found.name == name
     assert found.citation in (ROOT / name / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_card_is_read_without_importing_a_side():
     program = (
-        "import sys; from methods.registry import card; card('stsa')\n"
+        "import sys; from methods.registry import descriptor; descriptor('stsa')\n"
         "print([m for m in sys.modules if m.endswith(('.device', '.coordinator'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -89,10 +88,10 @@ def test_a_card_is_read_without_importing_a_side():
 def test_sides_are_loaded_by_name():
     assert type(statistics_device("stsa")).__module__ == "methods.stsa.device"
     assert type(statistics_coordinator("stsa")).__module__ == "methods.stsa.coordinator"
-    assert [found.name for found in cards()] == list(METHODS)
+    assert [found.name for found in descriptors()] == list(METHODS)
 
 
-@pytest.mark.parametrize("load", [card, statistics_device, statistics_coordinator])
+@pytest.mark.parametrize("load", [descriptor, statistics_device, statistics_coordinator])
 def test_an_unknown_name_is_answered_with_the_names_there_are(load):
     with pytest.raises(
         UnknownMethodError, match=f"'stsaa' is unknown; the methods are {', '.join(METHODS)}"
@@ -108,18 +107,18 @@ def test_a_method_that_trains_needs_torch_on_a_device():
 def test_a_device_is_invited_only_to_what_it_can_run():
     assert can_learn(capabilities("numpy", "onnxruntime", "torch"), "stsa")
     assert not can_learn(capabilities("numpy"), "stsa")
-    assert not card("stsa").can_run("adapt", frozenset({"numpy", "onnxruntime", "torch"}))
-    assert card("stsa").can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
+    assert not descriptor("stsa").can_run("adapt", frozenset({"numpy", "onnxruntime", "torch"}))
+    assert descriptor("stsa").can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not trains(name)])
+@pytest.mark.parametrize("name", [name for name in METHODS if not descriptor(name).trains])
 def test_both_sides_of_statistics_read_an_assignment(name):
     for side in (statistics_device(name), statistics_coordinator(name)):
         with pytest.raises(MethodError, match="feature_width: 0"):
             side.read_assignment({"settings": {}, "feature_width": 0})
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if trains(name)])
+@pytest.mark.parametrize("name", [name for name in METHODS if descriptor(name).trains])
 def test_both_sides_of_a_training_method_read_an_assignment(name):
     side = training_coordinator(name)
     with pytest.raises(MethodError, match="input_shape"):

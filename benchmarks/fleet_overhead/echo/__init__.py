@@ -3,9 +3,9 @@
 The measured program makes this folder a part of the package `methods`.
 """
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="echo",
     title="Answers without training",
     citation="none",

@@ -33,7 +33,7 @@ from coordinator.topics.contributions.refusals import retraction_of
 from coordinator.topics.contributions.state import AcceptedShard
 from coordinator.topics.rounds.entries import MAX_REFUSAL
 from coordinator.topics.stages.entries import TransitionReported
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from schemas.reports import Transition
@@ -273,7 +273,7 @@ class Intake:
             )
         if body.round is None and self._state.lineages.network is not None:
             return "round: missing; this fleet trains in rounds, so answer one"
-        kind = card(body.method).kind_of(body.round.phase if body.round is not None else "")
+        kind = descriptor(body.method).kind_of(body.round.phase if body.round is not None else "")
         if body.payload_kind != kind:
             where = "" if body.round is None else f" in phase {body.round.phase!r}"
             return (

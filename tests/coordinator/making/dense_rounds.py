@@ -10,7 +10,7 @@ import pytest
 from coordinator.making import networks
 from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.registry import build_segmentation
-from methods.registry import card
+from methods.registry import descriptor
 from methods.rounds.assignment import RoundsAssignment
 from schemas.models import Preprocessing
 from tests.coordinator.shell_harness import write_home
@@ -21,13 +21,13 @@ SCENES = Preprocessing(
 
 
 def let_rounds_segment(monkeypatch: pytest.MonkeyPatch, name: str = "small_dense") -> None:
-    """Let the method's card say that it segments, and its network be the dense one of that name."""
+    """Let the method's descriptor say that it segments, with the dense network of that name."""
 
     def network(assignment: RoundsAssignment) -> SegmentationNetwork:
         return build_segmentation(name, assignment.input_shape)
 
-    segments = replace(card("rounds"), segments=True)
-    monkeypatch.setattr(networks, "card", lambda method: segments)
+    segments = replace(descriptor("rounds"), segments=True)
+    monkeypatch.setattr(networks, "descriptor", lambda method: segments)
     monkeypatch.setattr(RoundsAssignment, "network", property(network))
 
 

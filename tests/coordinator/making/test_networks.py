@@ -22,7 +22,7 @@ from learning.networks.plan import initial_arrays
 from learning.networks.registry import BODIES, build_network
 from methods.errors import MethodError
 from methods.network_weights import decode_base, decode_weights
-from methods.registry import card
+from methods.registry import descriptor
 from methods.rounds.assignment import RoundsAssignment
 from schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
@@ -64,8 +64,8 @@ def test_what_the_method_wants_beside_rounds_stands_with_the_network(
     home(tmp_path, network="mlp")
     plain = prepare_network(tmp_path, tmp_path / "pixels.json")
     assert (plain.observes, plain.proxy) == (False, False)
-    able = replace(card("rounds"), observes=True, proxy=True)
-    monkeypatch.setattr(networks, "card", lambda _: able)
+    able = replace(descriptor("rounds"), observes=True, proxy=True)
+    monkeypatch.setattr(networks, "descriptor", lambda _: able)
     monkeypatch.setattr(RoundsAssignment, "everybody_observes", wanted, raising=False)
     monkeypatch.setattr(RoundsAssignment, "has_proxy", wanted, raising=False)
     made = prepare_network(tmp_path, tmp_path / "pixels.json")

@@ -21,7 +21,7 @@ from tests.device_agent.core.test_a_round_is_answered_once import able
 @pytest.fixture
 def trainee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driven:
     """An agent that is connected, has two images, and may send gradients."""
-    monkeypatch.setattr(policy, "card", lambda name: watching_method.CARD)
+    monkeypatch.setattr(policy, "descriptor", lambda name: watching_method.DESCRIPTOR)
     agent = Driven(tmp_path / "agent.db", publish_gradients=True)
     agent.connect()
     agent.put(one="cat/1", two="dog/2")
@@ -193,8 +193,8 @@ def test_training_is_told_whether_gradients_may_be_kept(trainee: Driven) -> None
 def test_a_method_without_a_proxy_has_nothing_kept(
     trainee: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card = replace(watching_method.CARD, proxy=False)
-    monkeypatch.setattr(policy, "card", lambda name: card)
+    descriptor = replace(watching_method.DESCRIPTOR, proxy=False)
+    monkeypatch.setattr(policy, "descriptor", lambda name: descriptor)
     trainee.order()
     assert not trainee.take(requests.Train)[-1].publishes
     assert policy.withheld(replace(trainee.rules, publish_gradients=False), "rounds") == ""
@@ -203,7 +203,7 @@ def test_a_method_without_a_proxy_has_nothing_kept(
 def test_a_device_whose_owner_forbids_them_trains_and_says_so_once(
     agent: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "card", lambda name: watching_method.CARD)
+    monkeypatch.setattr(policy, "descriptor", lambda name: watching_method.DESCRIPTOR)
     agent.connect()
     agent.put(one="cat/1")
     said = []
@@ -223,7 +223,7 @@ def test_a_device_whose_owner_forbids_them_trains_and_says_so_once(
 def test_an_order_to_look_needs_no_permission(
     agent: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "card", lambda name: watching_method.CARD)
+    monkeypatch.setattr(policy, "descriptor", lambda name: watching_method.DESCRIPTOR)
     agent.connect()
     agent.put(one="cat/1")
     agent.order(observes=True)

@@ -10,7 +10,7 @@ from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import images_asked, may_send, refusal
 from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing
 from schemas.rounds import RoundAnswer
 from tests.device_agent import making
@@ -24,11 +24,11 @@ PHASES = ("share", "train", "distil")
 def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the method that is assigned have a phase that asks for images."""
     known = replace(
-        card("rounds"),
+        descriptor("rounds"),
         payload_kinds=("weights", "logits", "images"),
         kinds_of_phases={"share": "images", "train": "logits"},
     )
-    monkeypatch.setattr(policy, "card", lambda _: known)
+    monkeypatch.setattr(policy, "descriptor", lambda _: known)
 
 
 @pytest.fixture(params=[False, True], ids=["forbidden", "allowed"])

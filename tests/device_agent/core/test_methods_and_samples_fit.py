@@ -10,7 +10,7 @@ from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import refusal
 from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy
-from methods.registry import METHODS, card
+from methods.registry import METHODS, descriptor
 from schemas.contributions import Nothing
 from schemas.values import ClassName
 from tests.device_agent import making
@@ -30,7 +30,7 @@ def segmenting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the method of rounds be one that gives pixels classes."""
     fields: dict[str, Any] = {"name": "rounds", "segments": True, "proxy": False, "trains": True}
     told = SimpleNamespace(payload_kinds=("weights",), kind_of=lambda _phase: "weights", **fields)
-    monkeypatch.setattr(policy, "card", lambda _name: told)
+    monkeypatch.setattr(policy, "descriptor", lambda _name: told)
 
 
 def test_a_round_of_a_method_without_masks_is_declined_on_scenes(tmp_path: Path) -> None:
@@ -83,4 +83,7 @@ def test_every_method_fits_exactly_one_kind_of_device() -> None:
             samples: bool(refusal(AgentRules(samples=samples, publish_features=True), name))
             for samples in ("pictures", "scenes")
         }
-        assert refused == {"pictures": card(name).segments, "scenes": not card(name).segments}
+        assert refused == {
+            "pictures": descriptor(name).segments,
+            "scenes": not descriptor(name).segments,
+        }

@@ -8,7 +8,7 @@ from device_agent.core import inputs, policy, requests
 from device_agent.core.policy import may_send, refusal
 from device_agent.core.state import AgentRules
 from device_agent.status import describe_policy, is_settled
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
@@ -116,7 +116,7 @@ def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) 
 def test_an_order_of_a_round_is_declined_with_the_reason(
     agent: Driven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "card", lambda name: card("pooled"))
+    monkeypatch.setattr(policy, "descriptor", lambda name: descriptor("pooled"))
     agent.connect()
     agent.put(one="cat/1", two="dog/2")
     agent.order(3)

@@ -31,8 +31,10 @@ class School(Darkroom):
         super().__init__(folder)
         self.blobs.put(WEIGHTS)
         half = watching_method.install(monkeypatch)
-        card = replace(watching_method.CARD, segments=True)
-        monkeypatch.setattr(sys.modules[f"methods.{watching_method.NAME}"], "CARD", card)
+        descriptor = replace(watching_method.DESCRIPTOR, segments=True)
+        monkeypatch.setattr(
+            sys.modules[f"methods.{watching_method.NAME}"], "DESCRIPTOR", descriptor
+        )
         self.given: list[LocalData] = []
         monkeypatch.setattr(half, "observe", self._observe)
         self._half = half

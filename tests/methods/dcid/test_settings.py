@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from methods.card import Card
-from methods.dcid import CARD
+from methods.dcid import DESCRIPTOR
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.settings import PRESETS, DcidSettings
+from methods.descriptor import Descriptor
 from methods.errors import MethodError
 from tests.methods.dcid.making import SHAPE, assignment
 
@@ -61,9 +61,10 @@ def test_phases_follow_from_the_settings(settings, phases):
 
 
 def test_owners_can_tell_from_the_card_what_a_phase_sends():
-    assert isinstance(CARD, Card)
+    assert isinstance(DESCRIPTOR, Descriptor)
     kinds = {
-        phase: CARD.kind_of(phase) for phase in ("share", "train", "distil", "train-alone", "means")
+        phase: DESCRIPTOR.kind_of(phase)
+        for phase in ("share", "train", "distil", "train-alone", "means")
     }
     assert kinds["share"] == "images"
     assert kinds["train"] == "logits"

@@ -9,7 +9,7 @@ from math import prod
 import pytest
 
 from methods.errors import MethodError
-from methods.fbl import CARD
+from methods.fbl import DESCRIPTOR
 from methods.fbl.coordinator import COORDINATOR
 from methods.fbl.settings import MODES, PRESETS, FblSettings
 from tests.methods.fbl.making import assignment
@@ -18,12 +18,12 @@ LITERAL = {"pod": 0.0005, "pod_maps": 1.0, "pod_logits": 1.0}
 
 
 def test_the_card_says_that_everybody_looks_and_that_pictures_have_masks():
-    assert CARD.trains
-    assert CARD.observes
-    assert CARD.segments
-    assert not CARD.proxy
-    assert CARD.can_run("learn", frozenset({"numpy", "onnxruntime", "torch"}))
-    assert not CARD.can_run("learn", frozenset({"numpy", "onnxruntime"}))
+    assert DESCRIPTOR.trains
+    assert DESCRIPTOR.observes
+    assert DESCRIPTOR.segments
+    assert not DESCRIPTOR.proxy
+    assert DESCRIPTOR.can_run("learn", frozenset({"numpy", "onnxruntime", "torch"}))
+    assert not DESCRIPTOR.can_run("learn", frozenset({"numpy", "onnxruntime"}))
 
 
 def test_defaults_are_the_papers():

@@ -7,14 +7,14 @@ import pytest
 from methods.errors import MethodError
 from methods.fedhaf.coordinator import COORDINATOR
 from methods.fedhaf.settings import PRESETS, FedHafSettings
-from methods.registry import card
+from methods.registry import descriptor
 
 
 def test_the_card_says_that_it_trains_on_features():
-    assert card("fedhaf").on_features
-    assert card("fedhaf").trains
-    assert not card("rounds").on_features
-    assert not card("stsa").on_features
+    assert descriptor("fedhaf").on_features
+    assert descriptor("fedhaf").trains
+    assert not descriptor("rounds").on_features
+    assert not descriptor("stsa").on_features
 
 
 def test_defaults_are_the_papers_where_it_has_them():

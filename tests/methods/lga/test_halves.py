@@ -25,7 +25,7 @@ def imported(path: Path) -> set[str]:
 
 def test_halves_meet_only_in_messages_and_know_no_other_method():
     halves = {"methods.lga.device", "methods.lga.coordinator", "methods.lga.proxy"}
-    others = tuple(f"methods.{name}." for name in METHODS if name != lga.CARD.name)
+    others = tuple(f"methods.{name}." for name in METHODS if name != lga.DESCRIPTOR.name)
     for path in FOLDER.glob("*.py"):
         found = imported(path)
         allowed = {"methods.lga.proxy"} if path.name == "assignment.py" else set()
@@ -35,7 +35,7 @@ def test_halves_meet_only_in_messages_and_know_no_other_method():
 
 def test_the_readme_cites_the_paper():
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert lga.CARD.citation in text
+    assert lga.DESCRIPTOR.citation in text
 
 
 def test_both_halves_read_an_assignment():

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from methods.errors import MethodError
-from methods.lga import CARD
+from methods.lga import DESCRIPTOR
 from methods.lga.coordinator import COORDINATOR
 from methods.lga.settings import MODES, PRESETS, LgaSettings
 from tests.methods.lga.making import SHAPE, assignment
 
 
 def test_the_card_says_that_everybody_looks_and_that_there_is_a_proxy():
-    assert CARD.trains
-    assert CARD.observes
-    assert CARD.proxy
-    assert CARD.can_run("learn", frozenset({"numpy", "onnxruntime", "torch"}))
-    assert not CARD.can_run("learn", frozenset({"numpy", "onnxruntime"}))
+    assert DESCRIPTOR.trains
+    assert DESCRIPTOR.observes
+    assert DESCRIPTOR.proxy
+    assert DESCRIPTOR.can_run("learn", frozenset({"numpy", "onnxruntime", "torch"}))
+    assert not DESCRIPTOR.can_run("learn", frozenset({"numpy", "onnxruntime"}))
 
 
 def test_defaults_are_the_papers():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.card import LEARN
+from methods.descriptor import LEARN
 from methods.errors import ContributionError, MethodError
 from methods.part import PartContext
-from methods.pooled import CARD
+from methods.pooled import DESCRIPTOR
 from methods.pooled.coordinator import COORDINATOR
 from methods.pooled.device import DEVICE
 from methods.pooled.messages import ClassFeatures, ClassMoments, encode_published
@@ -30,8 +30,8 @@ def moments(count: int, sums: list[int], squares: list[int]) -> ClassMoments:
 
 
 def test_the_card_says_that_features_travel_and_that_no_torch_is_needed():
-    assert CARD.payload_kinds == ("features",)
-    assert CARD.can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
+    assert DESCRIPTOR.payload_kinds == ("features",)
+    assert DESCRIPTOR.can_run(LEARN, frozenset({"numpy", "onnxruntime"}))
 
 
 def test_features_of_every_sample_arrive_under_their_class():

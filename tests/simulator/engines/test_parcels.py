@@ -9,7 +9,7 @@ from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
-from methods.card import Card
+from methods.descriptor import Descriptor
 from schemas.contributions import PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import ClassName, DeviceId, Digest
@@ -18,7 +18,7 @@ from simulator.engines.parcels import ParcelCount
 
 A, B = DeviceId("a"), DeviceId("b")
 WEIGHTS, LATER, SHARED, ENSEMBLE = (bytes([n]) * size for n, size in enumerate((400, 401, 90, 30)))
-CARD = Card(
+DESCRIPTOR = Descriptor(
     name="phased",
     title="",
     citation="",
@@ -31,7 +31,7 @@ CARD = Card(
 
 @pytest.fixture(autouse=True)
 def _a_method_with_phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "card", lambda _: CARD)
+    monkeypatch.setattr(parcels, "descriptor", lambda _: DESCRIPTOR)
 
 
 def opened(number: int, phase: str, weights: bytes, **extras: bytes) -> RoundOpened:

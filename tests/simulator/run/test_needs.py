@@ -2,7 +2,7 @@
 
 import pytest
 
-from methods.card import LEARN, Card
+from methods.descriptor import LEARN, Descriptor
 from simulator.errors import RunError
 from simulator.run import needs
 
@@ -12,8 +12,10 @@ def test_what_is_installed_needs_nothing():
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch):
-    card = Card("lga", "LGA", "a paper", ("weights",), {LEARN: frozenset({"numpy", "torch"})})
-    monkeypatch.setattr(needs, "card", lambda _: card)
+    descriptor = Descriptor(
+        "lga", "LGA", "a paper", ("weights",), {LEARN: frozenset({"numpy", "torch"})}
+    )
+    monkeypatch.setattr(needs, "descriptor", lambda _: descriptor)
     monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "torch" else object())
     with pytest.raises(RunError, match=r"'lga' needs torch: pip install 'fleetledger\[train\]'"):
         needs.check_method_runs("lga")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from methods.card import Card
-from methods.registry import card
+from methods.descriptor import Descriptor
+from methods.registry import descriptor
 from simulator.errors import ScenarioError
 from simulator.scenario import method_check
 from simulator.scenario.loading import parse_scenario
@@ -41,10 +41,10 @@ def test_methods_of_statistics_need_whole_agents(method: str) -> None:
 
 
 def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looking(name: str) -> Card:
-        return replace(card(name), observes=True)
+    def looking(name: str) -> Descriptor:
+        return replace(descriptor(name), observes=True)
 
-    monkeypatch.setattr(method_check, "card", looking)
+    monkeypatch.setattr(method_check, "descriptor", looking)
     with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents do nothing but train"):
         parse_scenario("s", HEAD, Path())
 

@@ -21,7 +21,7 @@ from coordinator.core.work import AverageRound, RoundNotAveraged
 from coordinator.making.workshop import Finished
 from coordinator.topics.rounds.state import Round
 from device_agent.core.telling import problem
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender
 from schemas.message import Message
@@ -53,7 +53,7 @@ class LightRound:
         self._task = task
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
-        self._kind = card(network.method).kind_of(opened.phase)
+        self._kind = descriptor(network.method).kind_of(opened.phase)
         lookup = _lookup(context, task)
         self._answering: Answering = (
             AnsweredHere(task, lookup, context.place, context.packer, context.stopwatch)

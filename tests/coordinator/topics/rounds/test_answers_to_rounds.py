@@ -23,7 +23,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.entries import FrozenBackbone, Successor
 from coordinator.topics.rounds.entries import RoundClosed, RoundFailed, RoundOpened
 from coordinator.topics.stages.entries import StageClosed
-from methods.registry import card
+from methods.registry import descriptor
 from schemas.assignments import Assignment
 from schemas.presence import Heartbeat, Welcome
 from schemas.receipts import Accepted, Refused
@@ -152,8 +152,8 @@ def test_gradients_for_a_proxy_are_refused_where_weights_are_expected(
     bench = RoundBench()
     bench.lead()
     assert isinstance(bench.answer("dev-1").answer, Accepted)
-    known = replace(card("rounds"), payload_kinds=("weights", "gradients"), proxy=True)
-    monkeypatch.setattr(intake, "card", lambda _: known)
+    known = replace(descriptor("rounds"), payload_kinds=("weights", "gradients"), proxy=True)
+    monkeypatch.setattr(intake, "descriptor", lambda _: known)
     refused = bench.answer("dev-2", payload_kind="gradients").answer
     assert isinstance(refused, Refused)
     assert "payload_kind: 'gradients'" in refused.reason

@@ -1,4 +1,4 @@
-"""What a method says of itself without importing either half."""
+"""What a method says of itself without importing either side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEARN = "learn"
 
 
 @dataclass(frozen=True)
-class Card:
+class Descriptor:
     """A method's name, its source, and what each phase needs on a device.
 
     `needs` maps a phase to names such as `numpy`, `onnxruntime` and `torch`; a device lists what
@@ -37,6 +37,10 @@ class Card:
     """Whether devices send gradients to a proxy, which chooses the old models that they get."""
     segments: bool = False
     """Whether its networks give every pixel a class, and are trained on pictures with masks."""
+
+    def freezes_for(self, other: Descriptor) -> bool:
+        """Whether a network that it trains can be the backbone of the other's features."""
+        return self.trains and not other.trains
 
     def can_run(self, phase: str, features: frozenset[str]) -> bool:
         """Whether a device with these features can run the phase; unknown phases never run."""
