@@ -23,7 +23,7 @@ from benchmarks.networks.mobilenet_v2 import (
     imagenet_preprocessing,
     load_weights,
 )
-from device_agent.settings import DetectionSettings
+from device_agent.settings import AgentDetectionSettings
 from schemas.models import Preprocessing
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import StageMetrics
@@ -82,7 +82,7 @@ def scenario(arguments: argparse.Namespace, train_per_class: int, backbone: Path
                 },
             },
             "backbone": {"network": "file", "file": str(backbone)},
-            "detection": DetectionSettings().model_dump(),
+            "detection": AgentDetectionSettings().model_dump(),
             "engine": {"kind": "mqtt", "keys": True},
             "evaluation": {"on_devices": True, "pooled_reference": True},
         }

@@ -38,6 +38,7 @@ OWN_TO_AN_ENGINE = {
     "proxy.gradient_bytes": "of a transport that only one engine can read",
     "proxy.model_bytes": "as gradient_bytes",
     "proxy.scored": "the score of a stage's last round comes before its end or after it",
+    "accuracy_on_devices": "only programs are asked for it",
     "notes": "also tell how an engine measured",
 }
 """Fields that may differ, and why; `*` is any device or place in a list."""
@@ -58,6 +59,7 @@ TRAINING = (
 """Need torch, also where it only learns the encoder."""
 SUMS = ("digits", "digits-pooled")
 NOT_HERE = {
+    "demo": "its programs are asked for what only they can tell; else it is `digits`",
     "digits-1000": "a thousand programs",
     "digits-joint": "no fleet",
 }
