@@ -176,7 +176,7 @@ class Bench:
 
     def _computed(self, request: ComputePart) -> Input:
         assignment = request.assignment
-        half = statistics_device(assignment.method)
+        side = statistics_device(assignment.method)
         assert assignment.frozen is not None  # the rules ask for parts of frozen features only
         frozen = self._host.frozen(assignment.frozen.digest)
         extracted = extract(
@@ -188,9 +188,9 @@ class Bench:
         )
         if not extracted.labels:
             return inputs.PartEmpty(request.job, extracted.unusable)
-        own = half.read_assignment(assignment.settings)
+        own = side.read_assignment(assignment.settings)
         context = part_context(self._home.settings, request.job, self._home.state_folder)
-        made = half.finish(own, extracted.features, extracted.labels, context)
+        made = side.finish(own, extracted.features, extracted.labels, context)
         return part_computed(request, extracted, made, self._blobs)
 
     def _train(self, request: Train) -> tuple[Input, ...]:
@@ -314,7 +314,7 @@ def guards_of(
 
 
 class MadePayload(Protocol):
-    """What a method's device half makes of a part."""
+    """What a method's device side makes of a part."""
 
     @property
     def payload(self) -> bytes:

@@ -23,7 +23,7 @@ SECRET_BYTES = 32
 
 
 def part_context(settings: AgentSettings, job: Job, state_folder: Path) -> PartContext:
-    """Return what the method's device half is told of a part; raise `StoreError`."""
+    """Return what the method's device side is told of a part; raise `StoreError`."""
     secret = device_secret(state_folder)
     revision = f"/{job.lineage}/{job.key.stage}/{job.key.part}/{job.revision}"
     return PartContext(

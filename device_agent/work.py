@@ -1,4 +1,4 @@
-"""Computing a part: pictures, frozen model, and the method's device half; nothing leaves memory.
+"""Computing a part: pictures, frozen model, and the method's device side; nothing leaves memory.
 
 Features of a part are needed once, so they are in no cache: what a device that sends statistics
 has on its disk are its images and sums.

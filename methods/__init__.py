@@ -1,1 +1,1 @@
-"""One folder per method: two pure halves joined by messages."""
+"""One folder per method: two pure sides joined by messages."""

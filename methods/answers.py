@@ -6,7 +6,7 @@ int32, or how far they have moved, int16. No image, label or name of a file is i
 samples per class travels in the contribution. Whoever sends an answer packs it (`schemas.tensors`).
 
 A method that offers the choice has a setting `upload: Upload = "int32"` and gives it to the frame
-in both halves, `AnswerFrame(sent, settings.upload)`; everything else of the frame stays the same.
+in both sides, `AnswerFrame(sent, settings.upload)`; everything else of the frame stays the same.
 Where numbers are no weights (a Fisher diagonal), nothing was sent that they could differ from:
 `AnswerFrame(zeros)`.
 """

@@ -1,4 +1,4 @@
-"""What a device half is told of the part that it computes, beside assignment and data."""
+"""What a device side is told of the part that it computes, beside assignment and data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class PartContext:
     """Where chance comes from, and what the device's owner chose.
 
-    A device half draws nothing of its own: the same assignment, data and context give the same
+    A device side draws nothing of its own: the same assignment, data and context give the same
     payload.
     """
 

@@ -45,9 +45,9 @@ def lineage_of(
 
     `settings` are the operator's for the method. Raises `MethodError` and `ModelFileError`.
     """
-    half = statistics_coordinator(method)
-    assignment = half.assign(settings, backbone.feature_width)
-    after = half.feature_map(assignment)
+    side = statistics_coordinator(method)
+    assignment = side.assign(settings, backbone.feature_width)
+    after = side.feature_map(assignment)
     frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)
     golden = build_golden(frozen, backbone.preprocessing)
     imported = BackboneImported(

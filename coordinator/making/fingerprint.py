@@ -9,7 +9,7 @@ from methods.training_sides import AnyTrainingAssignment
 
 
 def fingerprint_of(assignment: AnyTrainingAssignment) -> dict[str, str]:
-    """Return the platform's fingerprint, with torch's where the coordinator's half trains with it.
+    """Return the platform's fingerprint, with torch's where the coordinator's side trains with it.
 
     Keys beside those of `platform_fingerprint`: `torch`, its version, and `torch_cpu`, the
     instructions that it uses.

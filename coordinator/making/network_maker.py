@@ -1,6 +1,6 @@
 """Makes models of networks that are trained in rounds: checks answers, averages, exports, freezes.
 
-What an average is, the method's half says; here its files are fetched, and what came of it is
+What an average is, the method's side says; here its files are fetched, and what came of it is
 described for the ledger.
 """
 
@@ -66,12 +66,12 @@ class NetworkMaker:
         lineage, opened = request.lineage, request.round
         assert isinstance(lineage, NetworkImported)
         assert opened is not None
-        half = training_coordinator(lineage.method)
+        side = training_coordinator(lineage.method)
         if self._asked is None or self._asked[0] != opened.number:
             with self._blobs() as blobs:
-                own = half.read_assignment(lineage.settings)
+                own = side.read_assignment(lineage.settings)
                 self._asked = (opened.number, own, asked_of(lineage, opened, blobs.get))
-        half.check(self._asked[1], payload, self._asked[2])
+        side.check(self._asked[1], payload, self._asked[2])
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.
@@ -108,15 +108,15 @@ class NetworkMaker:
     def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
-        half = training_coordinator(lineage.method)
+        side = training_coordinator(lineage.method)
         asked = asked_of(lineage, opened, blobs.get)
         answers: Sequence[CountedUpdate] | Summing = (
             [_given(item.payload, item.samples, blobs) for item in request.inputs]
             if summed is None
             else summed
         )
-        own = half.read_assignment(lineage.settings)
-        made = half.combine(own, asked, answers)
+        own = side.read_assignment(lineage.settings)
+        made = side.combine(own, asked, answers)
         averaged = WeightsAveraged(
             number=opened.number,
             phase=opened.phase,
@@ -163,7 +163,7 @@ class NetworkMaker:
 def asked_of(
     lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]
 ) -> RoundConfig:
-    """Return a round as the method's half is told of it; `read` gives its files."""
+    """Return a round as the method's side is told of it; `read` gives its files."""
     sight = lineage.preprocessing if lineage.backbone is None else None
     return RoundConfig(
         phase=opened.phase,
@@ -191,10 +191,10 @@ def _given(payload: Digest, samples: int, blobs: Blobs) -> CountedUpdate:
 
 def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:
     """Return a trained network as files: behind its backbone, or as trunk and rows of its own."""
-    half = training_coordinator(lineage.method)
-    assignment = half.read_assignment(lineage.settings)
+    side = training_coordinator(lineage.method)
+    assignment = side.read_assignment(lineage.settings)
     facts = facts_of(request, assignment.logit_scale)
-    network, arrays, _ = half.network_of(assignment, blobs.get(request.solved.head))
+    network, arrays, _ = side.network_of(assignment, blobs.get(request.solved.head))
     if isinstance(network, SegmentationNetwork):
         return _pack_pixels(facts, network, arrays, lineage, blobs)
     preprocessing = lineage.preprocessing

@@ -70,13 +70,13 @@ def prepare_network(
     if known.segments:
         check_pixels(method.name, preprocessing, backbone, weights_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
-    half = training_coordinator(method.name)
+    side = training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
-    assignment = half.assign(method.settings, shape)
+    assignment = side.assign(method.settings, shape)
     _check_torch(method.name, assignment)
-    begins = first_weights(half, assignment, first)
-    extras = extras_of(half, assignment, first.public_images, preprocessing)
-    network, arrays, _ = half.network_of(assignment, begins.data)
+    begins = first_weights(side, assignment, first)
+    extras = extras_of(side, assignment, first.public_images, preprocessing)
+    network, arrays, _ = side.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)
     base_data = encode_tensors(base, compress=False) if base else None

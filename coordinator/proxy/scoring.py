@@ -1,4 +1,4 @@
-"""What takes long: checking gradients and scoring models with the method's proxy half.
+"""What takes long: checking gradients and scoring models with the method's proxy side.
 
 torch is imported here and nowhere else in the proxy, when the first of it is to be done.
 """

@@ -78,8 +78,8 @@ class Remaking:
             return found
         if isinstance(recipe, SolvedRecipe):
             return self._solved(recipe, self._maker.solve(recipe.request))
-        half = training_coordinator(recipe.request.lineage.method)
-        if trains_here(half.read_assignment(recipe.request.lineage.settings)) and (
+        side = training_coordinator(recipe.request.lineage.method)
+        if trains_here(side.read_assignment(recipe.request.lineage.settings)) and (
             find_spec("torch") is None
         ):
             return "cannot be made again", _NEEDS_TORCH
@@ -140,13 +140,13 @@ class Remaking:
         if made.weights == recorded.weights:
             files = {"weights": made.weights.digest, **_digests(made.extras)}
             return self._equal(made.aggregate, files)
-        half = training_coordinator(recipe.request.lineage.method)
-        own = half.read_assignment(recipe.request.lineage.settings)
+        side = training_coordinator(recipe.request.lineage.method)
+        own = side.read_assignment(recipe.request.lineage.settings)
         tolerance = comparing.TRAINED if trains_here(own) else comparing.SOLVED
         elsewhere = comparing.other_platform(recorded.fingerprint, fingerprint_of(own))
         weights = (recorded.weights.digest, made.weights.digest)
         pair = _Pair("weights", *weights, elsewhere, tolerance)
-        return self._compared(pair, finished, lambda data: half.network_of(own, data)[1])
+        return self._compared(pair, finished, lambda data: side.network_of(own, data)[1])
 
     def _taken(self, recipe: TakenRecipe) -> tuple[State, str]:
         """Compare a network that was taken as a model with what the entry says that gave it."""

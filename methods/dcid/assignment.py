@@ -1,4 +1,4 @@
-"""What both halves are told of a fleet that learns with DCID, and the phases that follow from it.
+"""What both sides are told of a fleet that learns with DCID, and the phases that follow from it.
 
 | phase | when | a site answers | what becomes of it |
 | --- | --- | --- | --- |

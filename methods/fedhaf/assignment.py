@@ -1,4 +1,4 @@
-"""What both halves are told of a fleet that trains an adapter and a head on frozen features."""
+"""What both sides are told of a fleet that trains an adapter and a head on frozen features."""
 
 from __future__ import annotations
 

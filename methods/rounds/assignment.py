@@ -1,4 +1,4 @@
-"""What both halves are told of a fleet that trains in rounds."""
+"""What both sides are told of a fleet that trains in rounds."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ class NetworkMeter:
         from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
-        half = training_coordinator(method)
-        network, arrays, names = half.network_of(half.read_assignment(settings), weights)
+        side = training_coordinator(method)
+        network, arrays, names = side.network_of(side.read_assignment(settings), weights)
         device = torch_device(prepared.scenario.engine.device)
         if isinstance(network, SegmentationNetwork):
             assert self._scenes is not None

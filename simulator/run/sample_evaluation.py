@@ -104,9 +104,9 @@ class SampleEvaluation:
         width = _ANY_WIDTH
         if prepared.backbone:
             width = import_backbone(prepared.backbone, prepared.preprocessing).feature_width
-        half = statistics_coordinator(method.name)
-        assignment = half.assign(method.settings, width)
-        tail = half.feature_map(assignment)
+        side = statistics_coordinator(method.name)
+        assignment = side.assign(method.settings, width)
+        tail = side.feature_map(assignment)
         model = FrozenModel(data, tail.kind, tail.matrix, tail.feature_bits)
         self._features = prepared.features.frozen(model)
         if prepared.scenario.evaluation.pooled_reference:

@@ -89,13 +89,13 @@ def _check_settings(
 
 
 def _statistics(name: str) -> Callable[[Settings], Any]:
-    half = statistics_coordinator(name)
-    return lambda settings: half.assign(settings, _ANY_WIDTH)
+    side = statistics_coordinator(name)
+    return lambda settings: side.assign(settings, _ANY_WIDTH)
 
 
 def _training(name: str, shape: tuple[int, ...]) -> Callable[[Settings], Any]:
-    half = training_coordinator(name)
-    return lambda settings: half.assign(settings, shape)
+    side = training_coordinator(name)
+    return lambda settings: side.assign(settings, shape)
 
 
 def _check_sight(source: str, scenario: Scenario, method: str) -> None:

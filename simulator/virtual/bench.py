@@ -1,7 +1,7 @@
 """The workbench of a virtual device: real rules, real mathematics, cached features.
 
 A scan lists what the plan has delivered. Features come from the bank instead of from pictures;
-what is computed from them is the method's own device half, with the context that a real agent of
+what is computed from them is the method's own device side, with the context that a real agent of
 this name gives it. Models are verified and tested once for all devices.
 """
 
@@ -158,7 +158,7 @@ class DeviceBench:
         return computed
 
     def _computed(self, request: ComputePart, features: Floats) -> Input:
-        half = statistics_device(request.assignment.method)
+        side = statistics_device(request.assignment.method)
         extracted = Extracted(
             features,
             tuple(image.class_name for image in request.images),
@@ -169,8 +169,8 @@ class DeviceBench:
             self._at_hand.home.settings, request.job, self._at_hand.home.state_folder
         )
         try:
-            own = half.read_assignment(request.assignment.settings)
-            made = half.finish(own, extracted.features, extracted.labels, context)
+            own = side.read_assignment(request.assignment.settings)
+            made = side.finish(own, extracted.features, extracted.labels, context)
         except (FleetledgerError, LearningError) as error:
             # A real agent would try again for ever; nothing would be another the next time.
             raise EngineError(f"{self._at_hand.home.settings.device}: {error}") from error

@@ -31,7 +31,7 @@ class BackboneImported(EntryBody):
     """Features that the frozen model puts out."""
     method: str
     settings: dict[str, Any]
-    """The method's assignment: what its device half is given."""
+    """The method's assignment: what its device side is given."""
     max_samples_per_part: int = Field(default=10_000, ge=1)
     min_samples_per_class: int = Field(default=1, ge=1)
     """Fewest images of a class that a part may have."""
@@ -114,7 +114,7 @@ class NetworkImported(EntryBody):
     preprocessing: AnyPreprocessing
     method: str
     settings: dict[str, Any]
-    """The method's assignment: what its halves are given."""
+    """The method's assignment: what its sides are given."""
     opening_phases: tuple[PhaseName, ...] = ()
     """What devices do once before a stage's rounds."""
     round_phases: tuple[PhaseName, ...] = (TRAIN,)

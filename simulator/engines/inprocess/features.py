@@ -35,6 +35,6 @@ class LineageFeatures:
             raise EngineError(f"frozen model {frozen.short} does not lead; begin a new run")
         if lineage.in_rounds:
             return own_features(self._blobs.get(frozen))
-        half = statistics_coordinator(lineage.method)
-        tail = half.feature_map(half.read_assignment(lineage.settings))
+        side = statistics_coordinator(lineage.method)
+        tail = side.feature_map(side.read_assignment(lineage.settings))
         return FrozenModel(self._blobs.get(frozen), tail.kind, tail.matrix, tail.feature_bits)

@@ -1,6 +1,6 @@
 """Rounds of one device that holds every image: the same local training as a fleet's.
 
-A round is what the fleet's devices do and what its coordinator makes of it, through both halves of
+A round is what the fleet's devices do and what its coordinator makes of it, through both sides of
 the method, for a single device that has forgotten no picture. So the only difference to a fleet is
 where the images are.
 """

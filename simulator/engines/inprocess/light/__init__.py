@@ -1,6 +1,6 @@
 """Light agents: of a device only its data and its memory, under the real coordinator.
 
-A round's cohort is trained by the method's device half, and the answers go to the coordinator's
+A round's cohort is trained by the method's device side, and the answers go to the coordinator's
 core in groups. There are no agents, no messages and no network; docs/simulator.md says what that
 leaves out.
 """

@@ -1,4 +1,4 @@
-"""Devices of a round, trained by the method's device half one after the other, or in stacks."""
+"""Devices of a round, trained by the method's device side one after the other, or in stacks."""
 
 from __future__ import annotations
 

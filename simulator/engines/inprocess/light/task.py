@@ -22,7 +22,7 @@ from schemas.values import Digest
 
 @dataclass(frozen=True, eq=False)
 class RoundTask:
-    """The entries and files of a round: they say all that either half of the method asks."""
+    """The entries and files of a round: they say all that either side of the method asks."""
 
     assignment: Assignment
     network: NetworkImported
@@ -66,8 +66,8 @@ class RoundTask:
         return order_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
 
     def summing(self) -> Summing:
-        """Return the empty sum; raise what the method's half raises."""
-        half = training_coordinator(self.network.method)
+        """Return the empty sum; raise what the method's side raises."""
+        side = training_coordinator(self.network.method)
         asked = asked_of(self.network, self.opened, self.files.__getitem__)
-        own = half.read_assignment(self.network.settings)
-        return half.summing(own, asked, len(self.opened.cohort))
+        own = side.read_assignment(self.network.settings)
+        return side.summing(own, asked, len(self.opened.cohort))
