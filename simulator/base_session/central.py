@@ -22,7 +22,7 @@ from schemas.canonical import canonical_json
 from schemas.values import ClassName, Digest
 from simulator.datasets.cache_folder import cache_folder
 from simulator.engines.interface import Prepared, Watch
-from simulator.engines.sight import Sight, sight_of
+from simulator.engines.network_inputs import SampleInputs, inputs_of
 from simulator.errors import EngineError
 from simulator.run.durable import replace_file
 from simulator.scenario.trainer import trainer_of
@@ -44,7 +44,7 @@ def central_base(prepared: Prepared, watch: Watch) -> bytes | None:
     trainer = trainer_of(scenario)
     if trainer is None:
         return None
-    sight, side = sight_of(prepared), training_coordinator(trainer.method)
+    sight, side = inputs_of(prepared), training_coordinator(trainer.method)
     assignment = side.assign(trainer.seeded(prepared.plan.seed), sight.shape)
     if not assignment.first_weights_suffice:
         return None
@@ -61,7 +61,7 @@ class _Base:
     def __init__(
         self,
         prepared: Prepared,
-        sight: Sight,
+        sight: SampleInputs,
         network: Network,
         begin: Arrays,
         names: tuple[ClassName, ...],

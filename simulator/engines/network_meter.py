@@ -13,8 +13,8 @@ from methods.registry import training_coordinator
 from schemas.models import of_pictures
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
+from simulator.engines.network_inputs import SampleInputs, inputs_of
 from simulator.engines.scene_meter import Rows, SceneMeter
-from simulator.engines.sight import Sight, sight_of
 from simulator.virtual.training import torch_device
 
 _BATCH = 512
@@ -27,9 +27,9 @@ class NetworkMeter:
         self._prepared = prepared
 
     @cached_property
-    def _sight(self) -> Sight:
+    def _sight(self) -> SampleInputs:
         """What the network sees; only runs that train one ask for it."""
-        return sight_of(self._prepared)
+        return inputs_of(self._prepared)
 
     @cached_property
     def _scenes(self) -> SceneMeter | None:

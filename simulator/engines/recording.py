@@ -34,8 +34,8 @@ from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.stages.entries import TransitionReported
 from schemas.values import DeviceId
 from simulator.engines.inprocess.stages import closed_index, ledger_stages, model_of
-from simulator.engines.looks import LookLog
-from simulator.engines.parcels import ParcelCount
+from simulator.engines.novelty_checks import NoveltyLog
+from simulator.engines.traffic_by_kind import KindTrafficCount
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from simulator.records import DeviceRecord, ProxyRecord, RoundRecord, StageRecord, TransitionRecord
@@ -133,7 +133,7 @@ class Recorder:
         self._learned: dict[int, Counter[DeviceId]] = {0: Counter()}
         """Samples of each device in the model of the stage that was read last."""
         self._stored: dict[DeviceId, int] = {}
-        self._parcels, self._looks = ParcelCount(), LookLog()
+        self._parcels, self._looks = KindTrafficCount(), NoveltyLog()
 
     def record(self, state: State, stage: StagePlan, measured: StageMeasures) -> StageRecord:
         """Return the record of a stage that is closed in `state`, and is later than those before.

@@ -28,9 +28,9 @@ from simulator.report.tables.learning import (
     stage_table,
 )
 from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
-from simulator.report.tables.parcels import has_kinds, has_shared, kind_table, shared_table
 from simulator.report.tables.segmentation import class_table, cost_table, has_costs, task_table
 from simulator.report.tables.table import Table
+from simulator.report.tables.traffic_by_kind import has_kinds, has_shared, kind_table, shared_table
 from simulator.scenario.writing import scenario_to_toml
 
 _CARDS = (

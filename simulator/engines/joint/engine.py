@@ -16,9 +16,9 @@ from simulator.engines.interface import Prepared, Watch
 from simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
 from simulator.engines.joint.exporting import export_joint, write_model
 from simulator.engines.joint.training import JointTraining, RoundOfAll
+from simulator.engines.network_inputs import inputs_of
 from simulator.engines.network_meter import NetworkMeter
 from simulator.engines.rounds import round_rules
-from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import DeviceRecord, RoundRecord, StageRecord
 from simulator.scenario.trainer import JOINT, trainer_of
@@ -41,7 +41,7 @@ class JointEngine:
         self._watch = watch
         self._rules = round_rules(scenario, prepared.plan.seed)
         self._trainer = trainer
-        self._sight = sight_of(prepared)
+        self._sight = inputs_of(prepared)
         self._training = JointTraining(trainer, self._sight, prepared.plan.seed, trainers)
         self._meter = NetworkMeter(prepared)
         self._kept = Checkpoints(folder / JOINT)

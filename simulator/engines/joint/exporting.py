@@ -18,7 +18,7 @@ from learning.networks.network import Network
 from schemas.models import AnyPreprocessing
 from schemas.values import Digest
 from simulator.engines.interface import Prepared
-from simulator.engines.sight import frozen_backbone
+from simulator.engines.network_inputs import frozen_backbone
 from simulator.scenario.trainer import trains_on_features
 
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -23,7 +23,7 @@ from methods.training import (
 )
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId
-from simulator.engines.sight import Sight
+from simulator.engines.network_inputs import SampleInputs
 from simulator.errors import EngineError
 from simulator.scenario.trainer import JOINT, Trainer
 from simulator.virtual.training import TrainerPoolSettings
@@ -49,7 +49,7 @@ class JointTraining:
     """Trains one network; states are bytes, so a run can go on from any of them."""
 
     def __init__(
-        self, trainer: Trainer, sight: Sight, seed: int, trainers: TrainerPoolSettings
+        self, trainer: Trainer, sight: SampleInputs, seed: int, trainers: TrainerPoolSettings
     ) -> None:
         self._seed = seed
         self._settings = trainers.for_torch()

@@ -21,8 +21,8 @@ from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
+from simulator.engines.network_inputs import inputs_of
 from simulator.engines.paths import image_path
-from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
 from simulator.run.preparing import PreparedSeed
@@ -208,7 +208,7 @@ class ByHand:
         self._device = training_device("rounds")
         self._assignment = self._coordinator.read_assignment(network.settings)
         self._weights = first
-        self._sight = sight_of(what)
+        self._sight = inputs_of(what)
 
     def average(
         self, opened: RoundOpened, counted: list[DeviceId], stage_names: tuple[str, ...]

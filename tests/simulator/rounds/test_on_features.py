@@ -14,8 +14,8 @@ from methods.errors import MethodError
 from methods.fedhaf.memory import read_memory
 from schemas.models import Manifest
 from simulator.engines.inprocess.engine import InProcessEngine
+from simulator.engines.network_inputs import inputs_of
 from simulator.engines.network_meter import NetworkMeter
-from simulator.engines.sight import sight_of
 from simulator.errors import RunError
 from simulator.features.extraction import BatchExtractor
 from simulator.run.budget import Budget
@@ -44,7 +44,7 @@ def test_every_round_comes_to_the_digests_of_both_halves_on_features(tmp_path: P
 
 def test_the_network_sees_what_the_frozen_model_puts_out(tmp_path: Path) -> None:
     what = prepared(on_features())
-    sight = sight_of(what)
+    sight = inputs_of(what)
     train = what.split.train
     indices = np.flatnonzero(train.labels < 4)[:5]
     seen = sight.train(indices)

@@ -19,13 +19,13 @@ from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
-from simulator.engines.inprocess.light.round import LightRound, letter
+from simulator.engines.inprocess.light.round import LightRound, device_message
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.light.workers import WorkerPool
 from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared, Watch
+from simulator.engines.network_inputs import inputs_of
 from simulator.engines.rounds import network_of
-from simulator.engines.sight import sight_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
@@ -51,7 +51,7 @@ class LightFleet:
             self.coordinator.command(ImportNetwork(network=network))
         trainer = trainer_of(scenario)
         assert trainer is not None, "a scenario with light agents trains"
-        sight, engine = sight_of(prepared), scenario.engine
+        sight, engine = inputs_of(prepared), scenario.engine
         training_device(trainer.method)  # imported before anything is measured
         trainers = TrainerPoolSettings(
             engine.training, engine.device, engine.bfloat16, engine.training_seconds
@@ -83,7 +83,7 @@ class LightFleet:
         there, before = set(online), set(self._online)
         gone = [name for name in self._online if name not in there]
         goodbye = Death(reason="the agent was stopped")
-        self.coordinator.take([letter(self._context, name, goodbye) for name in gone])
+        self.coordinator.take([device_message(self._context, name, goodbye) for name in gone])
         self._admit(tuple(stage.devices))
         self._begin([name for name in online if name not in before])
         self._online = online
@@ -148,5 +148,5 @@ class LightFleet:
             boot = seeded_boot(self._seed, name, self._era, runs)
             installation = seeded_boot(self._seed, name, "installation")
             birth = Birth(installation=installation, capabilities=self._capabilities)
-            births.append(letter(self._context, name, birth, boot))
+            births.append(device_message(self._context, name, birth, boot))
         self.coordinator.take(births)

@@ -12,8 +12,8 @@ from methods.training import Exemplars, LocalData
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.datasets.samples import SampleSet
+from simulator.engines.network_inputs import SampleInputs
 from simulator.engines.paths import image_path
-from simulator.engines.sight import Sight
 from simulator.virtual.bench import Delivery
 
 
@@ -54,7 +54,7 @@ class Version:
 class Holdings:
     """The samples of a fleet's devices."""
 
-    def __init__(self, train: SampleSet, sight: Sight, exemplars: Exemplars) -> None:
+    def __init__(self, train: SampleSet, sight: SampleInputs, exemplars: Exemplars) -> None:
         self._train = train
         self._sight = sight
         self._exemplars = exemplars

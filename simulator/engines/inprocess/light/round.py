@@ -27,10 +27,10 @@ from schemas.envelope import Sender
 from schemas.message import Message
 from schemas.rounds import RoundAnswer
 from schemas.values import BootId, DeviceId, Digest
+from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined
 from simulator.engines.inprocess.light.context import LightContext
 from simulator.engines.inprocess.light.holdings import HeldRows
-from simulator.engines.inprocess.light.lots import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
@@ -163,9 +163,9 @@ class LightRound:
         context, number = self._context, self._opened.number
         if reason:
             text = f"round {number}: {reason}"
-            yield letter(context, device, problem("training", text))
+            yield device_message(context, device, problem("training", text))
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
-        yield letter(context, device, nothing)
+        yield device_message(context, device, nothing)
         context.traffic.declined(device, nothing, context.sent_ms())
 
 
@@ -177,7 +177,7 @@ def _lookup(context: LightContext, task: RoundTask) -> DatasetLookup:
     )
 
 
-def letter(
+def device_message(
     context: LightContext, device: DeviceId, message: Message, boot: BootId | None = None
 ) -> inputs.DeviceMessage:
     """Return a message as it comes from a device."""

@@ -18,8 +18,8 @@ from pydantic_core import from_json, to_json
 
 from methods.training import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
+from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
-from simulator.engines.inprocess.light.lots import Answered, Done, Said
 from simulator.engines.inprocess.light.packing import read_packed, told
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.virtual.training import TrainerPoolSettings
@@ -38,7 +38,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Lot:
+class DeviceBatch:
     """Devices to be trained."""
 
     devices: Sequence[tuple[DeviceId, Path | None]]
@@ -73,7 +73,7 @@ class Failed:
     text: str
 
 
-Work = Setting | Lot | AskSum
+Work = Setting | DeviceBatch | AskSum
 Result = Carried | Failed | Partial | None
 """`None` says that a program is there."""
 
@@ -85,7 +85,7 @@ def encode_work(work: Work) -> list[bytes]:
             head = {"hall": asdict(place.trainers), "pictures": _pictures(place)}
             head |= {"memories": str(place.memories), "methods": methods, "folders": folders}
             return [to_json({"setting": head})]
-        case Lot():
+        case DeviceBatch():
             return _encode_lot(work)
         case AskSum():
             return [to_json({"sum": {}})]
@@ -151,7 +151,7 @@ def _setting(head: dict[str, Any]) -> Setting:
     return Setting(place, tuple(head["methods"]), tuple(head["folders"]))
 
 
-def _encode_lot(lot: Lot) -> list[bytes]:
+def _encode_lot(lot: DeviceBatch) -> list[bytes]:
     arrays = [found.inputs for found in lot.data.values() if found is not None]
     head = {
         "devices": [(name, memory and str(memory)) for name, memory in lot.devices],
@@ -171,7 +171,7 @@ def _about(data: LocalData | None) -> Any:  # noqa: ANN401 - JSON
     return [_shape(data.inputs), data.class_names, data.digests, data.exemplars_as]
 
 
-def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> Lot:
+def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> DeviceBatch:
     left = iter(parts)
     data = {DeviceId.known(name): _data(about, left) for name, about in head["data"]}
     task = head["task"]
@@ -182,7 +182,7 @@ def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> Lot:
         (DeviceId.known(name), None if memory is None else Path(memory))
         for name, memory in head["devices"]
     ]
-    return Lot(devices, data, task, head["keeps"], head["forgets"])
+    return DeviceBatch(devices, data, task, head["keeps"], head["forgets"])
 
 
 def _data(about: Any, left: Any) -> LocalData | None:  # noqa: ANN401 - JSON

@@ -15,14 +15,14 @@ from methods import __path__ as method_folders
 from methods import registry
 from methods.training import LocalData
 from schemas.values import DeviceId
+from simulator.engines.inprocess.light.batches import Adding
 from simulator.engines.inprocess.light.cohort import CohortResources, Member
-from simulator.engines.inprocess.light.lots import Adding
 from simulator.engines.inprocess.light.programs import serve
 from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
+    DeviceBatch,
     Failed,
-    Lot,
     Result,
     Setting,
     Work,
@@ -56,13 +56,13 @@ class Worker:
                 method_folders[:] = folders
                 self._place = place
                 return None
-            case Lot():
+            case DeviceBatch():
                 return self._carry_out(work)
             case AskSum():
                 assert self._adding is not None
                 return self._adding.total.partial()
 
-    def _carry_out(self, lot: Lot) -> Carried:
+    def _carry_out(self, lot: DeviceBatch) -> Carried:
         began = time.perf_counter()
         if lot.task is not None:
             assert self._place is not None
@@ -71,7 +71,7 @@ class Worker:
         done = self._adding.carry_out(self._members(lot))
         return Carried(done, time.perf_counter() - began)
 
-    def _members(self, lot: Lot) -> list[Member]:
+    def _members(self, lot: DeviceBatch) -> list[Member]:
         if lot.forgets:
             self._kept.clear()
         if lot.keeps:

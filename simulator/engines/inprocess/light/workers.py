@@ -19,15 +19,15 @@ from methods import __path__ as method_folders
 from methods import registry
 from methods.training import Partial, Summing
 from schemas.values import DeviceId
+from simulator.engines.inprocess.light.batches import Adding, Done
 from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
-from simulator.engines.inprocess.light.lots import Adding, Done
 from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
+    DeviceBatch,
     Failed,
-    Lot,
     Result,
     Setting,
     decode_result,
@@ -79,7 +79,7 @@ class WorkerHandle:
 
     def lot(
         self, devices: Sequence[DeviceId], lookup: DatasetLookup, task: RoundTask | None
-    ) -> Lot:
+    ) -> DeviceBatch:
         """Return a lot with the data that the program does not have."""
         forgets = lookup.version != self._version
         if forgets:
@@ -90,7 +90,7 @@ class WorkerHandle:
             self._kept.update(data)
             self._bytes += sum(found.inputs.nbytes for found in data.values() if found)
         remembered = [(device, lookup.memory(device)) for device in devices]
-        return Lot(remembered, data, task, keeps, forgets)
+        return DeviceBatch(remembered, data, task, keeps, forgets)
 
 
 class WorkerPool:

@@ -5,7 +5,7 @@ import pytest
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.report.run_page import run_page
-from simulator.report.tables.parcels import has_kinds, has_shared, kind_table, shared_table
+from simulator.report.tables.traffic_by_kind import has_kinds, has_shared, kind_table, shared_table
 from tests.simulator.fake_run import Shape, fake_results
 
 KIB = 1024

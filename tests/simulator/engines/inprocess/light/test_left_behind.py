@@ -17,9 +17,9 @@ from coordinator.reading.tables import TABLES
 from coordinator.topics.contributions.entries import ContributionAccepted
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import lots
+from simulator.engines.inprocess.light import batches
+from simulator.engines.inprocess.light.batches import Added, AnsweredHere
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.lots import Added, AnsweredHere
 from simulator.engines.inprocess.light.memories import Memories, write_memory
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
@@ -67,7 +67,7 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
         pack(self, lot)
 
     monkeypatch.setattr(AnsweredHere, "_pack", packed)
-    monkeypatch.setattr(lots, "_PACKED_BYTES", 1)
+    monkeypatch.setattr(batches, "_PACKED_BYTES", 1)
     learn(LightEngine, prepared(small(devices={"count": 12}, rounds={"per_stage": 1})), tmp_path)
     assert max(held) == 1  # lots so small are packed at once
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
-from simulator.engines.inprocess.light import lots
+from simulator.engines.inprocess.light import batches
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.packing import Packer
@@ -73,7 +73,7 @@ def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
-        patch.setattr(lots, "_PACKED_ANSWERS", 1)
+        patch.setattr(batches, "_PACKED_ANSWERS", 1)
         patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")

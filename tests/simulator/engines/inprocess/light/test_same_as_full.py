@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import lots, packing
+from simulator.engines.inprocess.light import batches, packing
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.interface import Prepared
@@ -69,7 +69,7 @@ def test_answers_are_packed_by_programs_beside_the_engine(
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr(packing, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(lots, "_PACKED_ANSWERS", 2)
+    monkeypatch.setattr(batches, "_PACKED_ANSWERS", 2)
     monkeypatch.setattr(Program, "send", noted)
     assert_same(*both(prepared(small()), tmp_path))
     assert len(sent) > 1

@@ -11,16 +11,16 @@ pytest.importorskip("torch")
 
 from methods.training import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
+from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.lots import Answered, Done, Said
 from simulator.engines.inprocess.light.packing import packed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
     Carried,
+    DeviceBatch,
     Failed,
-    Lot,
     Setting,
     decode_result,
     decode_work,
@@ -40,9 +40,9 @@ def data(inputs: np.ndarray) -> LocalData:
     return LocalData(inputs, (NAME,) * count, digests, "features")
 
 
-def arrived(lot: Lot) -> Lot:
+def arrived(lot: DeviceBatch) -> DeviceBatch:
     found = decode_work(encode_work(lot))
-    assert isinstance(found, Lot)
+    assert isinstance(found, DeviceBatch)
     return found
 
 
@@ -76,7 +76,7 @@ def test_a_lot_with_pictures_features_and_devices_that_have_nothing() -> None:
     features = np.linspace(-1, 1, 21, dtype=np.float32).reshape(3, 7)[::2]  # not in one piece
     given = {ONE: data(pictures), TWO: None, THREE: data(features)}
     devices = [(ONE, None), (TWO, Path("a/memory")), (THREE, None)]
-    found = arrived(Lot(devices, given, None, keeps=True, forgets=False))
+    found = arrived(DeviceBatch(devices, given, None, keeps=True, forgets=False))
     assert (found.devices, found.task, found.keeps, found.forgets) == (devices, None, True, False)
     assert list(found.data) == [ONE, TWO, THREE]
     for device, expected in given.items():
@@ -94,7 +94,7 @@ def test_the_task_of_a_round_with_its_files(tmp_path: Path) -> None:
     current = coordinator.state.rounds.current
     assert current is not None
     task = RoundTask.of(coordinator.state, current, coordinator.blobs.get)
-    found = arrived(Lot([], {}, task, keeps=False, forgets=True)).task
+    found = arrived(DeviceBatch([], {}, task, keeps=False, forgets=True)).task
     engine.close()
     assert found is not None
     assert found.files == task.files

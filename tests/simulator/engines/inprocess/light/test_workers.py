@@ -21,11 +21,11 @@ from coordinator.paths import ledger_path
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light import workers
+from simulator.engines.inprocess.light.batches import Done
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.lots import Done
 from simulator.engines.inprocess.light.programs import Program
 from simulator.engines.inprocess.light.worker_messages import AskSum, encode_work
-from simulator.engines.inprocess.light.workers import AnsweredByWorkers, Lot, WorkerHandle
+from simulator.engines.inprocess.light.workers import AnsweredByWorkers, DeviceBatch, WorkerHandle
 from simulator.engines.interface import Prepared
 from simulator.errors import EngineError
 from simulator.scenario.model import Scenario
@@ -34,7 +34,7 @@ from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, on_features, prepared, small
 
-Beside = list[tuple[Lot, Sequence[DeviceId]]]
+Beside = list[tuple[DeviceBatch, Sequence[DeviceId]]]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Beside:
     noted: Beside = []
     lot = WorkerHandle.lot
 
-    def seen(self: WorkerHandle, devices: Sequence[DeviceId], *more: Any) -> Lot:
+    def seen(self: WorkerHandle, devices: Sequence[DeviceId], *more: Any) -> DeviceBatch:
         noted.append((lot(self, devices, *more), devices))
         return noted[-1][0]
 
@@ -142,7 +142,7 @@ def test_data_are_sent_once_and_again_when_they_have_changed(tmp_path: Path, giv
     assert sum(lot.forgets for lot, _ in given) == 2
 
 
-def stage_of(lot: Lot, given: Beside) -> int:
+def stage_of(lot: DeviceBatch, given: Beside) -> int:
     """Return the stage of a lot: that of the newest task."""
     tasks = [one.task for one, _ in given[: [one for one, _ in given].index(lot) + 1]]
     return [task for task in tasks if task is not None][-1].order.stage

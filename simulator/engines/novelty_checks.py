@@ -15,7 +15,7 @@ from simulator.records import NoveltyCheckRecord
 
 
 @dataclass
-class LookLog:
+class NoveltyLog:
     """Follows a ledger from its beginning."""
 
     _counted: Counter[int] = field(init=False, default_factory=Counter)

@@ -13,8 +13,8 @@ from methods.descriptor import Descriptor
 from schemas.contributions import PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines import parcels
-from simulator.engines.parcels import ParcelCount
+from simulator.engines import traffic_by_kind
+from simulator.engines.traffic_by_kind import KindTrafficCount
 
 A, B = DeviceId("a"), DeviceId("b")
 WEIGHTS, LATER, SHARED, ENSEMBLE = (bytes([n]) * size for n, size in enumerate((400, 401, 90, 30)))
@@ -31,7 +31,7 @@ DESCRIPTOR = Descriptor(
 
 @pytest.fixture(autouse=True)
 def _a_method_with_phases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "descriptor", lambda _: DESCRIPTOR)
+    monkeypatch.setattr(traffic_by_kind, "descriptor", lambda _: DESCRIPTOR)
 
 
 def opened(number: int, phase: str, weights: bytes, **extras: bytes) -> RoundOpened:
@@ -99,9 +99,9 @@ def a_stage_with_phases() -> list[tuple[Any, DeviceId | None]]:
     ]
 
 
-def counted(entry_list: list[tuple[Any, DeviceId | None]]) -> ParcelCount:
+def counted(entry_list: list[tuple[Any, DeviceId | None]]) -> KindTrafficCount:
     network = NetworkImported.model_construct(method="phased")
-    count = ParcelCount()
+    count = KindTrafficCount()
     for body, device in [(network, None), *entry_list]:
         count.take(body, device)
     return count

@@ -23,7 +23,7 @@ Inputs = Callable[[Indices], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Sight:
+class SampleInputs:
     """Inputs of samples by index: uint8 pictures (n, c, h, w), or float32 features (n, d)."""
 
     shape: tuple[int, ...]
@@ -41,16 +41,16 @@ class Sight:
         return None if spec is None else Pictures(spec.mean, spec.deviation)
 
 
-def sight_of(prepared: Prepared) -> Sight:
+def inputs_of(prepared: Prepared) -> SampleInputs:
     """Return what the network of a scenario sees; raise `ModelFileError` for a bad backbone."""
     split, preprocessing = prepared.split, prepared.preprocessing
     if trains_on_features(prepared.scenario):
         backbone = import_backbone(prepared.backbone, preprocessing)
         features = prepared.features.frozen(own_features(frozen_backbone(backbone)))
-        return Sight((backbone.feature_width,), features.train, features.test, None)
+        return SampleInputs((backbone.feature_width,), features.train, features.test, None)
     spec = of_pictures(preprocessing)
     train, test = (sized_samples(part, spec) for part in (split.train, split.test))
-    return Sight(spec.shape, train, test, spec)
+    return SampleInputs(spec.shape, train, test, spec)
 
 
 def frozen_backbone(backbone: ImportedBackbone) -> bytes:

@@ -29,7 +29,7 @@ IMAGES: PayloadKind = "images"
 
 
 @dataclass
-class Parcels:
+class KindTraffic:
     """Of one device in one stage, or in several."""
 
     sent: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Parcels:
     shared_images: int = 0
     """Images that it sent."""
 
-    def add(self, other: Parcels) -> None:
+    def add(self, other: KindTraffic) -> None:
         """Take in those of another stage."""
         self.sent += other.sent
         self.received += other.received
@@ -46,12 +46,12 @@ class Parcels:
 
 
 @dataclass
-class ParcelCount:
+class KindTrafficCount:
     """Follows a ledger from its beginning."""
 
     _descriptor: Descriptor | None = field(init=False, default=None)
-    _found: dict[tuple[DeviceId, int], Parcels] = field(
-        init=False, default_factory=lambda: defaultdict(Parcels)
+    _found: dict[tuple[DeviceId, int], KindTraffic] = field(
+        init=False, default_factory=lambda: defaultdict(KindTraffic)
     )
     _held: dict[DeviceId, set[Digest]] = field(init=False, default_factory=lambda: defaultdict(set))
     _kinds: dict[Digest, PayloadKind] = field(init=False, default_factory=dict)
@@ -72,9 +72,9 @@ class ParcelCount:
             case ContributionAccepted() if device is not None:
                 self._accept(body, device)
 
-    def of(self, device: DeviceId, stages: Collection[int]) -> Parcels:
+    def of(self, device: DeviceId, stages: Collection[int]) -> KindTraffic:
         """Return what a device sent and received in some stages of the ledger."""
-        total = Parcels()
+        total = KindTraffic()
         for stage in stages:
             if (device, stage) in self._found:
                 total.add(self._found[device, stage])

@@ -9,7 +9,7 @@ from coordinator.topics.contributions.entries import NothingReported
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId
-from simulator.engines.looks import LookLog
+from simulator.engines.novelty_checks import NoveltyLog
 from simulator.records import NoveltyCheckRecord
 from tests.schemas.examples import OFFER
 
@@ -45,8 +45,8 @@ def look(
     )
 
 
-def log(*told: tuple[EntryBody, DeviceId | None]) -> LookLog:
-    made = LookLog()
+def log(*told: tuple[EntryBody, DeviceId | None]) -> NoveltyLog:
+    made = NoveltyLog()
     for body, device in told:
         made.take(body, device)
     return made
