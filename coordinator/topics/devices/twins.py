@@ -157,7 +157,9 @@ class Twins:
             watch.begin(DeviceRun(known.boot, known.installation), self._live.announcements)
         former_boots = self._state.keys.of(device).former_boots
         run = watch.runs.get(header.boot)
-        if run is None and header.kind == Birth.kind:
+        if run is not None and not run.formers and header.kind == Birth.kind:
+            run.formers = envelope.read(Birth).formers  # known by its name alone so far
+        elif run is None and header.kind == Birth.kind:
             birth = envelope.read(Birth)
             run = watch.note(
                 DeviceRun(header.boot, birth.installation, birth.formers), self._live.announcements

@@ -105,11 +105,12 @@ def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:
     )
 
 
-def _end_former_run(keys: KeysState, _body: DeviceBorn, at: Place) -> None:
+def _end_former_run(keys: KeysState, body: DeviceBorn, at: Place) -> None:
     """Note of a device with a key that the run before is over."""
     known, former = keys.by_device.get(at.maker), keys.devices.admitted[at.maker].former_boot
     if known is not None and known.key is not None and former is not None:
         known.former_boots.add(former)
+        known.former_boots.discard(body.boot)
 
 
 def _hear_both(keys: KeysState, body: DeviceDoubled, _at: Place) -> None:

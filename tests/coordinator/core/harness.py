@@ -112,6 +112,12 @@ class Bench:
             self.entries.append((entry.body, entry.device, self.now_ns))
         return [*decision.requests, *told]
 
+    def restart(self) -> None:
+        """Begin anew with what the ledger holds, as after a crash."""
+        self.core = Core(self.rules, can_learn=can_learn)
+        for body, device, time_ns in self.entries:
+            self.core.replay(body, device, time_ns)
+
     def message(self, device: str, body: Message, attachment: bytes = b"") -> list[Request]:
         name = DeviceId(device)
         sender = self.senders.setdefault(name, Sender(FLEET, name, BootId.fresh()))
