@@ -262,7 +262,10 @@ class Devices:
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)
         body = DeviceBorn(
-            boot=boot, installation=birth.installation, capabilities=birth.capabilities
+            boot=boot,
+            installation=birth.installation,
+            capabilities=birth.capabilities,
+            formers=birth.formers,
         )
         return record_for(device, body) + self._models.running(device, birth) + self._greet(device)
 

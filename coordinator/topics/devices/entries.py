@@ -41,12 +41,15 @@ class DeviceBorn(EntryBody):
     boot: BootId
     installation: BootId
     capabilities: Capabilities
+    formers: tuple[BootId, ...] = ()
+    """The runs of its installation before this one, newest first."""
 
 
 def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
     device = devices.admitted[at.maker]
     device.former_boot = device.boot
     device.boot, device.installation = body.boot, body.installation
+    device.formers = body.formers
     device.capabilities = _shared(body.capabilities)
 
 
@@ -107,7 +110,7 @@ def _settle(devices: DevicesState, body: DeviceSettled, _at: Place) -> None:
     assert doubled is not None
     names = dict(zip(doubled.runs, doubled.installations, strict=True))
     device.doubled = None
-    device.boot, device.installation = body.kept, names[body.kept]
+    device.boot, device.installation, device.formers = body.kept, names[body.kept], ()
     device.settled.update({body.kept: True, body.shut_out: False})
     device.shut_out.add(names[body.shut_out])
     device.shut_out.discard(names[body.kept])

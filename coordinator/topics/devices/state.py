@@ -24,6 +24,8 @@ class Device:
     boot: BootId | None = None
     former_boot: BootId | None = None
     """The run before the newest birth."""
+    formers: tuple[BootId, ...] = ()
+    """Runs of its installation before the present one, as its birth named them."""
     silent: bool = False
     """Whether nothing came of it for long that could be believed."""
     installation: BootId | None = None

@@ -66,11 +66,11 @@ class Twins:
         known = self._state.devices.admitted[device]
         if known.boot is None or known.boot == header.boot or known.doubled is not None:
             return False
-        present = self._live.device(device).runs.runs.get(known.boot)
-        if present is None or header.boot not in present.formers:
+        if header.boot not in known.formers:
             return False
+        present = self._live.device(device).runs.runs.get(known.boot)
         announcement = self._announcement(header)
-        return announcement is None or announcement < present.since
+        return announcement is None or (present is not None and announcement < present.since)
 
     def shut_out(self, device: DeviceId, boot: BootId) -> str:
         """Say that a run is of an installation that the operator has shut out; empty if not."""
@@ -154,12 +154,11 @@ class Twins:
         header = envelope.header
         watch, known = self._live.device(device).runs, self._state.devices.admitted[device]
         if watch.last is None and known.boot is not None and known.installation is not None:
-            watch.begin(DeviceRun(known.boot, known.installation), self._live.announcements)
+            last = DeviceRun(known.boot, known.installation, known.formers)
+            watch.begin(last, self._live.announcements)
         former_boots = self._state.keys.of(device).former_boots
         run = watch.runs.get(header.boot)
-        if run is not None and not run.formers and header.kind == Birth.kind:
-            run.formers = envelope.read(Birth).formers  # known by its name alone so far
-        elif run is None and header.kind == Birth.kind:
+        if run is None and header.kind == Birth.kind:
             birth = envelope.read(Birth)
             run = watch.note(
                 DeviceRun(header.boot, birth.installation, birth.formers), self._live.announcements

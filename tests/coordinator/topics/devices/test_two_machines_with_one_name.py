@@ -128,14 +128,13 @@ def test_a_birth_that_comes_after_that_of_the_next_run_ends_nothing() -> None:
     assert isinstance(again.give("a"), Accepted)
 
 
-def test_the_runs_before_are_learned_anew_after_a_start_of_the_coordinator() -> None:
+def test_the_runs_before_are_known_after_a_start_of_the_coordinator() -> None:
     air = Air()
     camera = Machine(air, ONE)
     late = camera.sender.seal(camera.birth(), sent_ms=0)  # the broker keeps it meanwhile
     again = camera.restarted()
     again.lives()
     air.bench.restart()
-    again.repeat(again.sender.seal(again.birth(), sent_ms=0))
     camera.repeat(late)
     assert air.bench.core.state.devices.admitted[CAMERA].boot == again.boot
 
