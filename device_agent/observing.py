@@ -9,7 +9,6 @@ from device_agent.training import load_side
 from methods.errors import MethodError
 from methods.registry import descriptor
 from methods.training import FitInstruction, LocalData, Observed
-from methods.training_sides import ObservingDevice
 from schemas.values import Digest
 
 
@@ -25,6 +24,8 @@ def check_novelty(
         raise MethodError(
             f"round.observes: true, but {method!r} has no devices look; ask this device to train"
         )
+    from methods.training_sides import ObservingDevice  # noqa: PLC0415 - an agent starts without it
+
     to = load_side(request.assignment)
     assert isinstance(to.side, ObservingDevice)
     return to.side.observe(to.assignment, order, data, memory, to.pictures)

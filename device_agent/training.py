@@ -24,7 +24,7 @@ from device_agent.images import PictureFile, read_pictures
 from device_agent.settings import AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from learning.numerics.preprocessing import sized_pixels
-from methods.registry import AnyTrainingDevice, descriptor, training_device
+from methods.registry import descriptor, training_device
 from methods.training import (
     BASE,
     ClientUpdate,
@@ -33,7 +33,6 @@ from methods.training import (
     FitJob,
     LocalData,
 )
-from methods.training_sides import AnyTrainingAssignment
 from schemas.assignments import Assignment
 from schemas.envelope import INLINE_LIMIT
 from schemas.models import Preprocessing, of_pictures
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
     from learning.training.settings import TrainingEngineSettings
     from learning.training.work import Trained
+    from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
 
 log = logging.getLogger("device_agent.training")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from methods.descriptor import LEARN, Descriptor
 from methods.errors import UnknownMethodError
@@ -19,17 +20,15 @@ from methods.statistics import (
     StatisticsCoordinator,
     StatisticsDevice,
 )
-from methods.training_sides import AnyTrainingAssignment, TrainingCoordinator, TrainingDevice
 from schemas.presence import Capabilities
+
+if TYPE_CHECKING:
+    from methods.training_sides import AnyTrainingCoordinator, AnyTrainingDevice
 
 AnyStatisticsCoordinator = StatisticsCoordinator[
     StatisticsAssignment, CheckedStatistics, ExactAggregate
 ]
 """Whose it is, is known by its name alone."""
-AnyTrainingDevice = TrainingDevice[AnyTrainingAssignment, object]
-AnyTrainingCoordinator = TrainingCoordinator[AnyTrainingAssignment]
-"""Likewise."""
-
 METHODS: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
     "fedncm",  # a class's mean feature is its row
@@ -73,6 +72,8 @@ def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
 
 def training_device(name: str) -> AnyTrainingDevice:
     """Import and return the device side of a method that trains; needs torch."""
+    from methods.training_sides import TrainingDevice  # noqa: PLC0415 - few devices train
+
     found = _module(name, ".device").DEVICE
     assert isinstance(found, TrainingDevice)
     return found
@@ -80,6 +81,8 @@ def training_device(name: str) -> AnyTrainingDevice:
 
 def training_coordinator(name: str) -> AnyTrainingCoordinator:
     """Import and return the coordinator side of a method that trains."""
+    from methods.training_sides import TrainingCoordinator  # noqa: PLC0415 - as above
+
     found = _module(name, ".coordinator").COORDINATOR
     assert isinstance(found, TrainingCoordinator)
     return found

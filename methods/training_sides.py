@@ -147,3 +147,8 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
         """Return network, tensors by name and rows of the head, to be exported."""
         network = assignment.network
         return (network, *decode_weights(weights, network))
+
+
+AnyTrainingDevice = TrainingDevice[AnyTrainingAssignment, object]
+AnyTrainingCoordinator = TrainingCoordinator[AnyTrainingAssignment]
+"""Whose it is, is known by its name alone."""

@@ -19,9 +19,8 @@ from learning.errors import ImageError
 from learning.networks.network import AnyNetwork
 from learning.numerics.preprocessing import sized_pixels
 from methods.network_weights import Arrays, encode_weights
-from methods.registry import AnyTrainingCoordinator
 from methods.training import SHARED
-from methods.training_sides import AnyTrainingAssignment
+from methods.training_sides import AnyTrainingAssignment, AnyTrainingCoordinator
 from schemas.models import AnyPreprocessing, Preprocessing
 from schemas.values import ClassName
 

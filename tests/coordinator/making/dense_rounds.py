@@ -27,7 +27,9 @@ def let_rounds_segment(monkeypatch: pytest.MonkeyPatch, name: str = "small_dense
         return build_segmentation(name, assignment.input_shape)
 
     segments = replace(descriptor("rounds"), segments=True)
-    monkeypatch.setattr(networks, "descriptor", lambda method: segments)
+    monkeypatch.setattr(
+        networks, "descriptor", lambda name: segments if name == "rounds" else descriptor(name)
+    )
     monkeypatch.setattr(RoundsAssignment, "network", property(network))
 
 
