@@ -38,10 +38,10 @@ def test_the_readme_cites_the_paper():
     assert lga.DESCRIPTOR.citation in text
 
 
-def test_both_halves_read_an_assignment():
+def test_both_sides_read_an_assignment():
     from methods.lga.coordinator import COORDINATOR
 
     pytest.importorskip("torch")
     from methods.lga.device import DEVICE
 
-    assert DEVICE.read_assignment is COORDINATOR.read_assignment
+    assert DEVICE.assignment_type is COORDINATOR.assignment_type
