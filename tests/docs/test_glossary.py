@@ -13,9 +13,9 @@ import pytest
 from tests.test_architecture import ROOT, product_files
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-ROOMS_OF_TWINS = ("methods", "simulator/demo")
+ROOM_OF_TWINS = "methods"
 """Where a name may stand once more: a method's files have the names that every method has, and no
-method imports another; the demo is a program of its own, of which nothing else imports."""
+method imports another."""
 
 
 @cache
@@ -104,7 +104,7 @@ def test_names_that_took_their_place_are_in_the_code(name: str) -> None:
 def test_no_public_class_has_the_name_of_another() -> None:
     twice = {}
     for name, places in definitions().items():
-        apart = [place for place in places if not place.startswith(ROOMS_OF_TWINS)]
+        apart = [place for place in places if not place.startswith(ROOM_OF_TWINS)]
         if len(apart) > 1 or (apart and any(p.startswith("methods/") for p in places)):
             twice[name] = places
     assert not twice, f"give each a name of its own: {twice}"
