@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from device_agent.core.changes import CheckpointForgotten, MemoryForgotten, TrustForgotten
+from device_agent.core.changes.proofs import CheckpointForgotten
+from device_agent.core.changes.releases import TrustForgotten
+from device_agent.core.changes.rounds import MemoryForgotten
 from device_agent.core.heard import proven_size
 from device_agent.core.models import files_to_keep
 from device_agent.core.state import AgentRecords

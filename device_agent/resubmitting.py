@@ -8,7 +8,7 @@ part is taken out first, so that nothing counts twice. What the operator retract
 
 from __future__ import annotations
 
-from device_agent.core.changes import PartsGivenAgain
+from device_agent.core.changes.contributions import PartsGivenAgain
 from device_agent.core.state import AgentRecords
 from device_agent.forgetting import store_of
 from device_agent.home import AgentHome

@@ -11,19 +11,10 @@ from statistics import median
 
 import pytest
 
+from device_agent.collisions import PACKAGES
 from methods.registry import descriptor
 
 ROOT = Path(__file__).parents[1]
-ROOMS = (
-    "coordinator",
-    "device_agent",
-    "export",
-    "learning",
-    "methods",
-    "schemas",
-    "simulator",
-    "transport",
-)
 ON_THE_DEVICE = ("device_agent", "learning/numerics", "schemas", "transport")
 ABSENT_ON_A_DEVICE = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "matplotlib")
 METHOD_FILES = {
@@ -43,7 +34,7 @@ Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def product_files() -> list[Path]:
     files = [ROOT / "fleetledger.py"]
-    for room in ROOMS:
+    for room in PACKAGES:
         files += sorted((ROOT / room).rglob("*.py"))
     return files
 
@@ -80,19 +71,19 @@ def methods() -> list[Path]:
 
 def test_the_rooms_are_those_of_the_layout() -> None:
     present = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
-    assert present == set(ROOMS)
+    assert present == set(PACKAGES)
 
 
 def test_the_type_checker_the_import_rules_and_the_wheel_know_every_room() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    listed = ", ".join(f'"{room}"' for room in ROOMS)
+    listed = ", ".join(f'"{room}"' for room in PACKAGES)
     assert f"packages = [{listed}]" in text
     assert f"root_packages = [{listed}]" in text
-    for room in ROOMS:
+    for room in PACKAGES:
         assert f'"{room}*"' in text
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", PACKAGES)
 def test_every_room_says_that_it_is_typed(room: str) -> None:
     assert (ROOT / room / "py.typed").exists()
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import (
-    Change,
+from device_agent.core.changes.contributions import (
     ImagesUnusable,
     NothingWritten,
     PartWithdrawn,
     PartWritten,
 )
+from device_agent.core.changes.durable import Change
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.policy import refusal
 from device_agent.core.records import CountingState, ImageToCount, Job, OutboxKey, Scanning

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from device_agent.core.changes import Change
+from device_agent.core.changes.durable import Change
 from device_agent.core.records import Try
 from device_agent.core.requests import Request
 from device_agent.core.state import PIECES

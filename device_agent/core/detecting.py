@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import Change, ImagesMeasured, TransitionWritten
+from device_agent.core.changes.durable import Change
+from device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import Detecting, ImageToCount
 from device_agent.core.requests import Measure

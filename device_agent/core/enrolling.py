@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import Change
+from device_agent.core.changes.durable import Change
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.records import Try
 from device_agent.core.requests import AdoptKey, Say, Send

@@ -8,7 +8,7 @@ outbox, and rounds go on.
 from __future__ import annotations
 
 from device_agent.core import inputs
-from device_agent.core.changes import GradientsLost, GradientsWritten
+from device_agent.core.changes.rounds import GradientsLost, GradientsWritten
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell

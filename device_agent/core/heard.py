@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import HeardMore, SilenceNoted
+from device_agent.core.changes.proofs import HeardMore, SilenceNoted
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import Listening, News, SignedNews
 from device_agent.core.requests import Say

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from device_agent.core import detecting, inputs, releases
-from device_agent.core.changes import (
-    ActionEnded,
-    Change,
-    DesiredTaken,
-    ModelEvaluated,
-    ReleaseInstalled,
-)
+from device_agent.core.changes.actions import ActionEnded, DesiredTaken
+from device_agent.core.changes.durable import Change
+from device_agent.core.changes.measurements import ModelEvaluated
+from device_agent.core.changes.releases import ReleaseInstalled
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.records import Files, ModelProgress, Try
 from device_agent.core.requests import (

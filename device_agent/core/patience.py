@@ -12,7 +12,7 @@ An installation that has begun is let come to its own end.
 from __future__ import annotations
 
 from device_agent.core import inputs
-from device_agent.core.changes import WaitNoted
+from device_agent.core.changes.actions import WaitNoted
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.models import digests_of, ended, open_action
 from device_agent.core.records import ModelWait, Waited

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from device_agent.core import heard, inputs
-from device_agent.core.changes import ActionsForgotten, Change, NextPartLearned
+from device_agent.core.changes.actions import ActionsForgotten
+from device_agent.core.changes.contributions import NextPartLearned
+from device_agent.core.changes.durable import Change
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.enrolling import ask_anew
 from device_agent.core.records import Files, PresenceState, Sending, Try

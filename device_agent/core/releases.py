@@ -25,7 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from device_agent.core import inputs
-from device_agent.core.changes import Change, ReleaseTaken, RootTaken
+from device_agent.core.changes.durable import Change
+from device_agent.core.changes.releases import ReleaseTaken, RootTaken
 from device_agent.core.records import Height
 from device_agent.core.state import AgentRecords, AgentState
 from schemas.errors import ReleaseError, SchemaError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import AssignmentTaken
+from device_agent.core.changes.actions import AssignmentTaken
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from device_agent.core.requests import Scan

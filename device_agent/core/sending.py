@@ -7,12 +7,8 @@ from dataclasses import replace
 from itertools import islice
 
 from device_agent.core import inputs
-from device_agent.core.changes import (
-    AcceptanceNoted,
-    CheckpointSeen,
-    PartRetracted,
-    RefusalNoted,
-)
+from device_agent.core.changes.contributions import AcceptanceNoted, PartRetracted, RefusalNoted
+from device_agent.core.changes.proofs import CheckpointSeen
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, change, tried
 from device_agent.core.policy import may_send
 from device_agent.core.presence import merge_held

@@ -79,7 +79,7 @@ from device_agent.core import (
     telling,
     training,
 )
-from device_agent.core.changes import Durable
+from device_agent.core.changes.durable import Durable
 from device_agent.core.decision import AgentDecision, ask
 from device_agent.core.requests import Request, WakeAt
 from device_agent.core.state import AgentRecords, AgentState

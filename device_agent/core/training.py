@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from device_agent.core import inputs
-from device_agent.core.changes import (
+from device_agent.core.changes.contributions import ImagesUnusable
+from device_agent.core.changes.rounds import (
     AnswerLost,
     AnswerWritten,
-    ImagesUnusable,
     ObservationWritten,
     RoundDeclined,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from device_agent.core.changes import Durable
+from device_agent.core.changes.durable import Durable
 from device_agent.core.draft import Draft
 from device_agent.core.records import OutboxKey
 from device_agent.core.state import AgentRecords

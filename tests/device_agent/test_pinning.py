@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from device_agent.assembling import rules_of
 from device_agent.cli import app
-from device_agent.core.changes import ReleaseInstalled, ReleaseTaken, RootTaken
+from device_agent.core.changes.releases import ReleaseInstalled, ReleaseTaken, RootTaken
 from device_agent.core.records import Height
 from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
 from device_agent.doctor import examine

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.test_architecture import ROOMS, ROOT
+from device_agent.collisions import PACKAGES
+from tests.test_architecture import ROOT
 
 BLOCK = re.compile(
     r"^\*\*`(?P<path>[^`]+)`\*\*\n\n```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
-COPIED = (*ROOMS, "docs", "tests/methods")
+COPIED = (*PACKAGES, "docs", "tests/methods")
 COPIED_FILES = ("fleetledger.py", "pyproject.toml", "CHANGELOG.md", "README.md", "CONTRIBUTING.md")
 
 

@@ -10,18 +10,9 @@ from pathlib import Path
 
 import grimp
 
-PACKAGES = (
-    "benchmarks",
-    "coordinator",
-    "device_agent",
-    "export",
-    "learning",
-    "methods",
-    "schemas",
-    "simulator",
-    "tests",
-    "transport",
-)
+from device_agent.collisions import PACKAGES
+
+ROOMS = ("benchmarks", "tests", *PACKAGES)
 CACHE = ".import_linter_cache"
 NEAR = 3
 """A test that imports what imports what imports a changed file is still near to it."""
@@ -61,7 +52,7 @@ def importers(root: Path) -> Importers:
     A test imports the `conftest.py` of its folder and of those above too, but for the topmost.
     """
     graph = grimp.build_graph(
-        PACKAGES[0], *PACKAGES[1:], include_external_packages=True, cache_dir=str(root / CACHE)
+        ROOMS[0], *ROOMS[1:], include_external_packages=True, cache_dir=str(root / CACHE)
     )
     found = {name: set(graph.find_modules_that_directly_import(name)) for name in graph.modules}
     for name in graph.modules:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs, policy, requests
-from device_agent.core.changes import AnswerWritten, GradientsWritten
+from device_agent.core.changes.rounds import AnswerWritten, GradientsWritten
 from device_agent.core.models import files_to_keep
 from device_agent.core.records import OutboxKey
 from device_agent.status import describe_policy, describe_training, waiting_gradients

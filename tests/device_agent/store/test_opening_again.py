@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core.changes import NextPartLearned, NothingWritten
+from device_agent.core.changes.contributions import NextPartLearned, NothingWritten
 from device_agent.store.store import AgentStore, make_blank_store
 from schemas.values import BootId
 

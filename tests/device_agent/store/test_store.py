@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import changes, inputs
+from device_agent.core import inputs
+from device_agent.core.changes.contributions import PartWritten
+from device_agent.core.changes.rounds import MemoryForgotten
 from device_agent.core.records import OutboxKey
 from device_agent.errors import StoreError
 from device_agent.store.store import AgentStore
@@ -59,7 +61,7 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 11 if agent.state.training.job is not None:
             end_training(agent, chance)
         case 12:
-            agent.store.commit(agent.state.records, (changes.MemoryForgotten(),))
+            agent.store.commit(agent.state.records, (MemoryForgotten(),))
         case 9:
             last = agent.state.records.last_action
             agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(last + 1)))
@@ -101,11 +103,9 @@ def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None
         payload_bytes=7,
         samples={"cat": 1},
     )
-    written = changes.PartWritten(
-        contribution, ((making.digest("1"), ClassName("cat")),), b"payload"
-    )
+    written = PartWritten(contribution, ((making.digest("1"), ClassName("cat")),), b"payload")
     other = contribution.model_copy(update={"key": making.part_key(1, 1)})
-    impossible = changes.PartWritten(other, (), object())  # type: ignore[arg-type]
+    impossible = PartWritten(other, (), object())  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="cannot be written"):
         store.commit(records, (written, impossible))
     assert store.load() == records == before

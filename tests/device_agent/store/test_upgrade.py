@@ -12,7 +12,9 @@ import pytest
 from pydantic import BaseModel
 from sqlite_utils import Database
 
-from device_agent.core.changes import Durable, GradientsWritten, TransitionWritten
+from device_agent.core.changes.durable import Durable
+from device_agent.core.changes.measurements import TransitionWritten
+from device_agent.core.changes.rounds import GradientsWritten
 from device_agent.core.draft import Draft
 from device_agent.core.records import OutboxKey, OutboxMessage
 from device_agent.core.state import AgentRecords

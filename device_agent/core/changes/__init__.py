@@ -1,0 +1,1 @@
+"""What a decision changes, by what it is about; `durable` says what a change is."""

@@ -1,0 +1,54 @@
+"""What a decision changes.
+
+A durable change says what it makes of the records, once: it is applied to a draft of them, whose
+rows the store writes before the records themselves change. The pieces of one run (`PresenceState`,
+`EnrollingState`, `Scanning`, `CountingState`, `Training`, `Detecting`, `Sending`, `Files`,
+`ModelProgress`, `ModelWait`, `Listening`, `OwnReports`) change by being replaced: the new piece is
+itself the change, and the store leaves it out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeAlias
+
+from device_agent.core.draft import Draft
+from device_agent.core.records import (
+    CountingState,
+    Detecting,
+    EnrollingState,
+    Files,
+    Listening,
+    ModelProgress,
+    ModelWait,
+    OwnReports,
+    PresenceState,
+    Scanning,
+    Sending,
+    Training,
+)
+
+
+class Durable(ABC):
+    """A change that outlives the program: written down with others in one transaction."""
+
+    @abstractmethod
+    def __call__(self, draft: Draft) -> None:
+        """Make of the records what they are from here on."""
+
+
+Piece: TypeAlias = (
+    PresenceState
+    | EnrollingState
+    | Scanning
+    | CountingState
+    | Training
+    | Detecting
+    | Sending
+    | Files
+    | ModelProgress
+    | ModelWait
+    | Listening
+    | OwnReports
+)
+Change: TypeAlias = Durable | Piece
