@@ -171,3 +171,15 @@ def test_nothing_unpickles() -> None:
         if pattern.match(line) or "allow_pickle=True" in line
     ]
     assert not guilty
+
+
+def test_whether_a_lineage_learns_in_rounds_is_answered_in_one_place() -> None:
+    """Its kind says it: nobody else tells it by which of the two kinds the state has."""
+    state = "coordinator/topics/lineages/state.py"
+    asking = [
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith("lineages.network")
+    ]
+    assert set(asking) <= {state}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from coordinator.core.state import State
 from coordinator.topics.rounds.state import Round
 from schemas.assignments import Assignment
-from schemas.rounds import PhaseName, RoundOrder
+from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId
 
 _ANY_SAMPLES = 1_000_000
-"""Networks see their images in batches, so nothing bounds them but the schema."""
+"""What an assignment says where nothing bounds the samples."""
 
 
 def assignment_for(state: State, device: DeviceId) -> Assignment | None:
@@ -37,29 +37,21 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
     stage, lineage = state.stages.current, state.lineages.current
     if stage is None or lineage is None:
         return None
-    frozen, backbone, base, most, least = None, None, None, _ANY_SAMPLES, 1
-    phases: tuple[PhaseName, ...] = ()
-    if (solved := state.lineages.backbone) is not None:
-        frozen = solved.frozen
-        most, least = solved.max_samples_per_part, solved.min_samples_per_class
-    if (network := state.lineages.network) is not None:
-        base, phases = network.base, network.phases
-        backbone = None if network.backbone is None else network.backbone.frozen
     return Assignment(
         action=action,
         stage=stage,
         method=lineage.method,
         settings=lineage.settings,
         lineage=lineage.digest,
-        frozen=frozen,
-        backbone=backbone,
-        base=base,
+        frozen=lineage.frozen,
+        backbone=None if lineage.backbone is None else lineage.backbone.frozen,
+        base=lineage.base,
         preprocessing=lineage.preprocessing,
         class_names=state.classes.accepted_names,
         stage_class_names=state.stages.by_number[stage].class_names,
-        max_samples_per_part=most,
-        min_samples_per_class=least,
-        phases=phases,
+        max_samples_per_part=lineage.max_samples_per_part or _ANY_SAMPLES,
+        min_samples_per_class=lineage.min_samples_per_class,
+        phases=lineage.phases,
         round=order,
     )
 

@@ -50,7 +50,7 @@ def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:
     until = Proxy(rules.rounds, state, live).waits_until()
     if until is not None:
         yield until
-    if state.lineages.network is not None and live.since_ns is not None:
+    if state.lineages.in_rounds and live.since_ns is not None:
         yield live.since_ns + _ns(rules.rounds.gather_seconds)
 
 

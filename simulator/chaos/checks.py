@@ -128,14 +128,13 @@ def undisturbed_end(outcome: FleetOutcome) -> Undisturbed:
     solved = model.solved
     images = {name: outcome.images(name) for name in outcome.devices}
     stages = {number: stage.class_names for number, stage in outcome.state.stages.by_number.items()}
-    network = outcome.state.lineages.network
     return Undisturbed(
         solved.aggregate,
         solved.head,
         solved.class_names,
         stages,
         images,
-        timeless=network is None or not network.proxy,
+        timeless=outcome.state.lineages.with_proxy is None,
     )
 
 
@@ -265,7 +264,7 @@ def _model_is_the_undisturbed_one(run: ChaosRun) -> Iterator[str]:
         if getattr(model.solved, name) != getattr(expected, name):
             found = getattr(model.solved, name)
             yield f"{name}: {found}, undisturbed {getattr(expected, name)}"
-    if run.outcome.state.lineages.network is not None:
+    if run.outcome.state.lineages.in_rounds:
         return  # of a network the inputs are the entry of its last mean
     if model.solved.inputs != run.outcome.state.contributions.inputs():
         now = run.outcome.state.contributions.inputs()
@@ -329,8 +328,7 @@ def _means_can_be_made_again(run: ChaosRun) -> Iterator[str]:
 
 
 def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
-    current, network = state.rounds.by_number[body.number], state.lineages.network
-    assert network is not None
+    current = state.rounds.by_number[body.number]
     assert current.closed is not None
     weights = current.closed.weights
     given = (item for item in current.answers.values() if item.index in current.closed.counted)
@@ -338,7 +336,7 @@ def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
         AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
         for item in given
     )
-    return AverageRound(network, current.opened, tuple(inputs))
+    return AverageRound(state.lineages.trained, current.opened, tuple(inputs))
 
 
 def _every_device_runs_the_last_model(run: ChaosRun) -> Iterator[str]:

@@ -190,7 +190,7 @@ class ChaosFleet:
             and model is not None
             and (
                 set(state.stages.by_number[number].class_names) <= set(model.solved.class_names)
-                if state.lineages.network is not None
+                if state.lineages.in_rounds
                 else model.solved.inputs == state.contributions.inputs()
             )
             and desired is not None

@@ -260,8 +260,7 @@ class Recorder:
         )
 
     def _proxy(self, state: State, measured: StageMeasures) -> ProxyRecord | None:
-        network = state.lineages.network
-        if network is None or not network.proxy:
+        if state.lineages.with_proxy is None:
             return None
         received = measured.proxy
         return ProxyRecord(

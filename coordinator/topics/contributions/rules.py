@@ -226,10 +226,10 @@ class Intake:
             if known.payload == body.payload:
                 return Accepted(ledger_index=known.index)
             return Refused(reason=f"round: this device has answered round {number} otherwise")
-        network = self._state.lineages.network
-        if network is None or body.lineage != network.digest:
-            leads = "no network" if network is None else f"network {network.digest.short}"
-            return Refused(reason=f"lineage: {body.lineage.short} is not trained; {leads} is")
+        leads = self._state.lineages
+        if not (leads.in_rounds and body.lineage == leads.trained.digest):
+            trained = f"network {leads.trained.digest.short}" if leads.in_rounds else "no network"
+            return Refused(reason=f"lineage: {body.lineage.short} is not trained; {trained} is")
         current = self._state.rounds.by_number.get(number)
         if current is not None and device in current.observers:
             return Refused(reason=f"round: {number} asked this device to look, not to train")
@@ -271,7 +271,7 @@ class Intake:
                 f"lineage: features of frozen model {body.lineage.short} cannot be added to those "
                 f"of {lineage.digest.short}; compute them again with the assigned model"
             )
-        if body.round is None and self._state.lineages.network is not None:
+        if body.round is None and lineage.in_rounds:
             return "round: missing; this fleet trains in rounds, so answer one"
         kind = descriptor(body.method).kind_of(body.round.phase if body.round is not None else "")
         if body.payload_kind != kind:
@@ -283,11 +283,9 @@ class Intake:
         for name in body.samples:
             if not self._state.classes.knows(name):
                 return f"samples: class {str(name)!r} is not registered; keep it until it is"
-        backbone = self._state.lineages.backbone
-        if backbone is not None:
-            samples, limit = sum(body.samples.values()), backbone.max_samples_per_part
-            if samples > limit:
-                return f"samples: {samples} exceed {limit} of one part; send several parts"
+        samples, most = sum(body.samples.values()), lineage.max_samples_per_part
+        if most is not None and samples > most:
+            return f"samples: {samples} exceed {most} of one part; send several parts"
         if body.payload_bytes > self._rules.max_payload_mib << 20:
             limit = self._rules.max_payload_mib
             return f"payload_bytes: {body.payload_bytes} exceed {limit} MiB; send smaller parts"

@@ -17,11 +17,8 @@ from schemas.values import ClassName
 
 def is_taken(state: State, name: ClassName) -> bool:
     """Whether the name is the background's of this fleet's network."""
-    return (
-        name == BACKGROUND
-        and state.lineages.network is not None
-        and state.lineages.network.segments
-    )
+    lineage = state.lineages.current
+    return name == BACKGROUND and lineage is not None and lineage.segments
 
 
 def check_classes(state: State, names: Iterable[ClassName]) -> None:

@@ -41,6 +41,16 @@ class BackboneImported(EntryBody):
     """Its heads are solved from statistics."""
     segments: ClassVar[bool] = False
     """No head gives every pixel a class."""
+    proxy: ClassVar[bool] = False
+    """Nobody scores a head but the devices."""
+    successor: ClassVar[None] = None
+    """Statistics go on for as long as the frozen model leads."""
+    backbone: ClassVar[None] = None
+    """It is one itself."""
+    base: ClassVar[None] = None
+    """Nothing of it is trained."""
+    phases: ClassVar[tuple[PhaseName, ...]] = ()
+    """Devices send statistics, in no round."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -65,11 +75,10 @@ def _take_backbone(lineages: LineagesState, body: BackboneImported, at: Place) -
 
 def _parent(lineages: LineagesState, body: BackboneImported) -> int | None:
     """Return the span of the network that a frozen model was made of; None for one from outside."""
-    network = lineages.network
-    successor = None if network is None else network.successor
-    if network is None or successor is None:
+    before, successor = lineages.current, lineages.successor
+    if before is None or successor is None:
         return None
-    if (body.name, body.method) != (network.name, successor.method):
+    if (body.name, body.method) != (before.name, successor.method):
         return None
     return lineages.spans[-1].index
 
@@ -102,6 +111,11 @@ class NetworkImported(EntryBody):
 
     kind: ClassVar[str] = "network.imported"
     in_rounds: ClassVar[bool] = True
+    frozen: ClassVar[None] = None
+    """No head is solved on a frozen model's features."""
+    max_samples_per_part: ClassVar[None] = None
+    """Networks see their images in batches, so nothing bounds them but the schema."""
+    min_samples_per_class: ClassVar[int] = 1
     name: str
     weights: Offer
     """Its first parameters and buffers, as safetensors."""

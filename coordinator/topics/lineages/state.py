@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
+    from coordinator.topics.lineages.entries import (
+        BackboneImported,
+        Lineage,
+        NetworkImported,
+        Successor,
+    )
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,28 @@ class LineagesState:
     def current(self) -> Lineage | None:
         """The lineage that leads."""
         return self.network if self.backbone is None else self.backbone
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether a network leads, which learns in rounds; where statistics are added up, none."""
+        return self.current is not None and self.current.in_rounds
+
+    @property
+    def trained(self) -> NetworkImported:
+        """The network that rounds train: asked only where a network leads."""
+        assert self.network is not None, "rounds train a network"
+        return self.network
+
+    @property
+    def with_proxy(self) -> NetworkImported | None:
+        """The lineage that leads, where a proxy scores what comes of it."""
+        lineage = self.current
+        return self.network if lineage is not None and lineage.proxy else None
+
+    @property
+    def successor(self) -> Successor | None:
+        """What follows when the lineage that leads has learned its first stage."""
+        return None if self.current is None else self.current.successor
 
     def begin(
         self,

@@ -66,8 +66,8 @@ class Proxy:
 
         Where none did, one of an earlier network is taken back.
         """
-        state, network = self._state, self._state.lineages.network
-        weights = state.rounds.weights if network is not None and network.proxy else None
+        state = self._state
+        network, weights = state.lineages.with_proxy, state.rounds.weights
         if network is None or weights is None or weights.averaged is None:
             return ask(TakeBack(PROXY, "assignment")) if state.lineages.had_proxy else Decision()
         averaged = weights.averaged
@@ -148,8 +148,7 @@ class Proxy:
 
     def _asked(self, action: int) -> AveragedWeights | None:
         """Return what the proxy was asked to score under an action."""
-        network = self._state.lineages.network
-        if network is None or not network.proxy:
+        if self._state.lineages.with_proxy is None:
             return None
         return next((made for made in self._newest_first() if made.index == action), None)
 

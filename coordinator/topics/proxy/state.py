@@ -58,7 +58,7 @@ class OldModelsState:
     @property
     def unscored(self) -> Weights | None:
         """The fleet's weights, while the proxy has neither scored them nor been given up."""
-        network, weights = self.lineages.network, self.rounds.weights
-        if network is None or not network.proxy or weights is None or weights.averaged is None:
+        weights = self.rounds.weights
+        if self.lineages.with_proxy is None or weights is None or weights.averaged is None:
             return None
         return weights if weights.index > self.settled else None

@@ -80,8 +80,6 @@ class RoundClosing:
         return max(1, math.ceil(self._rules.quorum * (len(current.opened.cohort) - excused)))
 
     def _average(self, current: Round) -> Decision:
-        network = self._state.lineages.network
-        assert network is not None
         assert current.closed is not None
         self._live.making_model = True
         weights = current.closed.weights
@@ -89,7 +87,7 @@ class RoundClosing:
             AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
             for item in current.answers.values()
         )
-        return ask(AverageRound(network, current.opened, inputs))
+        return ask(AverageRound(self._state.lineages.trained, current.opened, inputs))
 
 
 def _said(current: Round, weights: Mapping[int, int]) -> Iterator[str]:

@@ -33,15 +33,12 @@ class Cohorts:
             return tuple(sorted(due.follows.answers)), ()
         able = self.able()
         cohort = self._drawn(able, number)
-        network = self._state.lineages.network
-        assert network is not None
-        looks = network.observes and due.begins_round
+        looks = self._state.lineages.trained.observes and due.begins_round
         return cohort, tuple(sorted(set(able).difference(cohort))) if looks else ()
 
     def able(self) -> list[DeviceId]:
         """Return the devices that are there and can train."""
-        network, answers = self._state.lineages.network, dict[int, bool]()
-        assert network is not None
+        network, answers = self._state.lineages.trained, dict[int, bool]()
         able = []
         for device, known in self._state.devices.admitted.items():
             capabilities = known.capabilities
@@ -84,12 +81,9 @@ class Cohorts:
         return tuple(sorted(order[:wanted]))
 
     def _can_train(self, device: DeviceId) -> bool:
-        capabilities, network = (
-            self._state.devices.admitted[device].capabilities,
-            self._state.lineages.network,
-        )
-        assert network is not None
-        return capabilities is not None and self._can_learn(capabilities, network.method)
+        capabilities = self._state.devices.admitted[device].capabilities
+        method = self._state.lineages.trained.method
+        return capabilities is not None and self._can_learn(capabilities, method)
 
 
 def _draw(seed: int, number: int, device: DeviceId) -> bytes:

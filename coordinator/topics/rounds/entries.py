@@ -16,7 +16,7 @@ from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,
 )
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from coordinator.topics.rounds.state import (
     AnsweredRound,
     AveragedWeights,
@@ -354,11 +354,11 @@ def _take_nothing(rounds: RoundsState, body: NothingReported, at: Place) -> None
         current.nothing.add(at.maker)
 
 
-def _begin_lineage(rounds: RoundsState, _body: Lineage, at: Place) -> None:
-    network = rounds.lineages.network
-    if network is None:
-        rounds.begin_lineage(None)
-        return
+def _begin_statistics(rounds: RoundsState, _body: BackboneImported, _at: Place) -> None:
+    rounds.begin_lineage(None)
+
+
+def _begin_network(rounds: RoundsState, network: NetworkImported, at: Place) -> None:
     weights = Weights(network.weights, network.class_names, at.index, dict(network.extras))
     rounds.begin_lineage(weights)
 
@@ -390,7 +390,8 @@ ROUNDS = LedgerTopic(
         Kind(DescentMarked, _mark, _say_marked),
     ),
     follows=(
-        *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+        Follows(BackboneImported, _begin_statistics),
+        Follows(NetworkImported, _begin_network),
         *(Follows(body, _begin_stage) for body in BOUNDS),
         Follows(ContributionAccepted, _take_answer),
         Follows(NothingReported, _take_nothing),

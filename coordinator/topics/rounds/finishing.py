@@ -33,9 +33,7 @@ class RoundFinishing:
         weights, stage = self._state.rounds.weights, self._state.stages.open
         assert weights is not None
         assert stage is not None
-        network = self._state.lineages.network
-        assert network is not None
-        if network.successor is not None:
+        if self._state.lineages.successor is not None:
             return self._take(weights)
         rounds = self._state.rounds.averaged_in(stage)
         why = (
@@ -51,16 +49,14 @@ class RoundFinishing:
             return True
         if newest is None:
             return False
-        network = self._state.lineages.network
-        assert network is not None
+        network = self._state.lineages.trained
         same = newest.solved.head == weights.offer.digest
         return newest.solved_index > weights.index or (
             same and newest.solved.lineage == network.digest
         )
 
     def _take(self, weights: Weights) -> Decision:
-        network, averaged = self._state.lineages.network, weights.averaged
-        assert network is not None
+        network, averaged = self._state.lineages.trained, weights.averaged
         if network.successor is not None:
             assert averaged is not None  # a network that freezes has no first weights of its own
             failed = self._state.models.failed

@@ -88,9 +88,8 @@ class RoundOpening:
 
     def _extras(self, weights: Weights) -> dict[str, Offer]:
         """Return what devices get beside the weights; old models are those of the proxy, if any."""
-        network, extras = self._state.lineages.network, dict(weights.extras)
-        assert network is not None
-        if network.proxy:
+        extras = dict(weights.extras)
+        if self._state.lineages.with_proxy is not None:
             # The mean passes on what it was given, and the proxy may have chosen anew since.
             extras = {n: offer for n, offer in extras.items() if n not in (OLD_MODEL, NEW_MODEL)}
         return extras | self._state.proxy.offers

@@ -37,8 +37,7 @@ def due_phase(state: State, rules: RoundRules, stage: int) -> Due | None:
 
     The newest round is done.
     """
-    network = state.lineages.network
-    assert network is not None
+    network = state.lineages.trained
     counted = not (network.first_weights_suffice and _is_known(state, stage))
     opening = len(network.opening_phases) if counted else 0
     rounds = _rounds_of(rules, stage) if counted else 0
@@ -63,8 +62,7 @@ def due_phase(state: State, rules: RoundRules, stage: int) -> Due | None:
 
 def is_opening(state: State, current: Round) -> bool:
     """Whether a round is one of those before a stage's rounds."""
-    network, opened = state.lineages.network, current.opened
-    assert network is not None
+    network, opened = state.lineages.trained, current.opened
     of_rounds = opened.rounds_of_stage > len(network.closing_phases)
     return of_rounds and opened.round_of_stage <= len(network.opening_phases)
 
@@ -76,8 +74,7 @@ def _rounds_of(rules: RoundRules, stage: int) -> int:
 
 def _is_known(state: State, stage: int) -> bool:
     """Whether all classes of a stage lie in the first weights of the network."""
-    resolve, network = state.classes.resolve, state.lineages.network
-    assert network is not None
+    resolve, network = state.classes.resolve, state.lineages.trained
     known = {resolve(name) for name in network.class_names if state.classes.knows(name)}
     return {resolve(name) for name in state.stages.by_number[stage].class_names} <= known
 

@@ -59,7 +59,7 @@ class Rounds:
         """Close the open round, have a closed one averaged, or go on to what follows."""
         if self._live.since_ns is None:
             self._live.since_ns = now_ns
-        if self._state.lineages.network is None or self._live.making_model:
+        if not self._state.lineages.in_rounds or self._live.making_model:
             return Decision()
         current = self._state.rounds.current
         if current is not None and not current.done:
@@ -92,7 +92,7 @@ class Rounds:
     def frozen(self, backbone: Lineage) -> Decision:
         """Let the frozen network lead; the stage that is open goes on with statistics."""
         self._live.making_model = False
-        return record(backbone) if self._state.lineages.network is not None else Decision()
+        return record(backbone) if self._state.lineages.in_rounds else Decision()
 
     def _lineage_digest(self) -> str | None:
         return None if self._state.lineages.current is None else self._state.lineages.current.digest

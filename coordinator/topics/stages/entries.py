@@ -112,12 +112,11 @@ def _say_reported(body: TransitionReported, at: Place) -> str:
     )
 
 
-def _begin_lineage(stages: StagesState, _body: Lineage, at: Place) -> None:
+def _begin_lineage(stages: StagesState, body: Lineage, at: Place) -> None:
     """Count the time to answer from now, where a network was frozen in an open stage."""
-    rounds = stages.lineages.network is not None
-    if stages.in_rounds and not rounds and stages.open is not None:
+    if stages.in_rounds and not body.in_rounds and stages.open is not None:
         stages.by_number[stages.open].opened_ns = at.time_ns
-    stages.in_rounds = rounds
+    stages.in_rounds = body.in_rounds
 
 
 def _move_times(stages: StagesState, body: ClockCorrected, _at: Place) -> None:

@@ -88,10 +88,9 @@ class Stages:
 
     def lacking(self) -> tuple[ClassName, ...]:
         """Return the classes of a network's first weights that no stage has named yet."""
-        network = self._state.lineages.network
-        if network is None:
-            return ()
-        return tuple(name for name in network.class_names if not self._state.classes.knows(name))
+        lineage = self._state.lineages.current
+        names = () if lineage is None else lineage.class_names
+        return tuple(name for name in names if not self._state.classes.knows(name))
 
     def _check_first_weights(self, class_names: tuple[ClassName, ...]) -> None:
         lacking = [name for name in self.lacking() if name not in class_names]
@@ -114,7 +113,7 @@ class Stages:
         if number is None:
             return []
         answered, expected = self.answered_and_expected(number)
-        if self._state.lineages.network is not None:
+        if self._state.lineages.in_rounds:
             return [f"stage {number} is still trained; the next stage closes it as it is"]
         if answered >= expected:
             return []
@@ -135,7 +134,7 @@ class Stages:
     def look(self, now_ns: int) -> Decision:
         """Close the current stage if it has what it waits for; rounds close theirs themselves."""
         number = self._state.stages.open
-        if number is None or self._state.lineages.network is not None:
+        if number is None or self._state.lineages.in_rounds:
             return Decision()
         stage = self._state.stages.by_number[number]
         reason = self._reason_to_close(number, stage, now_ns)
@@ -146,7 +145,7 @@ class Stages:
     def answered_and_expected(self, number: int) -> tuple[int, int]:
         """Count the devices that answered, of those that are able to (or not yet heard of)."""
         invited = [device for device in self._state.devices.admitted if self._invited(device)]
-        if self._state.lineages.network is None:
+        if not self._state.lineages.in_rounds:
             given = self._state.contributions
             return sum(given.of(device).answered(number) for device in invited), len(invited)
         of_stage = {

@@ -42,7 +42,7 @@ class Closing:
         last = state.contributions.last_answer_ns.get(state.stages.current or 0)
         if stage is None or stage.closed_index is not None or last is None:
             return math.inf
-        if state.lineages.network is not None:
+        if state.lineages.in_rounds:
             return math.inf  # rounds wait for those alone who are connected
         if state.stages.current not in self._progress.stages:
             return math.inf

@@ -145,8 +145,7 @@ class Fleet:
 
     def _made_proxy(self, seed: int, era: int) -> VirtualProxy | None:
         """Start a proxy where the network is of a method that has one."""
-        network = self.coordinator.state.lineages.network
-        if network is None or not network.proxy:
+        if self.coordinator.state.lineages.with_proxy is None:
             return None
         boot = seeded_boot(seed, "proxy", era)
         proxy = VirtualProxy(self.world, self._folder / "proxy", FLEET, boot)

@@ -47,7 +47,7 @@ class Progress:
     def answered(self) -> int:
         """Count the devices that have answered: the stage, or its newest round."""
         stages, given, current = self.stages, self._state.contributions, self._state.rounds.current
-        if self._state.lineages.network is not None:
+        if self._state.lineages.in_rounds:
             return 0 if current is None else len(current.answers.keys() | current.nothing)
         return sum(
             bool(stages) and all(given.of(name).answered(number) for number in stages)
@@ -99,7 +99,7 @@ class Progress:
         if model is None or model.exported is None or desired is None:
             return False
         closed = max(state.stages.by_number[number].closed_index or 0 for number in stages)
-        if state.lineages.network is not None:  # taken right before its stage is closed
+        if state.lineages.in_rounds:  # taken right before its stage is closed
             made = model.solved_index > state.stages.by_number[stages[0]].opened_index
         else:
             made = (

@@ -206,7 +206,7 @@ class MqttEngine:
     def _close_for_the_absent(self, there: tuple[DeviceId, ...]) -> None:
         """Close the stage where the coordinator would wait for devices that are switched off."""
         state = self._follower.view.state
-        if state.lineages.network is not None:
+        if state.lineages.in_rounds:
             return  # rounds wait for those alone who are connected
         if state.stages.open is not None and state.devices.admitted.keys() - set(there):
             with suppress(CommandError):  # it has closed meanwhile

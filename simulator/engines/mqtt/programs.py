@@ -78,8 +78,7 @@ class Programs:
                 self._begin_lineage()
                 self.follower.catch_up()
             self._start_leader(COORDINATOR, "serve", folder.coordinator)
-            network = self.follower.view.state.lineages.network
-            if network is not None and network.proxy:
+            if self.follower.view.state.lineages.with_proxy is not None:
                 write_proxy(folder.proxy, self._broker, FLEET)
                 self._start_leader(PROXY, "proxy", folder.proxy)
             self._stack = stack.pop_all()

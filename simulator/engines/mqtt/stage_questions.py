@@ -51,7 +51,7 @@ class StageQuestions:
 
         Before the first stage, and where a network is trained, that is to greet the coordinator.
         """
-        stage = view.state.stages.current if view.state.lineages.network is None else None
+        stage = None if view.state.lineages.in_rounds else view.state.stages.current
         waiting = {name for name in devices if not self._rests(name, stage)}
         return f"{listed(waiting)} to be ready" if waiting else None
 
@@ -63,7 +63,7 @@ class StageQuestions:
     def learning_awaited(self, view: FleetView) -> str | None:
         """Return what devices have left to do: rounds of training, or something to count."""
         raise_what_failed(view)
-        if view.state.lineages.network is None:
+        if not view.state.lineages.in_rounds:
             return self._counting_awaited(view)
         numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
         current = view.state.rounds.current
@@ -90,7 +90,7 @@ class StageQuestions:
 
     def _model(self, view: FleetView) -> str | None:
         """Return whether a model of everything has to be made, and who does not run it yet."""
-        if view.state.lineages.network is None and not view.state.contributions.inputs():
+        if not view.state.lineages.in_rounds and not view.state.contributions.inputs():
             raise EngineError(
                 f"stage {self._goal.stage.number}: no device that is there has images of it, so "
                 "there is no model; let one of them be online"
@@ -103,7 +103,7 @@ class StageQuestions:
 
     def _making_awaited(self, view: FleetView) -> str | None:
         """Return whether the stage's model is still to be made and desired."""
-        if view.state.lineages.network is None:
+        if not view.state.lineages.in_rounds:
             return model_awaited(view)
         numbers = ledger_stages(view.state, self._goal.plan, self._goal.stage)
         model, opened = view.desired_model, view.state.stages.by_number[numbers[0]].opened_index

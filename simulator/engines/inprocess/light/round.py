@@ -44,8 +44,7 @@ class LightRound:
     """Carries out one round that is open, or averages again one that was closed."""
 
     def __init__(self, context: LightContext, asked: Round) -> None:
-        network = context.coordinator.state.lineages.network
-        assert network is not None
+        network = context.coordinator.state.lineages.trained
         self._context = context
         self._opened = opened = asked.opened
         coordinator = context.coordinator

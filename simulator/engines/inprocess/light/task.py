@@ -33,8 +33,7 @@ class RoundTask:
     def of(cls, state: State, asked: Round, read: Callable[[Digest], bytes]) -> RoundTask:
         """Return the task of an open round, with the files that `read` gives."""
         opened = asked.opened
-        network, assignment = state.lineages.network, round_assignment(state, asked)
-        assert network is not None
+        network, assignment = state.lineages.trained, round_assignment(state, asked)
         offers = [opened.weights, *opened.extras.values()]
         if assignment.base is not None:
             offers.append(assignment.base)
