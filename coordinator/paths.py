@@ -13,3 +13,8 @@ def ledger_path(home: Path) -> Path:
 def blob_folder(home: Path) -> Path:
     """Return the folder of the blob store, where the settings name no other."""
     return home / "ledger" / "blobs"
+
+
+def live_path(home: Path) -> Path:
+    """Return the path of what is known of the fleet just now."""
+    return home / "live.db"

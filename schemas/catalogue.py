@@ -12,6 +12,7 @@ from typing import Literal
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.enrolment import Enrolled, Enrolment, KeyRotation
+from schemas.health import DeviceHealth
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import BlockData, BlockRefusal, BlockRequest
@@ -56,6 +57,7 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(Birth, "device", ("up/<device>/state",), retained=True),
     CatalogueEntry(Death, "device", ("up/<device>/state",), retained=True),
     CatalogueEntry(Heartbeat, "device", ("up/<device>/hb",)),
+    CatalogueEntry(DeviceHealth, "device", ("up/<device>/hb",)),
     CatalogueEntry(Enrolment, "device", _UP),
     CatalogueEntry(KeyRotation, "device", _UP),
     CatalogueEntry(

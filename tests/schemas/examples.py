@@ -4,6 +4,7 @@ from schemas.assignments import Assignment
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from schemas.envelope import Sender
+from schemas.health import DeviceHealth, HealthProblem, ThermalZone
 from schemas.keys import KeyName, SignatureText, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus, Preprocessing
@@ -58,6 +59,16 @@ EXAMPLES: tuple[Message, ...] = (
     Death(),
     Heartbeat(
         welcomed=True, outbox_length=0, waiting_images=3, resident_bytes=1, bytes_up=2, bytes_down=3
+    ),
+    DeviceHealth(
+        provider="TensorrtExecutionProvider",
+        temperatures=(ThermalZone(zone="CPU-therm", celsius=52.5),),
+        power_mode="15W",
+        throttled=0,
+        free_disk_bytes=21_400_000_000,
+        inferences=41_302,
+        inference_p95_seconds=0.0118,
+        problems=(HealthProblem(about="disk", text="98 % full"),),
     ),
     Contribution(
         key=KEY,

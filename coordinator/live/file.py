@@ -1,0 +1,190 @@
+"""`live.db`, a small SQLite file beside the ledger that a serving coordinator rewrites.
+
+    now        one row: the coordinator
+    device     a row for each device that was seen
+    meter      counters and histograms
+    health     a point for each device every ten minutes, of the last day
+
+It is written without waiting for the disk, and may be deleted at any time: nothing decides by it.
+A reader sees one state throughout, and needs no lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from sqlite_utils import Database
+
+from coordinator.live.snapshot import (
+    CoordinatorNow,
+    CounterNow,
+    DeviceNow,
+    HealthPoint,
+    HistogramNow,
+    LiveSnapshot,
+)
+from coordinator.paths import live_path
+from schemas.values import DeviceId
+
+VERSION = 1
+"""Of the tables; a file of another version is made anew by the writer, and unread by readers."""
+POINT_SECONDS = 600.0
+"""Between two points of a device's health."""
+DAY_SECONDS = 86_400.0
+"""How long points are kept."""
+_SECOND_NS = 1_000_000_000
+
+
+class LiveFile:
+    """The file as its one writer has it; every method raises `sqlite3.Error` where it cannot."""
+
+    def __init__(self, home: Path) -> None:
+        """Open the file in `home`; make it anew where it is unreadable or of another version."""
+        path = live_path(home)
+        try:
+            self._db = _open(path)
+        except sqlite3.DatabaseError:
+            _delete(path)
+            self._db = _open(path)
+        self._written: dict[DeviceId, DeviceNow] = {}
+        self._next_points_ns = 0
+
+    def write(self, snapshot: LiveSnapshot) -> None:
+        """Write a snapshot over the one before, in one transaction."""
+        now = snapshot.coordinator
+        changed = [
+            item for name, item in snapshot.devices.items() if self._written.get(name) != item
+        ]
+        with self._db.conn:
+            self._db.table("now").upsert({"id": 0, "body": _text(now)}, pk="id")
+            self._db.table("device").upsert_all(map(_device_row, changed), pk="device")
+            meters: list[CounterNow | HistogramNow] = [*snapshot.counters, *snapshot.histograms]
+            self._db.execute("DELETE FROM meter")
+            self._db.table("meter").insert_all(
+                {"kind": type(meter).__name__, "name": meter.name, "body": _text(meter)}
+                for meter in meters
+            )
+            if now.written_ns >= self._next_points_ns:
+                self._add_points(snapshot.devices.values(), now.written_ns)
+        self._written.update((item.device, item) for item in changed)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _add_points(self, devices: Iterable[DeviceNow], now_ns: int) -> None:
+        span_ns = int(POINT_SECONDS * _SECOND_NS)
+        self._next_points_ns = now_ns + span_ns
+        oldest_ns = now_ns - int(DAY_SECONDS * _SECOND_NS)
+        self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest_ns])
+        points = ((item.device, _point(item)) for item in devices if item.health is not None)
+        self._db.table("health").upsert_all(
+            (
+                {"device": device, "time_ns": point.time_ns, "body": _text(point)}
+                for device, point in points
+            ),
+            pk=("device", "time_ns"),
+        )
+
+
+def read_live(home: Path) -> LiveSnapshot | None:
+    """Return what a coordinator in `home` wrote last; None where there is nothing to read."""
+    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
+        db.execute("BEGIN")
+        if _version(db) != VERSION:
+            return None
+        rows = db.execute("SELECT body FROM now").fetchall()
+        if not rows:
+            return None
+        found = [
+            DeviceNow.model_validate_json(body)
+            for (body,) in db.execute("SELECT body FROM device ORDER BY device")
+        ]
+        return LiveSnapshot(
+            coordinator=CoordinatorNow.model_validate_json(rows[0][0]),
+            devices={item.device: item for item in found},
+            counters=tuple(map(CounterNow.model_validate_json, _meters(db, CounterNow))),
+            histograms=tuple(map(HistogramNow.model_validate_json, _meters(db, HistogramNow))),
+        )
+    return None
+
+
+def read_health(home: Path, device: DeviceId) -> list[HealthPoint]:
+    """Return a device's health of the last day, oldest first; nothing where none was kept."""
+    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
+        query = "SELECT body FROM health WHERE device = ? ORDER BY time_ns"
+        return [HealthPoint.model_validate_json(body) for (body,) in db.execute(query, [device])]
+    return []
+
+
+def _open(path: Path) -> Database:
+    connection = sqlite3.connect(path, timeout=0.5)
+    db = Database(connection)
+    if _version(connection) not in {0, VERSION}:
+        db.close()
+        raise sqlite3.DatabaseError(f"{path}: of another version")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")
+    db.table("now").create({"id": int, "body": str}, pk="id", if_not_exists=True)
+    db.table("device").create(
+        {"device": str, "online": int, "heard_ns": int, "outbox": int, "body": str},
+        pk="device",
+        if_not_exists=True,
+    )
+    db.table("meter").create({"kind": str, "name": str, "body": str}, if_not_exists=True)
+    db.table("health").create(
+        {"device": str, "time_ns": int, "body": str}, pk=("device", "time_ns"), if_not_exists=True
+    )
+    # Who was there when an earlier coordinator ended may not be there now.
+    with db.conn:
+        db.execute("DELETE FROM device")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+    return db
+
+
+def _delete(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _read_only(home: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{live_path(home).absolute().as_uri()}?mode=ro", uri=True, timeout=2)
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _meters(db: sqlite3.Connection, kind: type[BaseModel]) -> list[str]:
+    query = "SELECT body FROM meter WHERE kind = ? ORDER BY rowid"
+    return [body for (body,) in db.execute(query, [kind.__name__])]
+
+
+def _device_row(item: DeviceNow) -> dict[str, object]:
+    return {
+        "device": item.device,
+        "online": int(item.online),
+        "heard_ns": item.heard_ns,
+        "outbox": item.outbox,
+        "body": _text(item),
+    }
+
+
+def _point(item: DeviceNow) -> HealthPoint:
+    health = item.health
+    assert health is not None
+    return HealthPoint(
+        time_ns=item.health_ns or 0,
+        celsius=max((zone.celsius for zone in health.temperatures), default=None),
+        resident_bytes=health.resident_bytes,
+        free_disk_bytes=health.free_disk_bytes,
+        inference_p95_seconds=health.inference_p95_seconds,
+    )
+
+
+def _text(model: BaseModel) -> str:
+    return model.model_dump_json(exclude_none=True)

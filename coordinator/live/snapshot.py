@@ -1,0 +1,107 @@
+"""What is known of the fleet just now; nothing decides by it, and it may be lost."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.health import DeviceHealth
+from schemas.message import Strict
+from schemas.values import BootId, DeviceId
+
+Labels = dict[str, str]
+
+
+class CoordinatorNow(Strict):
+    """The coordinator that serves, or that served last."""
+
+    fleet: str
+    version: str
+    """Of fleetledger."""
+    pid: int
+    started_ns: int
+    written_ns: int
+    """When this was written, in nanoseconds since 1970; it is every two seconds."""
+    stopped: bool = False
+    """It ended in order."""
+    connected: bool = False
+    """To the broker."""
+    connection: str = ""
+    """Why it is not connected, in words."""
+    ledger_size: int = 0
+    committed_ns: int | None = None
+    """When the newest group of entries was committed."""
+    making_model: bool = False
+    hindered: str = ""
+    """What keeps it from its work, such as a full disk, in words."""
+
+
+class DeviceNow(Strict):
+    """A device as its births, deaths, heartbeats and its words on its health have it."""
+
+    device: DeviceId
+    online: bool = False
+    boot: BootId | None = None
+    """The run that is connected."""
+    since_ns: int | None = None
+    """Since when it is online, or away; None where it was not seen since the coordinator began."""
+    heard_ns: int | None = None
+    """When anything of it came last that was believed."""
+    outbox: int | None = None
+    """Messages that wait on the device for a receipt."""
+    waiting_images: int | None = None
+    resident_bytes: int | None = None
+    bytes_up: int | None = None
+    bytes_down: int | None = None
+    health: DeviceHealth | None = None
+    health_ns: int | None = None
+    """When `health` came."""
+
+
+class CounterNow(Strict):
+    """A count that only grows while the coordinator runs."""
+
+    name: str
+    labels: Labels = Field(default_factory=dict)
+    value: float
+
+
+class HistogramNow(Strict):
+    """How often something took how long."""
+
+    name: str
+    labels: Labels = Field(default_factory=dict)
+    bounds: tuple[float, ...]
+    """Upper bounds of the buckets, growing; a last bucket without bound follows."""
+    counts: tuple[int, ...]
+    """One for each bucket, the last one included; not added up."""
+    total: float
+    """Sum of all that was observed."""
+
+
+class LiveSnapshot(Strict):
+    """Everything that is known just now."""
+
+    coordinator: CoordinatorNow
+    devices: dict[DeviceId, DeviceNow] = Field(default_factory=dict)
+    counters: tuple[CounterNow, ...] = ()
+    histograms: tuple[HistogramNow, ...] = ()
+
+
+class HealthPoint(Strict):
+    """A device's health at a time, of the last day."""
+
+    time_ns: int
+    celsius: float | None = None
+    """Of its hottest thermal zone."""
+    resident_bytes: int | None = None
+    free_disk_bytes: int | None = None
+    inference_p95_seconds: float | None = None
+
+
+LATE_SECONDS = 10.0
+"""A coordinator that has not written for so long does not serve, or is not well."""
+
+
+def serves(now: CoordinatorNow, time_ns: int) -> bool:
+    """Whether a coordinator has written lately and has not ended in order."""
+    return not now.stopped and time_ns - now.written_ns < LATE_SECONDS * 1_000_000_000
