@@ -24,7 +24,9 @@ WORKERS ?= auto
 DEMO_ARGS ?=
 SINCE ?=
 TORCH ?= ".[train]"
-TORCH_TESTS = $(shell grep -rlE 'importorskip."torch|needs_torch' tests --include='test_*.py')
+# Files to read; of those that need torch only in part, the rest is left to `make test`.
+TORCH_TESTS = -m "torch or torchvision" \
+	$(shell grep -rl 'pytest\.mark\.torch' tests --include='test_*.py')
 BIN := $(VENV)/bin
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 

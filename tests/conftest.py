@@ -1,5 +1,6 @@
-"""Shared by all tests: where temporary files lie, and a Mosquitto for those marked `broker`."""
+"""Shared by all tests: temporary files, and what those marked `torch` or `broker` need."""
 
+import ast
 import importlib.util
 import os
 import shutil
@@ -34,7 +35,41 @@ def _put_temporary_files_into_memory() -> None:
 _put_temporary_files_into_memory()
 
 REQUIRE_BROKER = os.environ.get("FLEETLEDGER_REQUIRE_BROKER") == "1"
-HAS_TORCH = importlib.util.find_spec("torch") is not None
+LACKING = [name for name in ("torch", "torchvision") if importlib.util.find_spec(name) is None]
+HAS_TORCH = "torch" not in LACKING
+
+
+class WithoutTorch(pytest.Module):
+    """A module that is skipped unread, since it imports torch."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        pytest.skip("torch is not installed: pip install 'fleetledger[train]'")
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> WithoutTorch | None:
+    """Skip a module whose `pytestmark` says that all of it needs torch, where there is none.
+
+    Any other that imports torch fails there, so that no test is skipped wherever tests run.
+    """
+    if HAS_TORCH or not _all_need_torch(module_path.read_text(encoding="utf-8")):
+        return None
+    return WithoutTorch.from_parent(parent, path=module_path)
+
+
+def _all_need_torch(source: str) -> bool:
+    marks = [
+        ast.unparse(statement.value)
+        for statement in (ast.parse(source).body if "pytest.mark.torch" in source else ())
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark"
+    ]
+    return any("pytest.mark.torch" in value for value in marks)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked `torch` or `torchvision` where that is not installed."""
+    for name in LACKING:
+        if item.get_closest_marker(name) is not None:
+            pytest.skip(f"{name} is not installed: pip install 'fleetledger[train]'")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,11 +81,11 @@ def pytest_runtest_makereport(
     Unless it needs torch and there is none: it is run where the tests are that need torch.
     """
     report = yield
-    if REQUIRE_BROKER and report.skipped and item.get_closest_marker("broker") is not None:
-        why = str(report.longrepr)
-        if HAS_TORCH or "torch" not in why:
-            report.outcome = "failed"
-            report.longrepr = f"needs the broker, and was skipped: {why}"
+    marks = {mark.name for mark in item.iter_markers()}
+    elsewhere = "torch" in marks and not HAS_TORCH
+    if REQUIRE_BROKER and report.skipped and "broker" in marks and not elsewhere:
+        report.outcome = "failed"
+        report.longrepr = f"needs the broker, and was skipped: {report.longrepr}"
     return report
 
 

@@ -1,6 +1,7 @@
-"""Where the broker is required, no test that needs it is skipped unseen."""
+"""No test is skipped unseen: where the broker is required, and where torch is."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,24 @@ def test_of_the_broker():
 
 def test_of_something_else():
     pytest.skip("{why}")
+"""
+
+IN_PART = """
+import pytest
+
+@pytest.mark.broker
+@pytest.mark.torch
+def test_with_both():
+    import torch
+"""
+WHOLE = """
+import pytest
+import torch
+
+pytestmark = [pytest.mark.broker, pytest.mark.torch]
+
+def test_with_both():
+    pass
 """
 
 
@@ -54,4 +73,22 @@ def test_it_is_skipped_elsewhere(tmp_path: Path):
 
 @pytest.mark.skipif(HAS_TORCH, reason="torch is there")
 def test_what_needs_torch_runs_where_torch_is(tmp_path: Path):
-    assert outcome(tmp_path, "could not import 'torch'", "1") == "2 skipped"
+    (tmp_path / "test_parts.py").write_text(IN_PART, encoding="utf-8")
+    (tmp_path / "test_whole.py").write_text(WHOLE, encoding="utf-8")
+    assert outcome(tmp_path, "no mosquitto", "1") == "1 failed, 3 skipped"
+
+
+@pytest.mark.skipif(HAS_TORCH, reason="torch is there")
+def test_what_does_not_say_that_it_needs_torch_fails_without(tmp_path: Path):
+    (tmp_path / "test_unmarked.py").write_text("import torch", encoding="utf-8")
+    assert outcome(tmp_path, "no mosquitto", "0").endswith("1 error")
+
+
+def test_no_test_decides_for_itself_that_torch_is_lacking():
+    asking = re.compile(r"""(importorskip|find_spec)\(\s*["']torch["']""")
+    here = Path(__file__).parent
+    assert [
+        str(path.relative_to(here))
+        for path in sorted(here.rglob("test_*.py"))
+        if asking.search(path.read_text(encoding="utf-8"))
+    ] == []

@@ -15,8 +15,8 @@ SIZES = {"images up": 10, "images down": 40, "logits up": 20, "logits down": 30}
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.torch
 def test_a_case_is_a_scenario_of_each_of_its_data(name: str) -> None:
-    pytest.importorskip("torch")
     case = CASES[name]
     for data in case.data:
         scenario = load_scenario(SCENARIOS[data], case.changes(data, Path("core.npz")))

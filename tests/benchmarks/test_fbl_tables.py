@@ -28,15 +28,15 @@ def scenario(name: str, method: str) -> Scenario:
 
 
 @pytest.mark.parametrize(("name", "method"), ROWS)
+@pytest.mark.torch
 def test_a_row_is_a_scenario_that_holds(name: str, method: str) -> None:
-    pytest.importorskip("torch")
     settings = scenario(name, method).method.settings
     assert settings["preset"] == ("fbl" if method in {AS_PRINTED, NOTICING} else method)
 
 
 @pytest.mark.parametrize("name", ["digits", "camvid"])
+@pytest.mark.torch
 def test_as_printed_has_nothing_of_the_scenario_in_its_loss(name: str) -> None:
-    pytest.importorskip("torch")
     settings = scenario(name, AS_PRINTED).method.settings
     defaults = LossSettings().model_dump() | ShareSettings().model_dump()
     changed = {key for key in defaults if settings.get(key, defaults[key]) != defaults[key]}
@@ -45,8 +45,8 @@ def test_as_printed_has_nothing_of_the_scenario_in_its_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", "camvid"])
+@pytest.mark.torch
 def test_rows_of_a_case_differ_in_loss_and_noticing_alone(name: str) -> None:
-    pytest.importorskip("torch")
     loss = {*LossSettings.model_fields, *ShareSettings.model_fields, "preset", "detection"}
     told = []
     for method in CASES[name].methods:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from benchmarks.lga_training.bare import BareResNet, Settings, distilled, labelled, train
@@ -13,6 +10,8 @@ from benchmarks.lga_training.run import CLOCKS, summarise
 from benchmarks.lga_training.works import CLASSES, assignment, works
 from learning.training.work import Work
 from methods.lga.terms import TEACHER
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ def test_an_inference_takes_time_and_memory_for_the_files_that_were_written(tmp_
     assert 0 < measured["imported_mib"] <= measured["peak_mib"]
 
 
+@pytest.mark.torch
 def test_a_step_trains_the_networks_parameters():
-    pytest.importorskip("torch")
     measured = step("small_dense", 16, 2)
     assert set(measured) == {*MEASURED, "parameters"}
     assert measured["parameters"] == 126_421

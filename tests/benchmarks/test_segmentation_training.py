@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from benchmarks.segmentation_training import measuring
+from benchmarks.segmentation_training.lesson import build_work
+from benchmarks.segmentation_training.plans import Plan, plans
+from learning.networks.segmentation.registry import DENSE_BODIES
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
 
-from benchmarks.segmentation_training import measuring  # noqa: E402
-from benchmarks.segmentation_training.lesson import build_work  # noqa: E402
-from benchmarks.segmentation_training.plans import Plan, plans  # noqa: E402
-from learning.networks.segmentation.registry import DENSE_BODIES  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
+pytestmark = pytest.mark.torch
 
 SMALL = Plan("small_dense", 24, batch=4, parts=2, window=16)
 

@@ -39,10 +39,10 @@ def observatory(tmp_path: Path) -> Observatory:
     return Observatory(tmp_path)
 
 
+@pytest.mark.torch
 def test_the_method_looks_at_the_pictures_and_its_memory_is_on_the_disk(
     observatory: Observatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     half = watching_method.install(monkeypatch)
     earlier = observatory.blobs.put(b"rounds 1 2")
     (event,) = observatory.look(memory=earlier)
@@ -55,10 +55,10 @@ def test_the_method_looks_at_the_pictures_and_its_memory_is_on_the_disk(
     assert (event.observation.images, event.observation.transition) == (4, True)
 
 
+@pytest.mark.torch
 def test_pictures_that_do_not_decode_are_named_with_what_was_seen(
     observatory: Observatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     watching_method.install(monkeypatch)
     path = observatory.home.data_folder / observatory.images()[0].path
     path.write_bytes(b"no picture at all")
@@ -68,10 +68,10 @@ def test_pictures_that_do_not_decode_are_named_with_what_was_seen(
     assert "no picture that can be read" in event.unusable[0][1]
 
 
+@pytest.mark.torch
 def test_without_a_picture_there_is_nothing_to_see(
     observatory: Observatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     watching_method.install(monkeypatch)
     (event,) = observatory.look(images=())
     assert isinstance(event, inputs.NothingToTrain)

@@ -3,17 +3,18 @@
 from pathlib import Path
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from device_agent.core import inputs
+from device_agent.home import AgentHome
+from device_agent.settings import AgentTrainingSettings
+from device_agent.training import engine_settings
+from learning.errors import TrainingError
+from learning.training import loop
+from methods import registry
+from tests.device_agent.test_training_with_lga import School
 
-from device_agent.core import inputs  # noqa: E402
-from device_agent.home import AgentHome  # noqa: E402
-from device_agent.settings import AgentTrainingSettings  # noqa: E402
-from device_agent.training import engine_settings  # noqa: E402
-from learning.errors import TrainingError  # noqa: E402
-from learning.training import loop  # noqa: E402
-from methods import registry  # noqa: E402
-from tests.device_agent.test_training_with_lga import School  # noqa: E402
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from device_agent.core import inputs
 from device_agent.core.records import TrainingJob
 from device_agent.core.requests import Train
@@ -18,6 +16,8 @@ from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.test_workbench import Workshop
 from tests.methods.lga.making import assignment
+
+pytestmark = pytest.mark.torch
 
 
 class School(Workshop):

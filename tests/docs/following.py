@@ -15,6 +15,7 @@ BLOCK = re.compile(
 )
 COPIED = (*PACKAGES, "docs", "tests/methods")
 COPIED_FILES = ("fleetledger.py", "pyproject.toml", "CHANGELOG.md", "README.md", "CONTRIBUTING.md")
+COPIED_TESTS = ("tests/__init__.py", "tests/conftest.py", "tests/test_architecture.py")
 
 
 def copy_repository(target: Path, *further: str) -> Path:
@@ -22,7 +23,7 @@ def copy_repository(target: Path, *further: str) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for folder in (*COPIED, *further):
         shutil.copytree(ROOT / folder, target / folder, ignore=ignored)
-    for name in (*COPIED_FILES, "tests/__init__.py", "tests/test_architecture.py"):
+    for name in (*COPIED_FILES, *COPIED_TESTS):
         shutil.copy(ROOT / name, target / name)
     return target
 

@@ -33,8 +33,8 @@ def test_the_rules_of_the_house_hold_for_it(root: Path):
     run(root, "ruff", "format", "--no-cache", "--check", *new)
 
 
+@pytest.mark.torch
 def test_a_fleet_learns_with_it(root: Path):
-    pytest.importorskip("torch")
     command = "simulate server-momentum.toml --out runs/server-momentum"
     assert f"$ fleetledger {command}\n" in PAGE.read_text(encoding="utf-8")
     run(root, "fleetledger", *command.split())

@@ -1,6 +1,5 @@
 """What docs/text.md says: every field, its examples, and the wrapper for encoders of ids."""
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -66,7 +65,7 @@ def small_transformer(torch: Any) -> Any:
     return Small()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.torch
 @pytest.mark.parametrize("translated", [None, list(range(39, -1, -1))])
 def test_the_wrapper_makes_a_backbone_that_does_not_look_at_padding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translated: list[int] | None

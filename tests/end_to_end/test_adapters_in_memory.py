@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import safetensors.numpy
+import torch
 
 from coordinator.ledger.verify import verify
 from coordinator.making.joined import joined_model
@@ -22,7 +23,7 @@ from tests.end_to_end.memory_fleet import MemoryFleet
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules
 from transport.memory import InMemoryBroker
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 NAMES = ("one", "three", "two")
 TINY = VisionTransformer(4, 2, width=24, blocks=1, heads=3, hidden=32, adapter=16, scale=1.0)

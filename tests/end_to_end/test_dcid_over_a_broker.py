@@ -30,9 +30,8 @@ from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SHARING, KILLED, PRIVATE = DEVICES = TrainingFleet.devices
 FIRST, SECOND = tuple("01234"), tuple("567")

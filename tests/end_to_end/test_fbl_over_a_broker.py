@@ -24,9 +24,8 @@ from simulator.datasets.segmentation.masking import show_classes
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BOTH, OLD, NEWCOMER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = ("0", "1"), ("2", "3")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from coordinator.ledger.rebuild import compare
 from coordinator.ledger.verify import verify
@@ -20,7 +21,7 @@ from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules
 from transport.memory import InMemoryBroker
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 NAMES = ("one", "three", "two")
 SETTINGS: dict[str, object] = {

@@ -27,9 +27,8 @@ from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, r
 from tests.transport.relay import Relay
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 STRAGGLER, KILLED, JOINER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = tuple("01234"), tuple("56789")

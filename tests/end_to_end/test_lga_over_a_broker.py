@@ -24,9 +24,8 @@ from tests.end_to_end.process_fleet import bring, put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRAINING = ("dev-a", "dev-b", "dev-c")
 LATE, LIGHT = "dev-c", "dev-d"

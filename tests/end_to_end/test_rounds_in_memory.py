@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import current_thread
 
 import pytest
+import torch
 
 from coordinator.ledger.describe import explain
 from coordinator.ledger.verify import verify
@@ -23,7 +24,7 @@ from schemas.values import Digest
 from tests.end_to_end.memory_fleet import MemoryDevice, put_pictures
 from tests.end_to_end.round_fleet import BARS, Gate, RoundFleet, rules
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 NAMES = ("one", "three", "two")
 

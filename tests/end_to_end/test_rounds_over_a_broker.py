@@ -15,9 +15,8 @@ from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.timeout(1200)]
 
 FIRST, SECOND = tuple("01234"), tuple("56789")
 KILLED = "dev-b"

@@ -52,7 +52,8 @@ def used(network: Network) -> dict[str, npt.NDArray[Any]]:
 def own_scores(
     network: Network, arrays: Mapping[str, npt.NDArray[Any]], images: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from learning.networks.plan import is_buffer
     from learning.networks.torch_layers import Mode, forward
 
@@ -66,6 +67,7 @@ def own_scores(
 
 @pytest.mark.parametrize("head", ["linear", "cosine", "hidden"])
 @pytest.mark.parametrize("name", [*sorted(set(BODIES) - {"vit_b_16", *OF_FEATURES}), "tiny vit"])
+@pytest.mark.torch
 def test_the_pair_gives_the_scores_of_the_network(name: str, head: HeadKind) -> None:
     network = (
         Network(TINY_VIT, head) if name == "tiny vit" else build_network(name, COLOUR.shape, head)
@@ -126,6 +128,7 @@ def test_another_layout_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shortcut", ["hidden", "input", "none"])
+@pytest.mark.torch
 def test_an_adapter_with_any_shortcut_gives_its_scores_behind_features(shortcut: Shortcut) -> None:
     network = Network(FeatureAdjustment(40, 24, 16, shortcut), "hidden")
     arrays = used(network)

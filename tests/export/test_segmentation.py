@@ -49,7 +49,8 @@ def run_pair(
 def torchs(
     network: SegmentationNetwork, arrays: dict[str, Any], images: npt.NDArray[np.float32]
 ) -> Any:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from learning.networks.conversion import to_tensors
     from learning.networks.segmentation.torch_layers import DensePass
     from learning.networks.torch_layers import Mode
@@ -60,6 +61,7 @@ def torchs(
 
 
 @pytest.mark.parametrize("name", [*LIGHT, "deeplabv3_mobilenet_v3_large", "small deeplab"])
+@pytest.mark.torch
 def test_the_pair_gives_every_pixel_torchs_scores(name: str) -> None:
     network = built(name)
     arrays, images = used(network), pictures(2)
@@ -127,6 +129,7 @@ def test_the_heads_formula_is_that_of_its_file() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.torch
 def test_deeplab_on_resnet101_gives_torchs_scores() -> None:
     network = build_segmentation("deeplabv3_resnet101", COLOUR.shape)
     arrays, images = used(network), pictures(1)

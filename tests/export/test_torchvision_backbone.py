@@ -1,6 +1,5 @@
 """torchvision's networks become backbones that give torch's own features."""
 
-import importlib.util
 import math
 import subprocess
 import sys
@@ -10,9 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import safetensors.numpy
-
-pytest.importorskip("torch", reason="torch is not installed: pip install 'fleetledger[train]'")
-
 import torch
 from torch import nn
 
@@ -39,10 +35,7 @@ from export.torchvision_network import FeatureNetwork, build_network, find_recip
 from learning.numerics.preprocessing import preprocess
 from tests.export.networks import load
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torchvision") is None,
-    reason="torchvision is not installed: pip install 'fleetledger[train]'",
-)
+pytestmark = pytest.mark.torchvision
 ROOT = Path(__file__).parents[2]
 SIZE = 32
 

@@ -1,14 +1,10 @@
 """Weights come from torch's files and safetensors, and fit a network entirely or not at all."""
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="torch is not installed: pip install 'fleetledger[train]'")
-
 import safetensors.torch
 import torch
 from torch import nn
@@ -18,10 +14,7 @@ from export.torchvision_network import FeatureNetwork, build_network
 from export.torchvision_weights import load_weights
 from export.weights_file import read_weights
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torchvision") is None,
-    reason="torchvision is not installed: pip install 'fleetledger[train]'",
-)
+pytestmark = pytest.mark.torchvision
 NAME = "squeezenet1_1"
 SIZE = 32
 

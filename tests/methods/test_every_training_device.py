@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.networks.pictures import Pictures
 from methods.dcid.device import DEVICE as DCID_DEVICE
 from methods.errors import MethodError
@@ -30,6 +28,8 @@ from tests.methods.making import given, order
 from tests.methods.rounds import making as rounds
 from tests.methods.rounds import training as rounds_training
 from tests.methods.test_every_averaging_method import BASIC
+
+pytestmark = pytest.mark.torch
 
 
 @dataclass(frozen=True)

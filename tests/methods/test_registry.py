@@ -119,9 +119,9 @@ def test_both_sides_of_statistics_read_an_assignment(name):
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if descriptor(name).trains])
+@pytest.mark.torch
 def test_both_sides_of_a_training_method_read_an_assignment(name):
     side = training_coordinator(name)
     with pytest.raises(MethodError, match="input_shape"):
         side.read_assignment({"settings": {}, "input_shape": []})
-    pytest.importorskip("torch")
     assert training_device(name).assignment_type is side.assignment_type

@@ -1,6 +1,5 @@
 """`fleetledger model export-backbone`, run as a command."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +15,6 @@ from export.preprocessing_file import load_preprocessing
 from schemas.values import FleetId
 
 ROOT = Path(__file__).parents[3]
-MISSING = [name for name in ("torch", "torchvision") if importlib.util.find_spec(name) is None]
-needs_torch = pytest.mark.skipif(
-    bool(MISSING),
-    reason=f"{' and '.join(MISSING)} not installed: pip install 'fleetledger[train]'",
-)
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -30,7 +24,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_it_writes_both_files_and_says_what_it_measured(tmp_path: Path) -> None:
     out = tmp_path / "small.onnx"
     size = ("--size", "32", "--weights", "random", "--out", str(out))
@@ -44,7 +38,7 @@ def test_it_writes_both_files_and_says_what_it_measured(tmp_path: Path) -> None:
     assert out.read_bytes() != before
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_it_can_import_what_it_made_at_once(tmp_path: Path) -> None:
     home, out = tmp_path / "home", tmp_path / "small.onnx"
     settings.write_new(home, CoordinatorSettings(fleet=FleetId("fleet-1")))
@@ -54,7 +48,7 @@ def test_it_can_import_what_it_made_at_once(tmp_path: Path) -> None:
     assert "(small) leads: 1024 backbone features" in told
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_nothing_is_written_if_weights_do_not_fit(tmp_path: Path) -> None:
     out = tmp_path / "a.onnx"
     weights = str(tmp_path / "gone.pth")
@@ -70,10 +64,8 @@ def test_weights_are_never_random_unless_asked_for() -> None:
     assert "--weights" in text
 
 
-@pytest.mark.parametrize("package", ["torch", "torchvision"])
+@pytest.mark.parametrize("package", ["torch", pytest.param("torchvision", marks=pytest.mark.torch)])
 def test_without_torch_it_names_the_command_that_installs_it(tmp_path: Path, package: str) -> None:
-    if package == "torchvision" and "torch" in MISSING:
-        pytest.skip("torch is not installed: pip install 'fleetledger[train]'")
     program = (
         "import sys, fleetledger\n"
         f"sys.modules[{package!r}] = None\n"  # as if it were not installed

@@ -46,8 +46,8 @@ def test_a_method_on_features_is_refused_without_a_backbone(tmp_path: Path) -> N
     assert f"--preprocessing {tmp_path / 'pixels.json'} --backbone FILE.onnx" in str(refused.value)
 
 
+@pytest.mark.torch
 def test_it_begins_a_network_of_pixels_with_a_trunk_from_a_file(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     write_home(tmp_path, "fbl", network="small_dense")
     scenes = Preprocessing(
         mode="RGB", size=(16, 24), mean=(0.5,) * 3, deviation=(0.5,) * 3, input_name="image"

@@ -123,10 +123,10 @@ def test_pooling_without_a_backbone_makes_no_sense(tmp_path: Path) -> None:
         prepare_network(home(tmp_path, network="mlp"), tmp_path / "pixels.json", pool=True)
 
 
+@pytest.mark.torch
 def test_a_network_of_adapters_begins_with_the_file_of_what_nobody_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     monkeypatch.setitem(BODIES, "tiny", lambda _shape: TINY_VIT)  # type: ignore[arg-type]
     home(tmp_path, network="tiny")
     (tmp_path / "colour.json").write_text(SQUARE.model_dump_json(), encoding="utf-8")

@@ -122,8 +122,8 @@ def test_first_weights_whose_features_are_no_numbers_are_refused_before_a_stage(
     assert not blob_folder(file.parent).exists()
 
 
+@pytest.mark.torch
 def test_a_trunk_from_a_file_begins_and_the_rest_is_the_seeds(file: Path) -> None:
-    pytest.importorskip("torch")
     home = file.parent
     trunk = trunk_file(home / "trunk.safetensors")
     made = prepare_network(home, file, first=FirstFiles(trunk=trunk))
@@ -140,8 +140,8 @@ def test_a_trunk_from_a_file_begins_and_the_rest_is_the_seeds(file: Path) -> Non
     assert made == prepare_network(home, file, first=FirstFiles(trunk=trunk))
 
 
+@pytest.mark.torch
 def test_a_file_that_is_not_of_the_trunk_is_refused(file: Path) -> None:
-    pytest.importorskip("torch")
     home = file.parent
     for change, why in (
         ({"conv0.weight": np.zeros((1, 3, 3, 3), np.float32)}, r"is \(1, 3, 3, 3\), not"),
@@ -197,8 +197,10 @@ def run(model: ExportedModel, images: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.torch
 def test_weights_become_a_model_that_gives_pixels_torchs_scores(file: Path, count: int) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     from learning.networks.conversion import to_tensors
     from learning.networks.segmentation.torch_layers import DensePass
     from learning.networks.torch_layers import Mode

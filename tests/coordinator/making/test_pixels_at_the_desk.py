@@ -73,6 +73,7 @@ def test_every_stage_gives_a_model_with_a_row_for_the_background_and_each_class(
 
 
 @pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.torch
 def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     desk: PixelDesk, count: int
 ) -> None:
@@ -92,7 +93,8 @@ def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     features = trunk.run({"image": images(count)})[FEATURES]
     found = scores_of(desk, manifest, images(count))
     np.testing.assert_allclose(found, head.expected(features), atol=1e-4)
-    torch = pytest.importorskip("torch")
+    import torch
+
     from learning.networks.conversion import to_tensors
     from learning.networks.segmentation.torch_layers import DensePass
     from learning.networks.torch_layers import Mode

@@ -13,8 +13,7 @@ from simulator.engines.mqtt.processes import Children
 from tests.end_to_end.process_fleet import ProcessFleet
 from transport.brokers import MosquittoBroker
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.torch, pytest.mark.broker]
 
 SETTINGS = """\
 [method]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.errors import ProxyError
 from schemas.proxy import Scored
 from schemas.receipts import Accepted, Later, Refused
 from schemas.reports import Problem
 from schemas.values import Digest
 from tests.coordinator.proxy.making import ONE, OTHER, Device, World, payload, weights
+
+pytestmark = pytest.mark.torch
 
 MakeWorld = Callable[..., World]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.proxy.inputs import ScoringFinished
 from coordinator.proxy.records import Name, OrderScored
 from coordinator.proxy.scoring import Fresh, score
@@ -13,6 +11,8 @@ from schemas.contributions import PartKey
 from schemas.values import ClassName, Digest
 from tests.coordinator.proxy.making import order, payload, weights
 from tests.methods.lga.making import ANT, BEE
+
+pytestmark = pytest.mark.torch
 
 
 def change(outcome: object) -> OrderScored:

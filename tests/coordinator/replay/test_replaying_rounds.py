@@ -114,8 +114,10 @@ def test_what_the_coordinator_trained_is_not_made_again_without_torch(
     assert replay(kept.folder, "--version", "1")[0] == 1
 
 
+@pytest.mark.torch
 def test_where_the_coordinator_trains_the_fingerprint_names_torch(kept: Desk) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     here = network_maker.fingerprint_of(type("Trains", (), {"coordinator_trains": True})())
     assert here["torch"] == torch.__version__
     assert "torch" not in averaged(kept)[0].fingerprint, "nothing was trained here"

@@ -63,10 +63,10 @@ class School(Darkroom):
 
 @pytest.fixture
 def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
-    pytest.importorskip("torch")
     return School(tmp_path, monkeypatch)
 
 
+@pytest.mark.torch
 def test_the_method_gets_pictures_with_masks_under_the_names_of_now(school: School) -> None:
     (event,) = school.look()
     assert isinstance(event, inputs.NoveltyChecked), event
@@ -79,6 +79,7 @@ def test_the_method_gets_pictures_with_masks_under_the_names_of_now(school: Scho
     assert data.digests == tuple(image.digest for image in school.images())
 
 
+@pytest.mark.torch
 def test_what_is_wrong_with_a_scene_is_told_and_the_others_count(school: School) -> None:
     path = school.home.data_folder / "images" / "right.png"
     path.write_bytes(b"no picture at all")
@@ -95,6 +96,7 @@ def test_what_is_wrong_with_a_scene_is_told_and_the_others_count(school: School)
     assert reason.startswith("images/right.png: image: 17 bytes are no picture")
 
 
+@pytest.mark.torch
 def test_names_that_are_gone_end_the_order_in_words(school: School) -> None:
     images = school.images()
     (school.home.data_folder / "classes.toml").unlink()

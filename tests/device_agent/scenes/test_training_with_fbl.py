@@ -19,7 +19,6 @@ SETTINGS = {"network": "small_dense", "epochs": 1, "batch": 2, "first_rate": 0.0
 
 @pytest.fixture
 def darkroom(tmp_path: Path) -> Darkroom:
-    pytest.importorskip("torch")
     return Darkroom(tmp_path)
 
 
@@ -41,6 +40,7 @@ def train(darkroom: Darkroom, *names: str) -> tuple[inputs.Input, ...]:
     return darkroom.bench.answer(Train(job, asked, darkroom.images(), None))
 
 
+@pytest.mark.torch
 def test_scenes_of_the_stage_are_trained_on_and_counted(darkroom: Darkroom) -> None:
     put_scene(darkroom.home.data_folder, "sky", blocks(3, 0))
     (event,) = train(darkroom, "green", "red")
@@ -52,6 +52,7 @@ def test_scenes_of_the_stage_are_trained_on_and_counted(darkroom: Darkroom) -> N
     assert event.payload_kind == "weights"
 
 
+@pytest.mark.torch
 def test_a_device_without_scenes_of_the_stage_has_nothing_to_train(darkroom: Darkroom) -> None:
     (event,) = train(darkroom, "blue")
     assert isinstance(event, inputs.NothingToTrain), event

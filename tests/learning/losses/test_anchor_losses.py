@@ -5,23 +5,24 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.ensemble import ensemble_distillation  # noqa: E402
-from learning.losses.features import less_forget_factor  # noqa: E402
-from learning.losses.ranking import margin_ranking  # noqa: E402
-from learning.losses.relation import angle_cosines, drawn_triples, relation  # noqa: E402
-from learning.losses.topology import topology  # noqa: E402
-from learning.training.chance import words  # noqa: E402
-from tests.learning.losses import slow_anchors as slow  # noqa: E402
-from tests.learning.losses.stacks import (  # noqa: E402
+from learning.losses.ensemble import ensemble_distillation
+from learning.losses.features import less_forget_factor
+from learning.losses.ranking import margin_ranking
+from learning.losses.relation import angle_cosines, drawn_triples, relation
+from learning.losses.topology import topology
+from learning.training.chance import words
+from tests.learning.losses import slow_anchors as slow
+from tests.learning.losses.stacks import (
     check_gradient,
     check_stack,
     members,
     t,
     weight_of,
 )
+
+pytestmark = pytest.mark.torch
 
 AGENTS, ROWS, CLASSES, WIDTH, TRIPLES = 5, 7, 6, 4, 40
 VALID = (7, 5, 3, 2, 0)

@@ -3,34 +3,33 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.errors import TrainingError  # noqa: E402
-from learning.losses.anchor_terms import (  # noqa: E402
+from learning.errors import TrainingError
+from learning.losses.anchor_terms import (
     EnsembleDistillation,
     MarginRanking,
     Relation,
     Topology,
 )
-from learning.losses.balanced_terms import OldClassDistillation  # noqa: E402
-from learning.losses.binary import binary_cross_entropy  # noqa: E402
-from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
-from learning.losses.ensemble import ensemble_distillation  # noqa: E402
-from learning.losses.ranking import margin_ranking  # noqa: E402
-from learning.losses.relation import drawn_triples, relation  # noqa: E402
-from learning.losses.terms import CrossEntropy, Divergence, FeatureAngle  # noqa: E402
-from learning.losses.topology import topology  # noqa: E402
-from learning.networks.held_rows import joined_rows, split_rows  # noqa: E402
-from learning.networks.mlp import Mlp  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.training.chance import Chance, Moment, signed  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.stack import train_stacked  # noqa: E402
-from learning.training.work import Batch, Data, Sgd  # noqa: E402
-from tests.learning.training.agents import (  # noqa: E402
+from learning.losses.balanced_terms import OldClassDistillation
+from learning.losses.binary import binary_cross_entropy
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.ensemble import ensemble_distillation
+from learning.losses.ranking import margin_ranking
+from learning.losses.relation import drawn_triples, relation
+from learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
+from learning.losses.topology import topology
+from learning.networks.held_rows import joined_rows, split_rows
+from learning.networks.mlp import Mlp
+from learning.networks.network import Network
+from learning.networks.torch_layers import Mode, forward
+from learning.training.chance import Chance, Moment, signed
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.stack import train_stacked
+from learning.training.work import Batch, Data, Sgd
+from tests.learning.training.agents import (
     CLASSES,
     INPUTS,
     largest_difference,
@@ -38,6 +37,8 @@ from tests.learning.training.agents import (  # noqa: E402
     make_works,
     tensors,
 )
+
+pytestmark = pytest.mark.torch
 
 NETWORK = Network(Mlp(INPUTS, (8, 5)), "cosine")
 PARAMETERS, BUFFERS = tensors(NETWORK, torch.float64)

@@ -1,21 +1,20 @@
 """Losses from terms: the weighted sum of what the terms' functions say of one pass."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from dataclasses import replace  # noqa: E402
-
-from learning.losses import composing  # noqa: E402
-from learning.losses.balance import feature_balance  # noqa: E402
-from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
-from learning.losses.cross_entropy import cross_entropy  # noqa: E402
-from learning.losses.distillation import distillation, divergence  # noqa: E402
-from learning.losses.ewc import ewc_penalty  # noqa: E402
-from learning.losses.features import feature_angle, feature_distance  # noqa: E402
-from learning.losses.fedmax import fedmax  # noqa: E402
-from learning.losses.proximal import proximal  # noqa: E402
-from learning.losses.terms import (  # noqa: E402
+from learning.losses import composing
+from learning.losses.balance import feature_balance
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.cross_entropy import cross_entropy
+from learning.losses.distillation import distillation, divergence
+from learning.losses.ewc import ewc_penalty
+from learning.losses.features import feature_angle, feature_distance
+from learning.losses.fedmax import fedmax
+from learning.losses.proximal import proximal
+from learning.losses.terms import (
     CrossEntropy,
     Distillation,
     Divergence,
@@ -26,11 +25,13 @@ from learning.losses.terms import (  # noqa: E402
     FedMax,
     Proximal,
 )
-from learning.networks.mlp import Mlp  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.training.work import Batch  # noqa: E402
-from tests.learning.training.agents import CLASSES, INPUTS, make_data, tensors  # noqa: E402
+from learning.networks.mlp import Mlp
+from learning.networks.network import Network
+from learning.networks.torch_layers import Mode, forward
+from learning.training.work import Batch
+from tests.learning.training.agents import CLASSES, INPUTS, make_data, tensors
+
+pytestmark = pytest.mark.torch
 
 NETWORK = Network(Mlp(INPUTS, (8, 8)))
 PARAMETERS, BUFFERS = tensors(NETWORK, torch.float64)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.losses.balance import feature_balance
+from tests.learning.losses import slow
 
-from learning.losses.balance import feature_balance  # noqa: E402
-from tests.learning.losses import slow  # noqa: E402
+pytestmark = pytest.mark.torch
 
 CLASSES, WIDTH = 7, 4
 NEW = torch.tensor([False, False, False, True, True, True, True])

@@ -4,25 +4,26 @@ from math import exp, log
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.balanced_terms import (  # noqa: E402
+from learning.losses.balanced_terms import (
     BalancedCrossEntropy,
     BinaryCrossEntropy,
     GradientBalance,
     OldClassDistillation,
     SemanticDistillation,
 )
-from learning.losses.composing import Step  # noqa: E402
-from learning.losses.gradient_balance import (  # noqa: E402
+from learning.losses.composing import Step
+from learning.losses.gradient_balance import (
     balancing_weights,
     gradient_magnitudes,
     semantic_divergence,
 )
-from learning.networks.torch_layers import Outputs  # noqa: E402
-from learning.training.work import Batch  # noqa: E402
-from tests.learning.losses.slow import softmax  # noqa: E402
+from learning.networks.torch_layers import Outputs
+from learning.training.work import Batch
+from tests.learning.losses.slow import softmax
+
+pytestmark = pytest.mark.torch
 
 TASK_OF_CLASS = (0, 0, 0, 1, 1, 2, 2)
 OLD, CLASSES, ROWS = 5, 7, 24

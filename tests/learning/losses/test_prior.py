@@ -3,11 +3,12 @@
 from math import inf, log
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.losses.cross_entropy import cross_entropy
+from learning.losses.prior import log_prior
 
-from learning.losses.cross_entropy import cross_entropy  # noqa: E402
-from learning.losses.prior import log_prior  # noqa: E402
+pytestmark = pytest.mark.torch
 
 COUNTS = torch.tensor([3, 0, 8, 1])
 LOGITS = torch.tensor([[0.3, 2.0, -1.0, 0.5], [1.0, -0.2, 0.1, 0.4]], dtype=torch.float64)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.losses.ewc import consolidated, ewc_penalty
+from learning.losses.proximal import proximal
+from tests.learning.losses import slow
 
-from learning.losses.ewc import consolidated, ewc_penalty  # noqa: E402
-from learning.losses.proximal import proximal  # noqa: E402
-from tests.learning.losses import slow  # noqa: E402
+pytestmark = pytest.mark.torch
 
 AGENTS = 3
 SHAPES = {"linear.weight": (4, 3), "head.weight": (5, 4), "head.bias": (5,), "scale": ()}

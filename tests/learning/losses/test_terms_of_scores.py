@@ -2,24 +2,25 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.balance import feature_balance  # noqa: E402
-from learning.losses.binary import binary_cross_entropy, one_hot_with_old  # noqa: E402
-from learning.losses.cross_entropy import cross_entropy  # noqa: E402
-from learning.losses.distillation import distillation, divergence  # noqa: E402
-from learning.losses.features import feature_angle, feature_distance  # noqa: E402
-from learning.losses.fedmax import fedmax  # noqa: E402
-from learning.losses.prior import log_prior  # noqa: E402
-from tests.learning.losses import slow  # noqa: E402
-from tests.learning.losses.stacks import (  # noqa: E402
+from learning.losses.balance import feature_balance
+from learning.losses.binary import binary_cross_entropy, one_hot_with_old
+from learning.losses.cross_entropy import cross_entropy
+from learning.losses.distillation import distillation, divergence
+from learning.losses.features import feature_angle, feature_distance
+from learning.losses.fedmax import fedmax
+from learning.losses.prior import log_prior
+from tests.learning.losses import slow
+from tests.learning.losses.stacks import (
     check_gradient,
     check_stack,
     members,
     t,
     weight_of,
 )
+
+pytestmark = pytest.mark.torch
 
 AGENTS, ROWS, CLASSES, OLD = 4, 5, 6, 4
 VALID = (5, 3, 1, 0)

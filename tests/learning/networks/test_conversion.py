@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.conversion import to_arrays, to_tensors
+from learning.networks.registry import build_network
 
-from learning.networks.conversion import to_arrays, to_tensors  # noqa: E402
-from learning.networks.registry import build_network  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ARRAYS = build_network("convnet", (1, 8, 8)).initial(0, ["a"])
 

@@ -1,25 +1,25 @@
 """Convolutional networks against torchvision's and torch's modules, forward and in training."""
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
+from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.terms import CrossEntropy
+from learning.networks.body import Body
+from learning.networks.conversion import to_tensors
+from learning.networks.convnet import ConvNet
+from learning.networks.network import Network
+from learning.networks.registry import build_network
+from learning.networks.resnet import ResNet
+from learning.networks.torch_layers import Mode, forward
+from learning.training.chance import Chance
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Data, Sgd, Work
+from tests.learning.networks.reference import torchvision_module
 
-from torch import nn  # noqa: E402
-
-from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import CrossEntropy  # noqa: E402
-from learning.networks.body import Body  # noqa: E402
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.convnet import ConvNet  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.registry import build_network  # noqa: E402
-from learning.networks.resnet import ResNet  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
-from tests.learning.networks.reference import torchvision_module  # noqa: E402
+pytestmark = pytest.mark.torch
 
 NAMES = ["a", "b", "c"]
 

@@ -5,19 +5,20 @@ from math import prod
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.conversion import to_tensors
+from learning.networks.feature_adjustment import FeatureAdjustment
+from learning.networks.fixed_features import FixedProjection, projection
+from learning.networks.head import HIDDEN_WIDTH, ROWS
+from learning.networks.network import Network
+from learning.networks.plan import is_buffer
+from learning.networks.registry import OF_FEATURES, build_network
+from learning.networks.torch_layers import Mode, forward
+from learning.training.chance import Chance, Moment, signed
+from tests.learning.networks.adapter_modules import AdapterAndHead
 
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.feature_adjustment import FeatureAdjustment  # noqa: E402
-from learning.networks.fixed_features import FixedProjection, projection  # noqa: E402
-from learning.networks.head import HIDDEN_WIDTH, ROWS  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.plan import is_buffer  # noqa: E402
-from learning.networks.registry import OF_FEATURES, build_network  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.training.chance import Chance, Moment, signed  # noqa: E402
-from tests.learning.networks.adapter_modules import AdapterAndHead  # noqa: E402
+pytestmark = pytest.mark.torch
 
 CLASSES = [f"class {i}" for i in range(5)]
 SHORTCUTS = ["hidden", "input", "none"]

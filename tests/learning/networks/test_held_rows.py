@@ -1,10 +1,11 @@
 """First rows of a head kept apart from those that are trained, and put back."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.held_rows import joined_rows, split_rows
 
-from learning.networks.held_rows import joined_rows, split_rows  # noqa: E402
+pytestmark = pytest.mark.torch
 
 PARAMETERS = {
     "body.weight": torch.ones(2, 3),

@@ -1,15 +1,16 @@
 """A network in use, batch by batch."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.inference import Inference
+from learning.networks.mlp import Mlp
+from learning.networks.network import Network
+from learning.networks.pictures import Pictures
+from learning.networks.torch_layers import Mode, forward
+from tests.learning.training.agents import make_data, tensors
 
-from learning.networks.inference import Inference  # noqa: E402
-from learning.networks.mlp import Mlp  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.pictures import Pictures  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from tests.learning.training.agents import make_data, tensors  # noqa: E402
+pytestmark = pytest.mark.torch
 
 NETWORK = Network(Mlp(6, (8, 4), dropout=0.5))
 STATE = tensors(NETWORK, torch.float64)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.pictures import Pictures
 
-from learning.networks.pictures import Pictures  # noqa: E402
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures((0.5, 0.25), (0.5, 2.0), pad=4, flip=True)
 RAW = np.random.default_rng(0).integers(0, 256, (5, 2, 6, 7), dtype=np.uint8)

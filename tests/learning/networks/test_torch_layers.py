@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
+from learning.errors import TrainingError
+from learning.networks.mlp import Mlp
+from learning.networks.network import Network
+from learning.networks.plan import is_buffer
+from learning.networks.torch_layers import Mode, TorchLayers, forward
 
-from torch.nn import functional  # noqa: E402
-
-from learning.errors import TrainingError  # noqa: E402
-from learning.networks.mlp import Mlp  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.plan import is_buffer  # noqa: E402
-from learning.networks.torch_layers import Mode, TorchLayers, forward  # noqa: E402
+pytestmark = pytest.mark.torch
 
 NETWORK = Network(Mlp(6, (16, 8)))
 VALID = (7, 2, 4)

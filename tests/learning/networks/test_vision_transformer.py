@@ -1,28 +1,28 @@
 """The transformer with adapters against torchvision's, and its adapters against the formula."""
 
 import pytest
+import safetensors.torch
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
+from learning.errors import NetworkError
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.terms import CrossEntropy
+from learning.networks.conversion import to_tensors
+from learning.networks.network import Network
+from learning.networks.plan import initial_arrays
+from learning.networks.registry import build_network
+from learning.networks.torch_layers import Mode, forward
+from learning.networks.vision_transformer import VisionTransformer
+from learning.networks.weights_file import read_tensors
+from learning.training.chance import Chance
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Data, Sgd, Work
+from tests.learning.networks.reference import torchvision_module
+from tests.learning.training.agents import slow_mask
 
-import safetensors.torch  # noqa: E402
-from torch import nn  # noqa: E402
-
-from learning.errors import NetworkError  # noqa: E402
-from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import CrossEntropy  # noqa: E402
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.plan import initial_arrays  # noqa: E402
-from learning.networks.registry import build_network  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.networks.vision_transformer import VisionTransformer  # noqa: E402
-from learning.networks.weights_file import read_tensors  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
-from tests.learning.networks.reference import torchvision_module  # noqa: E402
-from tests.learning.training.agents import slow_mask  # noqa: E402
+pytestmark = pytest.mark.torch
 
 TINY = VisionTransformer(16, 4, width=12, blocks=2, heads=3, hidden=20, adapter=5)
 NETWORK = Network(TINY)

@@ -24,8 +24,10 @@ def test_a_map_of_one_pixel_is_repeated():
     np.testing.assert_array_equal(resized(np.full((1, 1), 3.5), (2, 3)), np.full((2, 3), 3.5))
 
 
+@pytest.mark.torch
 def test_it_is_torchs_interpolation():
-    torch = pytest.importorskip("torch")
+    import torch
+
     for size in ((9, 11), (48, 20), (3, 3)):
         theirs = torch.nn.functional.interpolate(torch.from_numpy(MAPS), size, mode="bilinear")
         np.testing.assert_allclose(resized(MAPS, size), theirs.numpy(), atol=1e-12)

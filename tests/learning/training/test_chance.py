@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.numerics.counter_generator import random_words
+from learning.training.chance import Chance, Moment, signed, subkeys, word, words
+from tests.learning.training.agents import slow_mask
 
-from learning.numerics.counter_generator import random_words  # noqa: E402
-from learning.training.chance import Chance, Moment, signed, subkeys, word, words  # noqa: E402
-from tests.learning.training.agents import slow_mask  # noqa: E402
+pytestmark = pytest.mark.torch
 
 KEYS = [0, 1, 2**63, 2**64 - 1, 1234567]
 TENSOR = torch.tensor([signed(key) for key in KEYS])

@@ -4,24 +4,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.errors import TrainingError
+from learning.losses.segmentation import presets
+from learning.losses.segmentation.composing import DenseLoss
+from learning.networks.conversion import to_tensors
+from learning.networks.inference import Inference
+from learning.networks.pictures import Pictures
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.torch_layers import DensePass
+from learning.networks.torch_layers import Mode
+from learning.training.chance import Chance
+from learning.training.engine import train
+from learning.training.loop import train_alone
+from learning.training.scenes import SceneCrops
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Data, Extras, Sgd, Work, shortened
 
-from learning.errors import TrainingError  # noqa: E402
-from learning.losses.segmentation import presets  # noqa: E402
-from learning.losses.segmentation.composing import DenseLoss  # noqa: E402
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.inference import Inference  # noqa: E402
-from learning.networks.pictures import Pictures  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.torch_layers import DensePass  # noqa: E402
-from learning.networks.torch_layers import Mode  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.engine import train  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.scenes import SceneCrops  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Extras, Sgd, Work, shortened  # noqa: E402
+pytestmark = pytest.mark.torch
 
 SIDE = 32
 SETTINGS = TrainingEngineSettings()

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.training.devices import moved, moved_together
+from learning.training.stacking import stack_trees
+from tests.learning.training.agents import make_works
 
-from learning.training.devices import moved, moved_together  # noqa: E402
-from learning.training.stacking import stack_trees  # noqa: E402
-from tests.learning.training.agents import make_works  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ELSEWHERE = "meta"
 """A device that holds shapes alone and is always there."""

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-torch = pytest.importorskip("torch")
+from learning.errors import TrainingError
+from learning.training import engine
+from learning.training.engine import train
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Sgd
+from tests.learning.training.agents import largest_difference, make_works
 
-from learning.errors import TrainingError  # noqa: E402
-from learning.training import engine  # noqa: E402
-from learning.training.engine import train  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Sgd  # noqa: E402
-from tests.learning.training.agents import largest_difference, make_works  # noqa: E402
+pytestmark = pytest.mark.torch
 
 SIZES = (37, 8, 0, 64, 3, 1, 16)
 

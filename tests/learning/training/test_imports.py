@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """

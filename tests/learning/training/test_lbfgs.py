@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
 
-from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ROWS, SIZE = 5, 6
 

@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.errors import TrainingError  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Extras, Sgd  # noqa: E402
-from tests.learning.training.agents import (  # noqa: E402
+from learning.errors import TrainingError
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Data, Extras, Sgd
+from tests.learning.training.agents import (
     largest_difference,
     make_works,
     train_by_reference,
 )
+
+pytestmark = pytest.mark.torch
 
 SETTINGS = TrainingEngineSettings()
 

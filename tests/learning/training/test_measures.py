@@ -1,22 +1,23 @@
 """Full passes against sums written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from dataclasses import replace  # noqa: E402
-
-from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import CrossEntropy  # noqa: E402
-from learning.numerics.entropy import entropy, softmax  # noqa: E402
-from learning.training.measures import class_means, fisher_diagonal, sample_entropy  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from tests.learning.training.agents import (  # noqa: E402
+from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.terms import CrossEntropy
+from learning.numerics.entropy import entropy, softmax
+from learning.training.measures import class_means, fisher_diagonal, sample_entropy
+from learning.training.settings import TrainingEngineSettings
+from tests.learning.training.agents import (
     NETWORK,
     ReferenceMlp,
     make_works,
 )
+
+pytestmark = pytest.mark.torch
 
 IN_USE = ComposedLoss(NETWORK, (Weighted(1.0, CrossEntropy()),), training="none")
 

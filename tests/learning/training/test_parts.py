@@ -4,25 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+import torch
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch.nn import functional  # noqa: E402
-
-from learning.errors import TrainingError  # noqa: E402
-from learning.losses.composing import ComposedLoss  # noqa: E402
-from learning.training.engine import train  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.measures import fisher_diagonal  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batch, Batching, Work  # noqa: E402
-from tests.learning.training.agents import (  # noqa: E402
+from learning.errors import TrainingError
+from learning.losses.composing import ComposedLoss
+from learning.training.engine import train
+from learning.training.loop import train_alone
+from learning.training.measures import fisher_diagonal
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batch, Batching, Work
+from tests.learning.training.agents import (
     CLASSES,
     CROSS_ENTROPY,
     INPUTS,
     largest_difference,
     make_works,
 )
+
+pytestmark = pytest.mark.torch
 
 SETTINGS = TrainingEngineSettings()
 

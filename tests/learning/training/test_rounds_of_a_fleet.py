@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 datasets = pytest.importorskip("sklearn.datasets")
 
 from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
@@ -20,6 +20,8 @@ from learning.training.engine import train  # noqa: E402
 from learning.training.schedules import constant_rates  # noqa: E402
 from learning.training.settings import TrainingEngineSettings  # noqa: E402
 from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
+
+pytestmark = pytest.mark.torch
 
 DEVICES, ROUNDS = 8, 4
 NAMES = [f"digit {label}" for label in range(10)]

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.errors import TrainingError
+from learning.losses.segmentation.pixels import IGNORED
+from learning.training.chance import Chance, Moment, signed
+from learning.training.scenes import SceneCrops, check_scenes
+from tests.learning.training.scene_reference import slow_window
 
-from learning.errors import TrainingError  # noqa: E402
-from learning.losses.segmentation.pixels import IGNORED  # noqa: E402
-from learning.training.chance import Chance, Moment, signed  # noqa: E402
-from learning.training.scenes import SceneCrops, check_scenes  # noqa: E402
-from tests.learning.training.scene_reference import slow_window  # noqa: E402
+pytestmark = pytest.mark.torch
 
 KEYS = torch.tensor(signed(Chance(3, "site").key))
 

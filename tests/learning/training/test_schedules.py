@@ -11,7 +11,8 @@ from learning.training.schedules import (
 
 
 def rates_of_torch(make, epochs):
-    torch = pytest.importorskip("torch")
+    import torch
+
     optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
     scheduler, rates = make(torch.optim.lr_scheduler, optimiser), []
     for _ in range(epochs):
@@ -26,17 +27,20 @@ def test_constant_rates_are_constant():
     assert constant_rates(0.1, 0) == ()
 
 
+@pytest.mark.torch
 def test_steps_are_those_of_torch():
     wanted = rates_of_torch(lambda s, o: s.MultiStepLR(o, [2, 5], 0.1), 8)
     assert stepped_rates(0.4, 8, [2, 5]) == pytest.approx(wanted)
     assert stepped_rates(0.4, 3, [2, 5], first=4) == pytest.approx(wanted[4:7])
 
 
+@pytest.mark.torch
 def test_the_cosine_is_that_of_torch():
     wanted = rates_of_torch(lambda s, o: s.CosineAnnealingLR(o, 10), 10)
     assert [cosine_rate(0.4, number, 10) for number in range(10)] == pytest.approx(wanted)
 
 
+@pytest.mark.torch
 def test_the_polynomial_is_that_of_torch():
     wanted = rates_of_torch(lambda s, o: s.PolynomialLR(o, 10, power=0.9), 10)
     assert polynomial_rates(0.4, 10, 0, 10, 0.9) == pytest.approx(wanted)

@@ -3,21 +3,20 @@
 from dataclasses import dataclass, replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal  # noqa: E402
-from learning.networks.mlp import Mlp  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.pictures import Pictures  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.memory import agents_per_stack, kept_bytes  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.stack import train_stacked  # noqa: E402
-from learning.training.stacking import signature  # noqa: E402
-from learning.training.work import Batching, Data, Extras, Sgd  # noqa: E402
-from tests.learning.training.agents import (  # noqa: E402
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
+from learning.networks.mlp import Mlp
+from learning.networks.network import Network
+from learning.networks.pictures import Pictures
+from learning.training.loop import train_alone
+from learning.training.memory import agents_per_stack, kept_bytes
+from learning.training.settings import TrainingEngineSettings
+from learning.training.stack import train_stacked
+from learning.training.stacking import signature
+from learning.training.work import Batching, Data, Extras, Sgd
+from tests.learning.training.agents import (
     CLASSES,
     NETWORK,
     largest_difference,
@@ -25,6 +24,8 @@ from tests.learning.training.agents import (  # noqa: E402
     tensors,
     train_by_reference,
 )
+
+pytestmark = pytest.mark.torch
 
 SETTINGS = TrainingEngineSettings()
 SIZES = (37, 8, 64, 3, 16, 33, 2)

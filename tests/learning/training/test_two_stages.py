@@ -8,26 +8,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.composing import FIXED, ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import (  # noqa: E402
+from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.terms import (
     CrossEntropy,
     Divergence,
     FeatureBalance,
     FeatureDistance,
 )
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.feature_adjustment import FeatureAdjustment  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.engine import train  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.stacking import signature  # noqa: E402
-from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
-from tests.learning.networks.adapter_modules import AdapterAndHead  # noqa: E402
-from tests.learning.training.agents import largest_difference, slow_mask  # noqa: E402
+from learning.networks.conversion import to_tensors
+from learning.networks.feature_adjustment import FeatureAdjustment
+from learning.networks.network import Network
+from learning.training.chance import Chance
+from learning.training.engine import train
+from learning.training.settings import TrainingEngineSettings
+from learning.training.stacking import signature
+from learning.training.work import Batching, Data, Sgd, Work
+from tests.learning.networks.adapter_modules import AdapterAndHead
+from tests.learning.training.agents import largest_difference, slow_mask
+
+pytestmark = pytest.mark.torch
 
 INPUTS, CLASSES, OLD_CLASSES, RATE = 12, 5, 3, 0.25
 NETWORK = Network(FeatureAdjustment(INPUTS, 16, 8, "hidden", RATE), "hidden", RATE)

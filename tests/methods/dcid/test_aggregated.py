@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.networks.conversion import to_arrays, to_tensors
@@ -31,6 +28,8 @@ from tests.methods.dcid.making import (
     after_two_sessions,
 )
 from tests.methods.making import given
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 NEW = (CAT, DOG)

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.networks.pictures import Pictures
 from methods.dcid.assignment import ENSEMBLE
 from methods.dcid.coordinator import COORDINATOR
@@ -35,6 +33,8 @@ from tests.methods.dcid.making import (
     sites,
 )
 from tests.methods.making import joined
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 NEW = (CAT, DOG)

@@ -2,37 +2,38 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
-from learning.losses.relation import drawn_triples  # noqa: E402
-from learning.networks.conversion import to_arrays  # noqa: E402
-from learning.networks.network import Network  # noqa: E402
-from learning.networks.pictures import Pictures  # noqa: E402
-from learning.networks.plan import is_buffer  # noqa: E402
-from learning.training.chance import Chance, words  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batch  # noqa: E402
-from methods.dcid.assignment import DcidAssignment  # noqa: E402
-from methods.dcid.distilling import (  # noqa: E402
+from learning.losses.composing import ComposedLoss, Weighted
+from learning.losses.relation import drawn_triples
+from learning.networks.conversion import to_arrays
+from learning.networks.network import Network
+from learning.networks.pictures import Pictures
+from learning.networks.plan import is_buffer
+from learning.training.chance import Chance, words
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batch
+from methods.dcid.assignment import DcidAssignment
+from methods.dcid.distilling import (
     Student,
     Teacher,
     distilled,
     distilling_work,
 )
-from methods.dcid.learners import (  # noqa: E402
+from methods.dcid.learners import (
     ANCHOR,
     NEW,
     TEACHER,
     Session,
     learner_of,
 )
-from methods.training import RoundConfig  # noqa: E402
-from schemas.values import ClassName  # noqa: E402
-from tests.learning.losses import slow_anchors  # noqa: E402
-from tests.methods.dcid import by_hand  # noqa: E402
+from methods.training import RoundConfig
+from schemas.values import ClassName
+from tests.learning.losses import slow_anchors
+from tests.methods.dcid import by_hand
+
+pytestmark = pytest.mark.torch
 
 SHAPE, OLD, CLASSES, ROWS = (1, 3, 2), 3, 5, 14
 NAMES = tuple(ClassName(f"class {i}") for i in range(CLASSES))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
@@ -25,6 +24,8 @@ from tests.methods.dcid.making import (
     after_two_sessions,
     samples,
 )
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 SIGHT = Preprocessing(mode="L", size=(8, 8), mean=MEAN, deviation=DEVIATION, input_name="pictures")

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.dcid.combining import Averaging
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.logits import LOGITS
@@ -17,6 +15,8 @@ from methods.network_weights import decode_weights
 from schemas.tensors import compressed, decode_tensors, encode_tensors
 from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, samples
 from tests.methods.making import given
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.networks.conversion import to_tensors
@@ -34,6 +31,8 @@ from tests.methods.dcid.making import (
     assignment,
     sites,
 )
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")

@@ -7,8 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.networks.pictures import Pictures
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.device import DEVICE
@@ -29,6 +27,8 @@ from tests.methods.dcid.making import (
     samples,
 )
 from tests.methods.making import given, joined
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 

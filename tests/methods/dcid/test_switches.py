@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.settings import DcidSettings
 from tests.methods.dcid.making import ANT, BEE, CAT, DOG, Fleet, assignment, samples
 from tests.methods.making import joined
+
+pytestmark = pytest.mark.torch
 
 COMMON = {"rate": 0.01, "epochs": 2, "distil_epochs": 2}
 

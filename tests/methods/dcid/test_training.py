@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.losses.composing import FIXED
@@ -43,6 +40,8 @@ from tests.methods.dcid.making import (
     samples,
 )
 from tests.methods.making import joined
+
+pytestmark = pytest.mark.torch
 
 PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")

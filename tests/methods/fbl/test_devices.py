@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.networks.segmentation.torch_layers import DensePass
@@ -37,6 +34,8 @@ from tests.methods.fbl.making import (
 )
 from tests.methods.fbl.training import PICTURES, Taught, begun, learn, seen
 from tests.methods.making import order
+
+pytestmark = pytest.mark.torch
 
 NEVER = {"detection": "rise", "entropy_rise": 50.0}
 """After a first look, which begins the first task, no entropy rises as much."""

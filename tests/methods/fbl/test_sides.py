@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.networks.conversion import to_tensors
@@ -20,6 +17,8 @@ from methods.training import RoundConfig
 from tests.methods.fbl.making import ANT, BEE, CAT, DOG, EVERY, STAGES, assignment, scenes, together
 from tests.methods.fbl.training import PICTURES, learn
 from tests.methods.making import given, order
+
+pytestmark = pytest.mark.torch
 
 ROUNDS = 3
 SIMPLE = {"epochs": 4, "batch": 6, "rate": 0.05, "first_rate": 0.1}

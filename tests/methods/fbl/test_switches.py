@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.losses.segmentation import presets
 from methods.fbl.losses import loss_of
 from methods.fbl.settings import FblSettings
 from tests.methods.fbl.making import assignment
 from tests.methods.fbl.training import Taught, learn
+
+pytestmark = pytest.mark.torch
 
 BASE = {"epochs": 1}
 """What the first task was learned with is always the same."""

@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.losses.segmentation.thresholds import accepted_share
@@ -20,6 +17,8 @@ from methods.fbl.thresholds import THRESHOLDS, FindsThresholds
 from tests.methods.fbl.making import ANT, BEE, asked, assignment, scenes
 from tests.methods.fbl.training import PICTURES, Taught, begun
 from tests.methods.making import order
+
+pytestmark = pytest.mark.torch
 
 
 def shares_of(of, parameters, buffers, inputs):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("torch")
-
 import numpy as np
+import pytest
 
 from methods.errors import MethodError
 from methods.fedhaf.coordinator import COORDINATOR
@@ -32,6 +29,8 @@ from tests.methods.fedhaf.making import (
 )
 from tests.methods.fedhaf.training import Taught, begun, carried_out, learn
 from tests.methods.making import given, joined, only
+
+pytestmark = pytest.mark.torch
 
 
 def tensors(fleet, payload):

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.losses.composing import FIXED
@@ -42,6 +39,8 @@ from tests.methods.fedhaf.making import (
 from tests.methods.fedhaf.slow import Round
 from tests.methods.fedhaf.training import Taught, begun, carried_out
 from tests.methods.making import given
+
+pytestmark = pytest.mark.torch
 
 
 def works(first: FitJob) -> list[tuple[FitJob, Any]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf, log
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
-
-from dataclasses import replace
-from math import inf, log
 
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
@@ -20,6 +17,8 @@ from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TEACHER
 from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
 from tests.methods.fedhaf.training import Taught
 from tests.methods.making import only
+
+pytestmark = pytest.mark.torch
 
 CE = Weighted(1.0, CrossEntropy(TASK, NEW))
 KD = Weighted(1.0, Divergence(TEACHER, 1.0, KNOWN, OLD, "student_first"))

@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.training.loop import train_alone
@@ -38,6 +35,8 @@ from tests.methods.lga.making import (
 )
 from tests.methods.lga.training import PICTURES, Taught, begun, learn, seen
 from tests.methods.making import joined, only, order, relabelled
+
+pytestmark = pytest.mark.torch
 
 
 def labels_of(of, gradients):

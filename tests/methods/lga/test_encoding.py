@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from methods.errors import ContributionError, MethodError
+from methods.lga.encoding import LAYERS, Encoding
+from methods.lga.recovery import recover_label
 
-from methods.errors import ContributionError, MethodError  # noqa: E402
-from methods.lga.encoding import LAYERS, Encoding  # noqa: E402
-from methods.lga.recovery import recover_label  # noqa: E402
+pytestmark = pytest.mark.torch
 
 LAST = f"{LAYERS}.weight"
 

@@ -1,14 +1,15 @@
 """What travels to the proxy, and what it refuses to read."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from methods.errors import ContributionError
+from methods.lga.encoding import Encoding
+from methods.lga.gradient_sets import GradientSet, decode_gradients, encode_gradients
+from schemas.errors import SchemaError
+from schemas.tensors import encode_tensors
 
-from methods.errors import ContributionError  # noqa: E402
-from methods.lga.encoding import Encoding  # noqa: E402
-from methods.lga.gradient_sets import GradientSet, decode_gradients, encode_gradients  # noqa: E402
-from schemas.errors import SchemaError  # noqa: E402
-from schemas.tensors import encode_tensors  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ENCODING = Encoding(1, 8, 4, seed=1)
 

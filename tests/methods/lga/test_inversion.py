@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from benchmarks.packs.to_npz import decode
+from learning.training.lbfgs import LbfgsSettings
+from methods.lga.encoding import Encoding
+from methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
 
-from benchmarks.packs.to_npz import decode  # noqa: E402
-from learning.training.lbfgs import LbfgsSettings  # noqa: E402
-from methods.lga.encoding import Encoding  # noqa: E402
-from methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise  # noqa: E402
+pytestmark = pytest.mark.torch
 
 CIFAR = "cifar100/cifar100_core.npz"
 

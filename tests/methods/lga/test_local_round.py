@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.training.engine import train
@@ -19,6 +16,8 @@ from tests.methods.lga import slow
 from tests.methods.lga.making import ANT, BEE, EVERY, STAGES, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES, Taught, begun, learn
 from tests.methods.making import given, order
+
+pytestmark = pytest.mark.torch
 
 
 def tensors(of, question, payload):

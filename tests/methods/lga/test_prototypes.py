@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from learning.networks.conversion import to_tensors
@@ -19,6 +16,8 @@ from methods.lga.recovery import recover_label
 from tests.methods.lga import slow
 from tests.methods.lga.making import ANT, CAT, EVERY, SHAPE, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES
+
+pytestmark = pytest.mark.torch
 
 OF = assignment()
 ARRAYS = sent(OF, asked(OF, *EVERY))

@@ -5,22 +5,23 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.networks.conversion import to_tensors
+from learning.networks.inference import Inference
+from learning.networks.pictures import Pictures
+from learning.networks.registry import build_network
+from learning.training.lbfgs import LbfgsSettings
+from methods.errors import ContributionError
+from methods.lga import proxy
+from methods.lga.encoding import Encoding
+from methods.lga.gradient_sets import GradientSet, encode_gradients
+from methods.lga.inversion import SEARCH, InversionSettings, peak_signal_to_noise
+from methods.lga.scoring import AugmentationSettings
+from methods.lga.slots import RELEASED, SlotRules
+from schemas.values import ClassName, Digest
 
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.inference import Inference  # noqa: E402
-from learning.networks.pictures import Pictures  # noqa: E402
-from learning.networks.registry import build_network  # noqa: E402
-from learning.training.lbfgs import LbfgsSettings  # noqa: E402
-from methods.errors import ContributionError  # noqa: E402
-from methods.lga import proxy  # noqa: E402
-from methods.lga.encoding import Encoding  # noqa: E402
-from methods.lga.gradient_sets import GradientSet, encode_gradients  # noqa: E402
-from methods.lga.inversion import SEARCH, InversionSettings, peak_signal_to_noise  # noqa: E402
-from methods.lga.scoring import AugmentationSettings  # noqa: E402
-from methods.lga.slots import RELEASED, SlotRules  # noqa: E402
-from schemas.values import ClassName, Digest  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ENCODING = Encoding(1, 8, 6, seed=1)
 NAMES = tuple(ClassName(name) for name in ("ant", "bee", "cat", "dog", "eel"))

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from methods.errors import MethodError
+from methods.lga.encoding import Encoding
+from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
+from methods.lga.slots import Slots
+from schemas.proxy import ScoredModel
+from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from schemas.values import ClassName, Digest
 
-from methods.errors import MethodError  # noqa: E402
-from methods.lga.encoding import Encoding  # noqa: E402
-from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state  # noqa: E402
-from methods.lga.slots import Slots  # noqa: E402
-from schemas.proxy import ScoredModel  # noqa: E402
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors  # noqa: E402
-from schemas.values import ClassName, Digest  # noqa: E402
+pytestmark = pytest.mark.torch
 
 ENCODING = Encoding(1, 4, 3, seed=1)
 DIGEST = Digest.of(b"weights")

@@ -120,8 +120,8 @@ def test_pictures_that_are_not_square_need_settings_without_a_proxy():
     assert COORDINATOR.assign({"network": "mlp", "preset": "without-psr"}, (1, 8, 6))
 
 
+@pytest.mark.torch
 def test_the_proxys_rules_come_from_the_settings():
-    pytest.importorskip("torch")
     from methods.lga.encoding import Encoding
     from methods.lga.inversion import RELEASED as RELEASED_SEARCH
     from methods.lga.proxy import ProxyRules

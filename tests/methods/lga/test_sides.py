@@ -38,10 +38,9 @@ def test_the_readme_cites_the_paper():
     assert lga.DESCRIPTOR.citation in text
 
 
+@pytest.mark.torch
 def test_both_sides_read_an_assignment():
     from methods.lga.coordinator import COORDINATOR
-
-    pytest.importorskip("torch")
     from methods.lga.device import DEVICE
 
     assert DEVICE.assignment_type is COORDINATOR.assignment_type

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.losses.balanced_terms import (
     BalancedCrossEntropy,
     BinaryCrossEntropy,
@@ -25,6 +23,8 @@ from methods.lga.terms import EXPONENT, GROUPS, SLICES, TEACHER, groups_of
 from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment
 from tests.methods.lga.training import Taught
 from tests.methods.making import only
+
+pytestmark = pytest.mark.torch
 
 PAPER = GradientBalance(GROUPS, EXPONENT, "softmax", None)
 CODE = GradientBalance(GROUPS, EXPONENT, "sigmoid", (0.5, 5.0))

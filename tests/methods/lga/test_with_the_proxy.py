@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.lga import proxy
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL
 from methods.lga.coordinator import COORDINATOR
@@ -17,6 +15,8 @@ from schemas.values import Digest
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, asked, assignment, samples
 from tests.methods.lga.training import PICTURES, begun, learn
 from tests.methods.making import given, joined, order
+
+pytestmark = pytest.mark.torch
 
 QUICK = {"inversion_steps": 2, "inversion_kept": 2, "worst_distance": 1e9}
 

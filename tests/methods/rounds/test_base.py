@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.losses.composing import FIXED
 from learning.networks import registry
 from learning.networks.pictures import Pictures
@@ -26,6 +24,8 @@ from schemas.values import ClassName, Digest
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked
 from tests.schemas.examples import OFFER
+
+pytestmark = pytest.mark.torch
 
 TINY = VisionTransformer(8, 4, width=12, blocks=1, heads=3, hidden=20, adapter=5)
 PICTURES = Pictures((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
@@ -19,6 +17,8 @@ from methods.training import LocalData
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
 from tests.methods.rounds.training import PICTURES, begun, learn, order
+
+pytestmark = pytest.mark.torch
 
 
 def test_a_last_batch_may_be_smaller() -> None:

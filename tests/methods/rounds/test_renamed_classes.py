@@ -7,8 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.network_weights import decode_weights, encode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.coordinator import COORDINATOR
@@ -30,6 +28,8 @@ from tests.methods.rounds.making import (
     sent,
 )
 from tests.methods.rounds.training import begun, learn, order
+
+pytestmark = pytest.mark.torch
 
 PUSS = ClassName("puss")
 PRESETS = ("fedavg-exemplars", "fed-lwf", "flwf-2t", "fed-ewc", "icarl")

@@ -78,8 +78,8 @@ def test_importance_travels_whole() -> None:
     COORDINATOR.check(of, payload, question)
 
 
+@pytest.mark.torch
 def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
-    pytest.importorskip("torch")
     from learning.training.loop import train_alone
     from learning.training.settings import TrainingEngineSettings
     from methods.rounds.device import DEVICE

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 import fleetledger
@@ -15,6 +14,8 @@ from learning.networks.registry import build_network
 from methods.network_weights import encode_weights
 from schemas.values import ClassName
 from simulator.attack.report import BLURRED, CLEAR, meaning
+
+pytestmark = pytest.mark.torch
 
 FILES = ["truth", "perturbed", "found-without", "found-with", "side-by-side"]
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from export.backbone import import_backbone
@@ -26,6 +23,8 @@ from simulator.datasets.texts import split_texts
 from simulator.scenario.backbone import CharacterSettings
 from simulator.scenario.model import TextSettings
 from tests.simulator.backbones.test_characters import SAID, SMALL, split, spoken
+
+pytestmark = pytest.mark.torch
 
 SPEC = preprocessing_of(split().train.corpus)
 TOKENS = len(SPEC.alphabet) + 2

@@ -1,6 +1,5 @@
 """From a scenario's settings to a frozen network."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +23,6 @@ from simulator.scenario.backbone import BackboneSettings
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
 from tests.simulator.datasets.drawing import draw_all, pixels
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None or importlib.util.find_spec("torchvision") is None,
-    reason="torch or torchvision is not installed: pip install 'fleetledger[train]'",
-)
 PIXELS = BackboneSettings()
 
 
@@ -114,7 +109,7 @@ def test_a_size_that_a_file_has_not_is_refused(tmp_path: Path):
         load_backbone(settings, split(6, 5, 3))
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_a_network_of_torchvision_is_exported_once(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path))
     settings = BackboneSettings(network="torchvision", name="squeezenet1_1", size=32)
@@ -128,7 +123,7 @@ def test_a_network_of_torchvision_is_exported_once(tmp_path: Path, monkeypatch):
     assert load_backbone(settings, split(6, 5, 3)) == first
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_weights_come_from_a_file(tmp_path: Path, monkeypatch):
     import torch
 
@@ -146,7 +141,7 @@ def test_weights_come_from_a_file(tmp_path: Path, monkeypatch):
     assert not np.allclose(features(own, picture), features(random, picture))
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.parametrize(
     ("weights", "told"),
     [
@@ -162,7 +157,7 @@ def test_weights_that_are_not_there_are_told(weights: str, told: str, tmp_path: 
         load_backbone(settings, split(6, 5, 3))
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_published_weights_are_taken_from_where_torch_keeps_them(tmp_path: Path, monkeypatch):
     import torch
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.network_weights import decode_weights
 from methods.registry import training_coordinator
 from simulator.base_session.central import dealt
@@ -20,6 +18,8 @@ from simulator.run.preparing import PreparedSeed
 from simulator.scenario.trainer import trainer_of
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, small
+
+pytestmark = pytest.mark.torch
 
 EPOCHS = 6
 

@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 
+from learning.networks.conversion import to_tensors
+from learning.networks.registry import build_network
+from learning.networks.torch_layers import Mode, forward
+from learning.training.chance import Chance
+from learning.training.settings import TrainingEngineSettings
+from simulator.base_session.training import Lesson, train_centrally
 from simulator.errors import EngineError
 from simulator.scenario.base_session import BaseSession
+from tests.learning.training.threads import one_thread  # noqa: F401 - a fixture
 
-torch = pytest.importorskip("torch")
-
-from learning.networks.conversion import to_tensors  # noqa: E402 - needs torch
-from learning.networks.registry import build_network  # noqa: E402
-from learning.networks.torch_layers import Mode, forward  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from simulator.base_session.training import Lesson, train_centrally  # noqa: E402
-from tests.learning.training.threads import one_thread  # noqa: E402, F401 - a fixture
+pytestmark = pytest.mark.torch
 
 CLASSES, SAMPLES, SEED = ("a", "b", "c"), 20, 3
 PROTOCOL = BaseSession(

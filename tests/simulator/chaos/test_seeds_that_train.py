@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch")
-
 from simulator.chaos.trials import Trials
 from tests.simulator.chaos.test_seeds import SEEDS
+
+pytestmark = pytest.mark.torch
 
 AT_ONCE = 25
 

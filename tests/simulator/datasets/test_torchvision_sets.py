@@ -1,6 +1,5 @@
 """torchvision's data sets, read from files of its layouts that are made up here."""
 
-import importlib.util
 import pickle
 import re
 import subprocess
@@ -16,11 +15,6 @@ from simulator.datasets.loading import load_split
 from simulator.errors import DatasetError
 from simulator.scenario.model import DataSettings
 from tests.simulator.datasets.drawing import pixels
-
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None or importlib.util.find_spec("torchvision") is None,
-    reason="torch or torchvision is not installed: pip install 'fleetledger[train]'",
-)
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ def write_cifar(folder: Path, files: dict[str, str], names: dict[str, list[str]]
     )
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.usefixtures("trusting")
 def test_cifar100_is_read_with_its_names(tmp_path: Path):
     files = {"train": "fine_labels", "test": "fine_labels"}
@@ -62,7 +56,7 @@ def test_cifar100_is_read_with_its_names(tmp_path: Path):
         assert part.labels.tolist() == [1, 0, 1, 0]
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.usefixtures("trusting")
 def test_cifar10_is_read_from_all_its_batches(tmp_path: Path):
     names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
@@ -74,7 +68,7 @@ def test_cifar10_is_read_from_all_its_batches(tmp_path: Path):
     assert np.array_equal(np.asarray(split.train.picture(19)), last)
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_fashion_mnist_is_grey_and_its_names_are_folder_names(tmp_path: Path):
     raw = tmp_path / "FashionMNIST" / "raw"
     raw.mkdir(parents=True)
@@ -105,7 +99,7 @@ def write_omniglot(root: Path) -> None:
             pass
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.usefixtures("trusting")
 def test_omniglots_owner_is_the_drawer_in_the_files_name(tmp_path: Path):
     write_omniglot(tmp_path)
@@ -126,7 +120,7 @@ def test_omniglots_owner_is_the_drawer_in_the_files_name(tmp_path: Path):
     assert (picture.mode, picture.size) == ("L", (105, 105))
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.usefixtures("trusting")
 def test_an_archive_that_was_not_unpacked_is_told(tmp_path: Path):
     folder = tmp_path / "omniglot-py"
@@ -138,7 +132,7 @@ def test_an_archive_that_was_not_unpacked_is_told(tmp_path: Path):
         load("omniglot", tmp_path)
 
 
-@needs_torch
+@pytest.mark.torchvision
 @pytest.mark.parametrize(
     ("name", "kind", "folder"),
     [
@@ -159,7 +153,7 @@ def test_a_missing_data_set_names_its_files_and_the_command(name, kind, folder, 
     assert f"{kind}('{tmp_path}'" in command[1]
 
 
-@needs_torch
+@pytest.mark.torchvision
 def test_damaged_files_are_refused(tmp_path: Path):
     folder = tmp_path / "cifar-100-python"
     folder.mkdir()

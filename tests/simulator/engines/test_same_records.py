@@ -130,8 +130,8 @@ def test_sums_are_recorded_alike(name: str, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.torch
 def test_training_is_recorded_alike(name: str, tmp_path: Path):
-    pytest.importorskip("torch")
     assert_equal(prepared(name), tmp_path)
 
 

@@ -4,21 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="needs torch, which is in the extra train")
+from export.dense_golden import build_dense_golden
+from export.dense_package import pack_dense
+from export.package import Lineage, ModelFacts
+from export.segmentation import export_segmentation
+from learning.networks.conversion import to_tensors
+from learning.networks.segmentation.registry import build_segmentation
+from schemas.models import BACKGROUND
+from schemas.values import ClassName
+from simulator.engines import scene_meter
+from simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes
+from simulator.run.scene_evaluation import SceneEvaluation
+from tests.simulator.run.dense_engine import SEEN_AS, DenseEngine, prepared_scenes
 
-from export.dense_golden import build_dense_golden  # noqa: E402
-from export.dense_package import pack_dense  # noqa: E402
-from export.package import Lineage, ModelFacts  # noqa: E402
-from export.segmentation import export_segmentation  # noqa: E402
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from schemas.models import BACKGROUND  # noqa: E402
-from schemas.values import ClassName  # noqa: E402
-from simulator.engines import scene_meter  # noqa: E402
-from simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes  # noqa: E402
-from simulator.run.scene_evaluation import SceneEvaluation  # noqa: E402
-from tests.simulator.run.dense_engine import SEEN_AS, DenseEngine, prepared_scenes  # noqa: E402
+pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="needs torch, which is in the extra dev-torch")
 torchmetrics = pytest.importorskip(
     "torchmetrics.functional.classification", reason="needs torchmetrics: extra dev-torch"
 )
@@ -17,6 +17,8 @@ from simulator.metrics.recall_and_f1 import (  # noqa: E402
 )
 from simulator.metrics.segmentation import PixelCounts, score_stage  # noqa: E402
 from tests.simulator.fake_run import Shape, fake_seed  # noqa: E402
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
@@ -16,6 +14,8 @@ from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
 from tests.simulator.engines.inprocess.light.both import LIGHT, Learned, learn, said
 from tests.simulator.rounds.small import distilling, prepared
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

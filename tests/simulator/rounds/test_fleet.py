@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.rounds.entries import WeightsAveraged
 from schemas.values import DeviceId
@@ -23,6 +21,8 @@ from tests.simulator.rounds.small import (
     rounds_by_hand,
     small,
 )
+
+pytestmark = pytest.mark.torch
 
 
 def test_every_round_comes_to_the_digests_of_both_halves_called_by_hand(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.core.entry import EntryBody
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.rounds.entries import WeightsAveraged
 from simulator.records import StageRecord
 from tests.simulator.rounds.small import learn, prepared, small, with_proxy
+
+pytestmark = pytest.mark.torch
 
 Ran = tuple[list[StageRecord], list[EntryBody]]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.core.entry import EntryBody
 from coordinator.topics.rounds.entries import RoundOpened
 from simulator.records import StageRecord
 from simulator.scenario.model import Scenario
 from tests.simulator.rounds.small import learn, prepared, small
+
+pytestmark = pytest.mark.torch
 
 Ran = tuple[list[StageRecord], list[EntryBody]]
 JOINED = {"device-4", "device-5"}

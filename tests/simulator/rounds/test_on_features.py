@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.topics.lineages.entries import NetworkImported
 from methods.errors import MethodError
 from methods.fedhaf.memory import read_memory
@@ -31,7 +29,7 @@ from tests.simulator.rounds.small import (
 )
 from tests.simulator.rounds.whole_runs import check_answers, quiet
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
 def test_every_round_comes_to_the_digests_of_both_halves_on_features(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.topics.rounds.entries import RoundClosed
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.presence import delivered
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import learn, prepared, small
+
+pytestmark = pytest.mark.torch
 
 THIRD = DeviceId("device-3")
 

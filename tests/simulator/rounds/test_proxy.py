@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.core.entry import EntryBody
 from coordinator.topics.contributions.entries import NothingReported
 from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
@@ -18,6 +16,8 @@ from simulator.run.folder import RunFolder
 from simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
 from tests.simulator.rounds.whole_runs import quiet
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from simulator.errors import RunError
 from simulator.run.budget import Budget
 from simulator.run.facts import RunFacts
@@ -16,7 +14,7 @@ from simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import quiet
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
 @pytest.mark.parametrize("method", ["rounds", "joint"])

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from simulator.run.running import run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import check_answers, quiet
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
 def test_the_answers_are_those_of_the_exported_network_run_image_by_image(tmp_path: Path) -> None:

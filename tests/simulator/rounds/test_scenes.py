@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.interface import Prepared
 from simulator.records import StageRecord
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import Watching, learn, prepared
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
 @pytest.fixture(scope="module")

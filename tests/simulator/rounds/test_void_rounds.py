@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.core.state import read_entry
 from coordinator.topics.rounds.entries import RoundsStopped
 from simulator.engines.inprocess.engine import InProcessEngine
@@ -17,6 +15,8 @@ from simulator.engines.interface import Prepared
 from simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import said
 from tests.simulator.rounds.small import Watching, distilling, prepared, small
+
+pytestmark = pytest.mark.torch
 
 DIVERGING = {"settings": {"rate": 1e30}}
 

@@ -5,7 +5,8 @@ import pytest
 from simulator.errors import ScenarioError
 from simulator.scenario.loading import load_scenario
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
 FORBIDDEN = "devices.policy.publish_images=false"
 PUBLIC = "method.settings.shared_set=public"
 

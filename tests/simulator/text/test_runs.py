@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from contextlib import closing
 from io import StringIO
 from pathlib import Path
@@ -31,9 +30,6 @@ from simulator.run.running import run_scenario
 from simulator.scenario.model import Scenario
 from tests.simulator.engines.mqtt.small import Quiet, prepare
 from tests.simulator.text.making import GRAMMAR, one_hot, write_encoder
-
-HAS_TORCH = importlib.util.find_spec("torch") is not None
-needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +78,7 @@ def test_the_bank_holds_what_the_encoder_gives_for_every_window(tmp_path: Path) 
     assert frozen.run(None, {"tokens": ids})[0].shape == (9, 128)
 
 
-@pytest.mark.parametrize("method", ["stsa", pytest.param("fedhaf", marks=needs_torch)])
+@pytest.mark.parametrize("method", ["stsa", pytest.param("fedhaf", marks=pytest.mark.torch)])
 def test_the_answers_are_those_of_the_exported_pair_run_text_by_text(
     tmp_path: Path, method: str
 ) -> None:
@@ -158,9 +154,8 @@ class Watching(Quiet):
         self.seen.append(f"round {done} of {total}")
 
 
-# A test that needs the broker runs wherever it is collected, so it is not skipped for torch.
 @pytest.mark.broker
-@pytest.mark.parametrize("method", ["stsa", "fedhaf"] if HAS_TORCH else ["stsa"])
+@pytest.mark.parametrize("method", ["stsa", pytest.param("fedhaf", marks=pytest.mark.torch)])
 def test_real_agents_on_txt_files_come_to_the_same_digests(tmp_path: Path, method: str) -> None:
     settings = {"map_width": 128} if method == "stsa" else {"batch": 16, "head_epochs": 2}
     told = scenario(

@@ -2,21 +2,22 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.dense_distillation import (  # noqa: E402
+from learning.losses.segmentation.dense_distillation import (
     encoder_distance,
     pixel_distillation,
     unbiased_cross_entropy,
     unbiased_distillation,
 )
-from learning.losses.segmentation.pixels import (  # noqa: E402
+from learning.losses.segmentation.pixels import (
     counted_mean,
     pixel_cross_entropy,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import OLD, drawn, drawn_maps  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import OLD, drawn, drawn_maps
+
+pytestmark = pytest.mark.torch
 
 LOGITS, OLD_LOGITS, LABELS = drawn(3)
 NOW, BEFORE, MASKS = (torch.from_numpy(array) for array in (LOGITS, OLD_LOGITS, LABELS))

@@ -2,22 +2,23 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.local_pod import (  # noqa: E402
+from learning.losses.segmentation.local_pod import (
     folded,
     local_pod,
     pooled,
     pooled_distance,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import (  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import (
     CHANNELS,
     OLD,
     drawn,
     drawn_maps,
 )
+
+pytestmark = pytest.mark.torch
 
 MAPS, OLD_MAPS = drawn_maps(1), drawn_maps(2)
 LOGITS, OLD_LOGITS, _ = drawn()

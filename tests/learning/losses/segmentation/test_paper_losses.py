@@ -2,32 +2,33 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.forgetting_balance import (  # noqa: E402
+from learning.losses.segmentation.forgetting_balance import (
     balanced_magnitudes,
     balancing_weights,
     forgetting_exponent,
     gradient_magnitudes,
 )
-from learning.losses.segmentation.pixels import (  # noqa: E402
+from learning.losses.segmentation.pixels import (
     class_means,
     counted_mean,
     pixel_cross_entropy,
     pixel_entropy,
 )
-from learning.losses.segmentation.relation_consistency import (  # noqa: E402
+from learning.losses.segmentation.relation_consistency import (
     relation_consistency,
     relation_labels,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import (  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import (
     CHANNELS,
     OLD,
     TASKS,
     drawn,
 )
+
+pytestmark = pytest.mark.torch
 
 LOGITS, OLD_LOGITS, SHOWN = drawn()
 THRESHOLDS = slow.adaptive_thresholds([(LOGITS, OLD_LOGITS, SHOWN)], OLD, 0.7)

@@ -4,34 +4,35 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation import presets  # noqa: E402
-from learning.losses.segmentation.composing import DenseLoss  # noqa: E402
-from learning.losses.segmentation.parts import (  # noqa: E402
+from learning.losses.segmentation import presets
+from learning.losses.segmentation.composing import DenseLoss
+from learning.losses.segmentation.parts import (
     AdaptiveLabels,
     ProbableLabels,
 )
-from learning.losses.segmentation.step import DenseOutputs  # noqa: E402
-from learning.losses.segmentation.thresholds import (  # noqa: E402
+from learning.losses.segmentation.step import DenseOutputs
+from learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
 )
-from learning.networks.torch_layers import Mode  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batch, Batching, Data, Extras, Sgd, Work  # noqa: E402
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import CHANNELS, OLD, TASKS  # noqa: E402
-from tests.learning.losses.segmentation.tiny import (  # noqa: E402
+from learning.networks.torch_layers import Mode
+from learning.training.chance import Chance
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batch, Batching, Data, Extras, Sgd, Work
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import CHANNELS, OLD, TASKS
+from tests.learning.losses.segmentation.tiny import (
     BEFORE,
     BUFFERS,
     NOW,
     Tiny,
     pictures,
 )
+
+pytestmark = pytest.mark.torch
 
 INPUTS, MASKS = pictures()
 LABELS = MASKS.numpy().astype(np.int64)

@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.pixels import pixel_entropy  # noqa: E402
-from learning.losses.segmentation.pseudo_labels import (  # noqa: E402
+from learning.losses.segmentation.pixels import pixel_entropy
+from learning.losses.segmentation.pseudo_labels import (
     adaptive_labels,
     median_labels,
     probable_labels,
     released_labels,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import CHANNELS, NEVER, OLD, drawn  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import CHANNELS, NEVER, OLD, drawn
+
+pytestmark = pytest.mark.torch
 
 LOGITS, OLD_LOGITS, LABELS = drawn()
 NOW, BEFORE, MASKS = (torch.from_numpy(array) for array in (LOGITS, OLD_LOGITS, LABELS))

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.released import (  # noqa: E402
+from learning.losses.segmentation.released import (
     class_confidence,
     output_entropy,
     released_cross_entropy,
@@ -13,13 +12,15 @@ from learning.losses.segmentation.released import (  # noqa: E402
     released_weights,
     soft_label_loss,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import (  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import (
     CHANNELS,
     OLD,
     TASKS,
     drawn,
 )
+
+pytestmark = pytest.mark.torch
 
 LOGITS, OLD_LOGITS, SHOWN = drawn()
 THRESHOLDS = [0.05] * OLD

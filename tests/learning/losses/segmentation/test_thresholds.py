@@ -4,10 +4,9 @@ from math import inf, isinf
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.losses.segmentation.thresholds import (  # noqa: E402
+from learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
     at_share,
@@ -16,8 +15,10 @@ from learning.losses.segmentation.thresholds import (  # noqa: E402
     released_quantile,
     released_thresholds,
 )
-from tests.learning.losses.segmentation import slow  # noqa: E402
-from tests.learning.losses.segmentation.scene import CHANNELS, NEVER, OLD, drawn  # noqa: E402
+from tests.learning.losses.segmentation import slow
+from tests.learning.losses.segmentation.scene import CHANNELS, NEVER, OLD, drawn
+
+pytestmark = pytest.mark.torch
 
 BATCHES = [drawn(seed) for seed in range(3)]
 TENSORS = [tuple(torch.from_numpy(array) for array in batch) for batch in BATCHES]

@@ -1,21 +1,19 @@
 """Every network's scores, gradients and statistics are those of torchvision's modules."""
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-from learning.networks.segmentation.mobilenets import mobilenet_v2  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.torch_layers import (  # noqa: E402
+from learning.networks.segmentation.mobilenets import mobilenet_v2
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.torch_layers import (
     DensePass,
     TorchDenseLayers,
 )
-from learning.networks.segmentation.weights import read_whole  # noqa: E402
-from learning.networks.torch_layers import Mode  # noqa: E402
-from tests.learning.networks.reference import torchvision_module  # noqa: E402
-from tests.learning.networks.segmentation.reference import (  # noqa: E402
+from learning.networks.segmentation.weights import read_whole
+from learning.networks.torch_layers import Mode
+from tests.learning.networks.reference import torchvision_module
+from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,
     halves,
     move_statistics,
@@ -23,6 +21,8 @@ from tests.learning.networks.segmentation.reference import (  # noqa: E402
     small_torchvision_deeplab,
     torchvisions,
 )
+
+pytestmark = pytest.mark.torch
 
 MOBILE = ("lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large")
 

@@ -2,18 +2,20 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.torch_layers import DensePass  # noqa: E402
-from learning.networks.torch_layers import Mode  # noqa: E402
-from simulator.datasets.segmentation.digit_scenes import (  # noqa: E402
+from learning.networks.conversion import to_tensors
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.torch_layers import DensePass
+from learning.networks.torch_layers import Mode
+from simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
 )
+
+pytestmark = pytest.mark.torch
 
 EPOCHS, BATCH = 25, 4
 

@@ -2,24 +2,25 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from learning.errors import TrainingError  # noqa: E402
-from learning.networks.segmentation.network import SegmentationNetwork  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.torch_layers import (  # noqa: E402
+from learning.errors import TrainingError
+from learning.networks.segmentation.network import SegmentationNetwork
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.torch_layers import (
     DensePass,
     TorchDenseLayers,
     upsampled,
 )
-from learning.networks.torch_layers import Mode  # noqa: E402
-from tests.learning.networks.segmentation.reference import (  # noqa: E402
+from learning.networks.torch_layers import Mode
+from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,
     halves,
     pictures,
     used,
 )
+
+pytestmark = pytest.mark.torch
 
 DEEPLAB = DensePass(SMALL_DEEPLAB)
 LAYERS = TorchDenseLayers({}, {}, Mode())

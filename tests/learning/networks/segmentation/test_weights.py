@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
 
-torch = pytest.importorskip("torch")
-
-import safetensors.torch  # noqa: E402
-
-from learning.errors import NetworkError  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.weights import read_trunk, read_whole  # noqa: E402
-from tests.learning.networks.reference import torchvision_module  # noqa: E402
-from tests.learning.networks.segmentation.reference import (  # noqa: E402
+from learning.errors import NetworkError
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.weights import read_trunk, read_whole
+from tests.learning.networks.reference import torchvision_module
+from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,
     small_torchvision_deeplab,
 )
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture

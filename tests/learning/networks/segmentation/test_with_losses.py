@@ -2,20 +2,21 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from learning.losses.segmentation import presets
+from learning.losses.segmentation.composing import DenseLoss
+from learning.networks.conversion import to_tensors
+from learning.networks.segmentation.head import grow_from_background
+from learning.networks.segmentation.registry import build_segmentation
+from learning.networks.segmentation.torch_layers import DensePass
+from learning.training.chance import Chance
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from learning.training.work import Batching, Data, Extras, Sgd, Work
+from tests.learning.networks.segmentation.reference import SMALL_DEEPLAB, used
 
-from learning.losses.segmentation import presets  # noqa: E402
-from learning.losses.segmentation.composing import DenseLoss  # noqa: E402
-from learning.networks.conversion import to_tensors  # noqa: E402
-from learning.networks.segmentation.head import grow_from_background  # noqa: E402
-from learning.networks.segmentation.registry import build_segmentation  # noqa: E402
-from learning.networks.segmentation.torch_layers import DensePass  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.loop import train_alone  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Extras, Sgd, Work  # noqa: E402
-from tests.learning.networks.segmentation.reference import SMALL_DEEPLAB, used  # noqa: E402
+pytestmark = pytest.mark.torch
 
 OLD_ROWS, NEW_CLASSES = 4, 2
 SMALL = build_segmentation("small_dense", (3, 24, 24))

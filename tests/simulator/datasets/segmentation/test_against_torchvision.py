@@ -1,6 +1,5 @@
 """The same pictures and masks as torchvision's classes read from the same folders."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +8,7 @@ import pytest
 from simulator.datasets.segmentation.voc import load_voc
 from tests.simulator.datasets.segmentation.test_layouts import sbd, voc
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None or importlib.util.find_spec("torchvision") is None,
-    reason="torch or torchvision is not installed: pip install 'fleetledger[train]'",
-)
+pytestmark = pytest.mark.torchvision
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching, on_features, prepared
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.torch, pytest.mark.broker]
 
 
 def learn_all(engine: Engine, stages: tuple[StagePlan, ...]) -> list[StageRecord]:

@@ -16,8 +16,7 @@ from simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, with_proxy
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.torch, pytest.mark.broker]
 
 
 @pytest.fixture(scope="module")

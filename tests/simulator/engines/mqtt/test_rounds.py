@@ -17,8 +17,7 @@ from simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, small
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.torch, pytest.mark.broker]
 
 
 def learn_all(engine: Engine, stages: tuple[StagePlan, ...]) -> list[StageRecord]:

@@ -18,8 +18,7 @@ from simulator.records import StageRecord
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import Watching, prepared
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.torch, pytest.mark.broker]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
@@ -23,6 +21,8 @@ from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.memories import Memories, write_memory
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
+
+pytestmark = pytest.mark.torch
 
 ONE = DeviceId("device-1")
 

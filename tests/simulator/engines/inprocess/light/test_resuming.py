@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
 from simulator.engines.inprocess.light import batches
@@ -20,6 +18,8 @@ from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import learn, means
 from tests.simulator.rounds.small import prepared, small
+
+pytestmark = pytest.mark.torch
 
 
 class CutError(Exception):

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
@@ -23,6 +21,8 @@ from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import prepared, small
+
+pytestmark = pytest.mark.torch
 
 THIRD = DeviceId("device-3")
 

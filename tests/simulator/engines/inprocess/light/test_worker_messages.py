@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from methods.training import LocalData, Partial
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, Done, Said
@@ -29,6 +27,8 @@ from simulator.engines.inprocess.light.worker_messages import (
 )
 from simulator.virtual.training import TrainerPoolSettings
 from tests.simulator.rounds.small import Watching, prepared, small
+
+pytestmark = pytest.mark.torch
 
 ONE, TWO, THREE = (DeviceId(f"device-{number}") for number in (1, 2, 3))
 NAME = ClassName("café")

@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from coordinator.ledger.reader import LedgerReader
@@ -33,6 +30,8 @@ from tests.simulator.engines.inprocess.light.both import Learned, learn, means, 
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, on_features, prepared, small
+
+pytestmark = pytest.mark.torch
 
 Beside = list[tuple[DeviceBatch, Sequence[DeviceId]]]
 
