@@ -1,6 +1,7 @@
 """Shared by all tests: temporary files, and what those marked `torch` or `broker` need."""
 
 import ast
+import gc
 import importlib.util
 import os
 import shutil
@@ -87,6 +88,16 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"needs the broker, and was skipped: {report.longrepr}"
     return report
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of tests and modules from what garbage collections look through.
+
+    An agent collects after each piece of work, to give memory back (device_agent/memory.py): with
+    all tests in the same process that took it longer than the work.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 BROKER_USERS = ("dev-a", "dev-b", "dev-c")
