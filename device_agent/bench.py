@@ -50,7 +50,7 @@ from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import answered, feature_data, order_of, train
+from device_agent.training import answered, feature_data, instruction_of, train
 from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
@@ -210,7 +210,7 @@ class Bench:
 
     def _trained(self, request: Train) -> tuple[Input, ...]:
         assignment = request.assignment
-        order = order_of(assignment, self._blobs.read, self._home.settings.device)
+        instruction = instruction_of(assignment, self._blobs.read, self._home.settings.device)
         memory = self._memory(request.memory)
         if assignment.backbone is not None:
             features = self._read_features(assignment.backbone.digest, request)
@@ -220,10 +220,10 @@ class Bench:
             read = read_asked(request, self._home.data_folder)
             data, unusable, trouble, about = read.data, read.unusable, read.trouble, "scene"
         told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
-        if order.round.observes:
-            seen = check_novelty(request, order, data, memory)
+        if instruction.round.observes:
+            seen = check_novelty(request, instruction, data, memory)
             return (*told, observed(request, seen, unusable, self._blobs))
-        done = train(request, order, data, memory, self._home.settings.training)
+        done = train(request, instruction, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))
 
     def _read_features(self, backbone: Digest, request: Train) -> ReadFeatures:

@@ -13,7 +13,7 @@ from schemas.values import Digest
 
 
 def check_novelty(
-    request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
+    request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
 ) -> Observed | None:
     """Return what the fleet's model makes of the images, or None where there are none.
 
@@ -28,7 +28,7 @@ def check_novelty(
 
     to = load_side(request.assignment)
     assert isinstance(to.side, ObservingDevice)
-    return to.side.observe(to.assignment, order, data, memory, to.pictures)
+    return to.side.observe(to.assignment, instruction, data, memory, to.pictures)
 
 
 def observed(

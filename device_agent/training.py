@@ -123,7 +123,7 @@ def feature_data(read: ReadFeatures, exemplars_as: Exemplars) -> LocalData:
     )
 
 
-def order_of(
+def instruction_of(
     assignment: Assignment, read: Callable[[Digest], bytes], device: DeviceId
 ) -> FitInstruction:
     """Return an order with its files; `read` raises `DamagedError` where one is not whole."""
@@ -172,15 +172,15 @@ def load_side(assignment: Assignment) -> Loaded:
 
 
 def begin(
-    request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
+    request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
 ) -> TrainingSession | None:
     """Return what an order wants trained, or None where there is nothing to train.
 
     Raises `MissingError` without torch, `MethodError`, `LearningError`.
     """
     to = load_side(request.assignment)
-    order = replace(order, gives_gradients=request.publishes)
-    job = to.side.begin(to.assignment, order, data, memory, to.pictures)
+    instruction = replace(instruction, gives_gradients=request.publishes)
+    job = to.side.begin(to.assignment, instruction, data, memory, to.pictures)
     return None if job is None else TrainingSession(to.side, to.assignment, job)
 
 
@@ -198,7 +198,7 @@ def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
 
 def train(
     request: Train,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     settings: AgentTrainingSettings,
@@ -208,7 +208,7 @@ def train(
     Raises `MemoryError` where the GPU's memory is too small.
     """
     began = time.perf_counter()
-    session = begin(request, order, data, memory)
+    session = begin(request, instruction, data, memory)
     if session is None:
         return TrainingDone(None, time.perf_counter() - began)
     from learning.training.devices import brought_back  # noqa: PLC0415 - needs torch
@@ -221,9 +221,9 @@ def train(
     while following is not None:
         session, works = following, works + 1
         if session.job.work is not None:
-            log.info("round %d: work %d begins", order.round.number, works)
+            log.info("round %d: work %d begins", instruction.round.number, works)
             trained = brought_back(train_alone(session.job.work, engine))
-            log.info("round %d: work %d is done", order.round.number, works)
+            log.info("round %d: work %d is done", instruction.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
-from methods.answers import AnswerFrame, AnswerSum, Mean
+from methods.client_updates import Mean, UpdateFrame, UpdateSum
 from methods.network_weights import Arrays, encode_weights
 from methods.once import OncePerRound
 from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
@@ -24,65 +24,65 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
 
     def __init__(self) -> None:
         # Of the newest round: each of its updates is checked against it.
-        self._newest = OncePerRound[AnswerFrame]()
+        self._newest = OncePerRound[UpdateFrame]()
 
     @abstractmethod
-    def frame(self, assignment: Assignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
 
     def extras_after(
         self,
         assignment: Assignment,
-        asked: RoundConfig,
+        config: RoundConfig,
         weights: bytes,
     ) -> Mapping[str, bytes]:
         """Return the files that devices are given anew with `weights`, by name; none by default."""
         return {}
 
     def after(
-        self, assignment: Assignment, asked: RoundConfig, mean: Arrays
+        self, assignment: Assignment, config: RoundConfig, mean: Arrays
     ) -> tuple[bytes, Mapping[str, bytes]]:
         """Return the fleet's weights and every file that devices are given from here on."""
-        weights = encode_weights(mean, asked.class_names)
-        return weights, {**asked.extras, **self.extras_after(assignment, asked, weights)}
+        weights = encode_weights(mean, config.class_names)
+        return weights, {**config.extras, **self.extras_after(assignment, config, weights)}
 
-    def check(self, assignment: Assignment, payload: bytes, asked: RoundConfig) -> None:
+    def check(self, assignment: Assignment, payload: bytes, config: RoundConfig) -> None:
         """Raise `ContributionError` unless the payload answers what was asked.
 
         Tensors, shapes and types are those of the network, its size is bounded by theirs, nothing
         leaves the grid, and no running variance is below zero.
         """
-        self._frame(assignment, asked).check(payload)
+        self._frame(assignment, config).check(payload)
 
-    def summing(self, assignment: Assignment, asked: RoundConfig, most: int) -> Summing:
+    def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
-        frame = self._frame(assignment, asked)
+        frame = self._frame(assignment, config)
         return frame.summing(most, weighted=_is_weighted(assignment))
 
     def combine(
         self,
         assignment: Assignment,
-        asked: RoundConfig,
-        answers: Sequence[CountedUpdate] | Summing,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
     ) -> RoundOutcome:
         """Return the mean of the updates, and what follows from it; raise `MethodError`."""
-        mean = self._mean(assignment, asked, answers)
-        weights, extras = self.after(assignment, asked, mean.arrays)
+        mean = self._mean(assignment, config, updates)
+        weights, extras = self.after(assignment, config, mean.arrays)
         return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
 
     def _mean(
         self,
         assignment: Assignment,
-        asked: RoundConfig,
-        answers: Sequence[CountedUpdate] | Summing,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
     ) -> Mean:
-        if isinstance(answers, AnswerSum):
-            return answers.mean()
-        frame = self._frame(assignment, asked)
-        return frame.mean(answers, weighted=_is_weighted(assignment))
+        if isinstance(updates, UpdateSum):
+            return updates.mean()
+        frame = self._frame(assignment, config)
+        return frame.mean(updates, weighted=_is_weighted(assignment))
 
-    def _frame(self, assignment: Assignment, asked: RoundConfig) -> AnswerFrame:
-        return self._newest(asked, assignment, lambda: self.frame(assignment, asked))
+    def _frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
+        return self._newest(config, assignment, lambda: self.frame(assignment, config))
 
 
 def _is_weighted(assignment: AnyTrainingAssignment) -> bool:

@@ -93,12 +93,12 @@ def can_learn(capabilities: Capabilities, method: str) -> bool:
     return descriptor(method).can_run(LEARN, capabilities.features)
 
 
-def _module(name: str, half: str) -> ModuleType:
+def _module(name: str, side: str) -> ModuleType:
     if name not in METHODS:
         raise UnknownMethodError(
             f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}"
         )
-    return _imported(f"methods.{name}{half}")
+    return _imported(f"methods.{name}{side}")
 
 
 @cache

@@ -55,7 +55,7 @@ class TrainingDevice(ABC, Generic[Assignment, State]):
     def begin(
         self,
         assignment: Assignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -81,7 +81,7 @@ class ObservingDevice(TrainingDevice[Assignment, State]):
     def observe(
         self,
         assignment: Assignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -115,19 +115,19 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
         return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
 
     @abstractmethod
-    def check(self, assignment: Assignment, payload: bytes, asked: RoundConfig) -> None:
+    def check(self, assignment: Assignment, payload: bytes, config: RoundConfig) -> None:
         """Raise `ContributionError` unless the payload answers what was asked."""
 
     @abstractmethod
-    def summing(self, assignment: Assignment, asked: RoundConfig, most: int) -> Summing:
+    def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
 
     @abstractmethod
     def combine(
         self,
         assignment: Assignment,
-        asked: RoundConfig,
-        answers: Sequence[CountedUpdate] | Summing,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
     ) -> RoundOutcome:
         """Return what a round's updates became, at least one, or a sum that `summing` began.
 

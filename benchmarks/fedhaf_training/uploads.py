@@ -19,9 +19,9 @@ from learning.losses.composing import FIXED
 from learning.networks.conversion import to_arrays
 from learning.networks.plan import is_buffer
 from learning.training.work import Trained, Work
-from methods.answer_forms import FORMS, Upload
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.training import CountedUpdate
+from methods.update_forms import FORMS, Upload
 from schemas.tensors import compressed
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -36,10 +36,10 @@ def measure_uploads(
         to_arrays(head.parameters, body.parameters, body.buffers)
         for head, body in zip(heads, bodies, strict=True)
     ]
-    return {upload: _measured(AnswerFrame(sent, upload), answers) for upload in FORMS}
+    return {upload: _measured(UpdateFrame(sent, upload), answers) for upload in FORMS}
 
 
-def _measured(frame: AnswerFrame, answers: Sequence[Arrays]) -> dict[str, float]:
+def _measured(frame: UpdateFrame, answers: Sequence[Arrays]) -> dict[str, float]:
     payloads = [frame.encode(arrays) for arrays in answers]
     packed = [len(compressed(payload)) for payload in payloads]
     mean = frame.mean([CountedUpdate(1, partial(bytes, p)) for p in payloads], weighted=False)

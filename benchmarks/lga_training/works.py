@@ -73,8 +73,8 @@ def _data(of: LgaAssignment, names: tuple[ClassName, ...], images: int) -> Local
     return LocalData(pictures, labels, digests)
 
 
-def _work(of: LgaAssignment, order: FitInstruction, data: LocalData) -> Work:
-    begun = DEVICE.begin(of, order, data, None, PICTURES)
+def _work(of: LgaAssignment, instruction: FitInstruction, data: LocalData) -> Work:
+    begun = DEVICE.begin(of, instruction, data, None, PICTURES)
     assert begun is not None
     work: Work = begun.work
     return work

@@ -59,7 +59,7 @@ class NetworkMaker:
     def __init__(self, home: Path, store: BlobStore) -> None:
         self._ledger = ledger_path(home)
         self._store = store
-        self._asked: tuple[int, AnyTrainingAssignment, RoundConfig] | None = None
+        self._config: tuple[int, AnyTrainingAssignment, RoundConfig] | None = None
 
     def check(self, request: TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
@@ -67,11 +67,11 @@ class NetworkMaker:
         assert isinstance(lineage, NetworkImported)
         assert opened is not None
         side = training_coordinator(lineage.method)
-        if self._asked is None or self._asked[0] != opened.number:
+        if self._config is None or self._config[0] != opened.number:
             with self._blobs() as blobs:
                 own = side.read_assignment(lineage.settings)
-                self._asked = (opened.number, own, asked_of(lineage, opened, blobs.get))
-        side.check(self._asked[1], payload, self._asked[2])
+                self._config = (opened.number, own, config_of(lineage, opened, blobs.get))
+        side.check(self._config[1], payload, self._config[2])
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.
@@ -109,21 +109,21 @@ class NetworkMaker:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         side = training_coordinator(lineage.method)
-        asked = asked_of(lineage, opened, blobs.get)
-        answers: Sequence[CountedUpdate] | Summing = (
+        config = config_of(lineage, opened, blobs.get)
+        updates: Sequence[CountedUpdate] | Summing = (
             [_given(item.payload, item.samples, blobs) for item in request.inputs]
             if summed is None
             else summed
         )
         own = side.read_assignment(lineage.settings)
-        made = side.combine(own, asked, answers)
+        made = side.combine(own, config, updates)
         averaged = WeightsAveraged(
             number=opened.number,
             phase=opened.phase,
-            unchanged=made.weights == asked.weights,
+            unchanged=made.weights == config.weights,
             lineage=lineage.digest,
             inputs=tuple(item.index for item in request.inputs),
-            class_names=_rows(opened, made.weights == asked.weights),
+            class_names=_rows(opened, made.weights == config.weights),
             aggregate=made.aggregate,
             weights=offer_of(made.weights),
             extras={name: offer_of(data) for name, data in made.extras.items()},
@@ -160,7 +160,7 @@ class NetworkMaker:
             yield Blobs(ledger, self._store)
 
 
-def asked_of(
+def config_of(
     lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]
 ) -> RoundConfig:
     """Return a round as the method's side is told of it; `read` gives its files."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
-from methods.answers import Mean
+from methods.client_updates import Mean
 from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
 from methods.dcid.images import (
     MOST_IMAGES,
@@ -41,19 +41,19 @@ from schemas.values import Digest
 class _Phase:
     """What is known of a phase before the first answer."""
 
-    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
         self.assignment = assignment
-        self.asked = asked
+        self.config = config
         self.beginning = Beginning(
             assignment,
-            asked.weights,
-            asked.weights_class_names,
-            asked.class_names,
-            asked.extras,
-            asked.aliases,
+            config.weights,
+            config.weights_class_names,
+            config.class_names,
+            config.extras,
+            config.aliases,
         )
         self.before = self.beginning.before
-        self.classes = len(asked.class_names)
+        self.classes = len(config.class_names)
 
     def lasting(self) -> dict[str, bytes]:
         """Return the extras that outlast the session: images of the operator's, if there are any.
@@ -61,14 +61,14 @@ class _Phase:
         The next session has an old model and shared images of its own.
         """
         wanted = {SHARED} if self.assignment.needs_shared else set()
-        return {name: data for name, data in self.asked.extras.items() if name in wanted}
+        return {name: data for name, data in self.config.extras.items() if name in wanted}
 
 
 class Sharing(_Phase):
     """Phase `share`: blocks of images become the shared set."""
 
-    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
-        super().__init__(assignment, asked)
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
         new = self.classes - self.beginning.old
         self._most = max(1, new * assignment.settings.shared_per_class)
 
@@ -88,12 +88,12 @@ class Sharing(_Phase):
     def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights as they were, and the shared set."""
         assert isinstance(total, _Blocks)
-        asked = self.asked
+        config = self.config
         if not total.blocks:
             raise MethodError("answers: there is none; a shared set needs one at least")
-        images = shuffled(total.blocks, asked.seed)
-        extras = {**asked.extras, SHARED: encode_images(images)}
-        return RoundOutcome(asked.weights, extras, digest_of(images), len(images), 0.0)
+        images = shuffled(total.blocks, config.seed)
+        extras = {**config.extras, SHARED: encode_images(images)}
+        return RoundOutcome(config.weights, extras, digest_of(images), len(images), 0.0)
 
     def images(self, payload: bytes) -> Images:
         """Return an answer's images; raise `ContributionError` for anything else."""
@@ -122,9 +122,9 @@ class _Blocks:
 class Ensemble(_Phase):
     """Phase `train` with DCD: logits of all sites become those of their ensemble."""
 
-    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
-        super().__init__(assignment, asked)
-        images = shared_images(assignment, asked.extras)
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
+        images = shared_images(assignment, config.extras)
         self.frame = LogitFrame(len(images), self.classes, assignment.settings.logits)
 
     def check(self, payload: bytes) -> None:
@@ -139,10 +139,10 @@ class Ensemble(_Phase):
     def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights as they were, and the ensemble's logits."""
         assert isinstance(total, EnsembleSum)
-        asked = self.asked
+        config = self.config
         logits = encode_ensemble(total.total.mean(), self.beginning.digest)
-        extras = {**asked.extras, ENSEMBLE: logits}
-        return RoundOutcome(asked.weights, extras, total.total.digest(), total.samples, 0.0)
+        extras = {**config.extras, ENSEMBLE: logits}
+        return RoundOutcome(config.weights, extras, total.total.digest(), total.samples, 0.0)
 
 
 class EnsembleSum:
@@ -177,10 +177,10 @@ class EnsembleSum:
 class Averaging(_Phase):
     """Phases `distil` and `train-alone`: the mean of models, and DAD where it is set."""
 
-    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
-        super().__init__(assignment, asked)
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
         aggregates = assignment.settings.aggregates
-        self._images = shared_images(assignment, asked.extras) if aggregates else None
+        self._images = shared_images(assignment, config.extras) if aggregates else None
         images = 0 if self._images is None else len(self._images)
         self.frame = model_frame(assignment, self.beginning.sent, images, self.classes)
 
@@ -195,21 +195,21 @@ class Averaging(_Phase):
     def combined(self, total: Summing) -> RoundOutcome:
         """Return the general model of the round."""
         assert isinstance(total, _Models)
-        asked, mean = self.asked, total.models.mean()
+        config, mean = self.config, total.models.mean()
         arrays: Arrays = {**mean.arrays}
         aggregate, remarks = mean.aggregate, tuple[str, ...]()
         if total.logits is not None:
             arrays, remarks = self._distilled(mean, total.logits.total.mean())
             aggregate = _both(aggregate, total.logits.total.digest())
-        weights, extras = encode_general(arrays, asked.class_names), self._passed_on()
+        weights, extras = encode_general(arrays, config.class_names), self._passed_on()
         return RoundOutcome(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
 
     def _passed_on(self) -> dict[str, bytes]:
         """Return the files that devices are given from here on."""
-        asked, before = self.asked, self.before
-        if asked.ends_stage:
+        config, before = self.config, self.before
+        if config.ends_stage:
             return self.lasting()
-        extras = {name: data for name, data in asked.extras.items() if name != ENSEMBLE}
+        extras = {name: data for name, data in config.extras.items() if name != ENSEMBLE}
         if before is not None:
             extras[OLD_MODEL] = before.encode()
         return extras
@@ -219,7 +219,7 @@ class Averaging(_Phase):
 
         assert self._images is not None
         teacher = Teacher(self._images, ensemble.astype(np.float32), self.beginning.old)
-        return distilled(self.assignment, self.asked, mean.arrays, teacher)
+        return distilled(self.assignment, self.config, mean.arrays, teacher)
 
 
 class _Models:
@@ -258,8 +258,8 @@ def _both(weights: Digest, logits: Digest) -> Digest:
 class Measuring(_Phase):
     """Phase `means`: sums of anchors' features become the directions of class means."""
 
-    def __init__(self, assignment: DcidAssignment, asked: RoundConfig) -> None:
-        super().__init__(assignment, asked)
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
         self.frame = means_frame(assignment, self.classes)
 
     def check(self, payload: bytes) -> None:
@@ -274,7 +274,7 @@ class Measuring(_Phase):
     def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights with the class means, by which exported models answer."""
         assert isinstance(total, _Means)
-        names = self.asked.class_names
+        names = self.config.class_names
         rows = class_directions(ScaledIntegers(total.sums, UNIT_EXPONENT)).astype(np.float32)
         without = [name for name, count in zip(names, total.counts, strict=True) if not count]
         remarks = (f"no site has an anchor of {', '.join(without)}",) if without else ()

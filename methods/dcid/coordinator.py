@@ -55,26 +55,26 @@ class DcidCoordinator(TrainingCoordinator[DcidAssignment]):
         """Return the file of public images (n, c, h, w) of an operator; raise `MethodError`."""
         return encode_images(checked_images(images, assignment.input_shape))
 
-    def check(self, assignment: DcidAssignment, payload: bytes, asked: RoundConfig) -> None:
+    def check(self, assignment: DcidAssignment, payload: bytes, config: RoundConfig) -> None:
         """Raise `ContributionError` unless the payload answers what was asked."""
-        self._phase(assignment, asked).check(payload)
+        self._phase(assignment, config).check(payload)
 
-    def summing(self, assignment: DcidAssignment, asked: RoundConfig, most: int) -> Summing:
+    def summing(self, assignment: DcidAssignment, config: RoundConfig, most: int) -> Summing:
         """Return the empty sum of at most so many updates; raise `MethodError`."""
-        return self._phase(assignment, asked).summing(most)
+        return self._phase(assignment, config).summing(most)
 
     def combine(
         self,
         assignment: DcidAssignment,
-        asked: RoundConfig,
-        answers: Sequence[CountedUpdate] | Summing,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
     ) -> RoundOutcome:
         """Return what a phase's answers became, at least one of them; raise `MethodError`."""
-        phase = self._phase(assignment, asked)
-        if not isinstance(answers, Sequence):
-            return phase.combined(answers)
-        total = phase.summing(len(answers))
-        for answer in answers:
+        phase = self._phase(assignment, config)
+        if not isinstance(updates, Sequence):
+            return phase.combined(updates)
+        total = phase.summing(len(updates))
+        for answer in updates:
             total.add(answer.read(), answer.samples)
         return phase.combined(total)
 
@@ -88,25 +88,25 @@ class DcidCoordinator(TrainingCoordinator[DcidAssignment]):
         model = decode_general(weights, assignment.network)
         return (*answering(assignment.network, model), model.names)
 
-    def _phase(self, assignment: DcidAssignment, asked: RoundConfig) -> _Phase:
-        return self._newest(asked, assignment, lambda: _made(assignment, asked))
+    def _phase(self, assignment: DcidAssignment, config: RoundConfig) -> _Phase:
+        return self._newest(config, assignment, lambda: _made(assignment, config))
 
 
 COORDINATOR = DcidCoordinator()
 
 
-def _made(assignment: DcidAssignment, asked: RoundConfig) -> _Phase:
+def _made(assignment: DcidAssignment, config: RoundConfig) -> _Phase:
     known = (
         *assignment.opening_phases,
         *assignment.round_phases,
         *assignment.closing_phases,
     )
-    if asked.phase not in known:
-        raise MethodError(f"phase: {asked.phase!r} is none of {', '.join(known)}")
-    if asked.phase == SHARE:
-        return Sharing(assignment, asked)
-    if asked.phase == TRAIN:
-        return Ensemble(assignment, asked)
-    if asked.phase == MEANS:
-        return Measuring(assignment, asked)
-    return Averaging(assignment, asked)
+    if config.phase not in known:
+        raise MethodError(f"phase: {config.phase!r} is none of {', '.join(known)}")
+    if config.phase == SHARE:
+        return Sharing(assignment, config)
+    if config.phase == TRAIN:
+        return Ensemble(assignment, config)
+    if config.phase == MEANS:
+        return Measuring(assignment, config)
+    return Averaging(assignment, config)

@@ -43,7 +43,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
     def begin(
         self,
         assignment: DcidAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -57,9 +57,9 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
                 "data: features of a frozen backbone, and DCID trains whole networks on pictures; "
                 "import the network without a backbone"
             )
-        known = read_memory(memory, assignment.network).renamed(order.round.aliases)
-        site = Site(assignment, order, data, known.present(data), pictures)
-        phase = order.round.phase
+        known = read_memory(memory, assignment.network).renamed(instruction.round.aliases)
+        site = Site(assignment, instruction, data, known.present(data), pictures)
+        phase = instruction.round.phase
         if phase == SHARE:
             return begin_sharing(site)
         if phase in (TRAIN, TRAIN_ALONE):
@@ -74,13 +74,13 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
         self, assignment: DcidAssignment, job: FitJob[SiteState], trained: Trained
     ) -> ClientUpdate:
         """Return the update; raise `MethodError` where training left the numbers."""
-        if job.state.site.order.round.phase == DISTIL:
+        if job.state.site.instruction.round.phase == DISTIL:
             return distilling.finish(job, trained)
         return training.finish(job, trained)
 
     def measured(self, assignment: DcidAssignment, job: FitJob[SiteState]) -> ClientUpdate:
         """Return images, or sums of features; raise `MethodError`."""
-        if job.state.site.order.round.phase == SHARE:
+        if job.state.site.instruction.round.phase == SHARE:
             return finish_sharing(job)
         return finish_means(job)
 

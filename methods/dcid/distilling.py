@@ -39,7 +39,7 @@ from methods.dcid.images import Images, shared_images
 from methods.dcid.memory import AfterDid
 from methods.dcid.messages import decode_ensemble, model_frame
 from methods.dcid.site import Site, SiteState
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.training import ClientUpdate, FitJob, RoundConfig
@@ -109,12 +109,12 @@ def begin(site: Site) -> FitJob[SiteState] | None:
 
     Raises `MethodError` for files that do not fit together.
     """
-    if ENSEMBLE not in site.order.extras:
+    if ENSEMBLE not in site.instruction.extras:
         raise MethodError(
             f"{ENSEMBLE}: the order names no logits to distil from; update the coordinator"
         )
-    shared = shared_images(site.assignment, site.order.extras)
-    logits, began = decode_ensemble(site.order.extras[ENSEMBLE], len(shared), len(site.names))
+    shared = shared_images(site.assignment, site.instruction.extras)
+    logits, began = decode_ensemble(site.instruction.extras[ENSEMBLE], len(shared), len(site.names))
     after = site.memory.after_did
     if after is None or not _is_of_this_round(site, after, began):
         return None
@@ -143,7 +143,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     except LearningError as error:
         raise MethodError(f"training: {error}") from error
     memory = replace(site.memory, after_did=None)
-    return answer_of(job, payload, memory, trained)
+    return update_of(job, payload, memory, trained)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +156,18 @@ class Teacher:
 
 
 def distilled(
-    assignment: DcidAssignment, asked: RoundConfig, mean: Arrays, teacher: Teacher
+    assignment: DcidAssignment, config: RoundConfig, mean: Arrays, teacher: Teacher
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Return the general model that DAD makes of the mean, and remarks for the ledger.
 
     Raises `MethodError` where training left the numbers, and where nobody said how pictures become
     inputs.
     """
-    if not asked.mean:
+    if not config.mean:
         raise MethodError("asked: has no mean and deviation of pictures, and DAD needs them")
     settings = assignment.settings
-    chance = Chance(asked.seed, _COORDINATOR, round=asked.round_of_stage, phase=_PHASE)
-    student = Student(*to_tensors(mean), teacher.images, Pictures(asked.mean, asked.deviation))
+    chance = Chance(config.seed, _COORDINATOR, round=config.round_of_stage, phase=_PHASE)
+    student = Student(*to_tensors(mean), teacher.images, Pictures(config.mean, config.deviation))
     work = distilling_work(
         assignment, student, teacher.ensemble, teacher.old, settings.tau2, chance
     )
@@ -199,10 +199,10 @@ def one_torch_thread() -> Iterator[None]:
 
 
 def _is_of_this_round(site: Site, after: AfterDid, began: Digest) -> bool:
-    mark, asked = after.mark, site.order.round
+    mark, round_ = after.mark, site.instruction.round
     return (mark.stage, mark.round_of_stage + 1, mark.began, mark.rows) == (
-        site.order.stage,
-        asked.round_of_stage,
+        site.instruction.stage,
+        round_.round_of_stage,
         began,
         len(site.names),
     )

@@ -128,15 +128,15 @@ def rows_by_class(data: LocalData) -> dict[ClassName, list[int]]:
     return dict(rows)
 
 
-def new_rows(order: FitInstruction, data: LocalData) -> list[int]:
+def new_rows(instruction: FitInstruction, data: LocalData) -> list[int]:
     """Return the rows of D_m^(t): images of the session's classes."""
-    new = set(order.stage_class_names)
+    new = set(instruction.stage_class_names)
     return [row for row, name in enumerate(data.class_names) if name in new]
 
 
-def anchor_rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
+def anchor_rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
     """Return the rows of A_m^(t-1): anchors of classes that the head had before the session."""
-    new, known = set(order.stage_class_names), set(order.round.class_names)
+    new, known = set(instruction.stage_class_names), set(instruction.round.class_names)
     places = _places(data)
     return [
         places[name, digest]
@@ -147,12 +147,14 @@ def anchor_rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[
     ]
 
 
-def missing_anchors(order: FitInstruction, data: LocalData, memory: Memory) -> list[ClassName]:
+def missing_anchors(
+    instruction: FitInstruction, data: LocalData, memory: Memory
+) -> list[ClassName]:
     """Return old classes of which there are images and no anchors.
 
     So it is where a base session was trained elsewhere, and with a site that joins late.
     """
-    old = set(order.round.class_names) - set(order.stage_class_names)
+    old = set(instruction.round.class_names) - set(instruction.stage_class_names)
     return sorted(old.intersection(data.class_names) - set(memory.anchors))
 
 

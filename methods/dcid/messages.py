@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | share | up to q of its images of each new class, without labels | `images` |
 | train | logits of its model after DID on the shared set | `logits`, one row for each image of S |
-| distil, train-alone | its weights | `methods.answers`, around the weights that were sent |
+| distil, train-alone | its weights | `methods.client_updates`, around the weights that were sent |
 | the same with DAD | its weights, and their logits on the shared set | both in one file |
 | means | sums of its anchors' features at length 1, and their number, by class | int64 |
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.nearest_mean import UNIT_EXPONENT
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.logits import (
     LOGITS,
@@ -79,7 +79,7 @@ def decode_logits(frame: LogitFrame, payload: bytes) -> Integers:
 class ModelFrame:
     """What answers of weights look like, and of their logits where the coordinator wants them."""
 
-    weights: AnswerFrame
+    weights: UpdateFrame
     logits: LogitFrame | None
 
     def encode(self, arrays: Arrays, logits: npt.NDArray[np.float32] | None) -> bytes:
@@ -156,7 +156,7 @@ def model_frame(assignment: DcidAssignment, sent: Arrays, images: int, classes: 
     """Return what answers of weights look like, of sites that were sent `sent`."""
     settings = assignment.settings
     logits = LogitFrame(images, classes, settings.logits) if settings.aggregates else None
-    return ModelFrame(AnswerFrame(sent, settings.upload), logits)
+    return ModelFrame(UpdateFrame(sent, settings.upload), logits)
 
 
 def means_frame(assignment: DcidAssignment, classes: int) -> MeansFrame:

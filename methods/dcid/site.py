@@ -29,7 +29,7 @@ from methods.dcid.images import encode_images
 from methods.dcid.memory import Features, Memory, herded, rows_by_class
 from methods.dcid.messages import means_frame
 from methods.dcid.model import Before, Beginning
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -43,7 +43,7 @@ class Site:
     """What a site has and was asked; `memory` under the names that classes have now."""
 
     assignment: DcidAssignment
-    order: FitInstruction
+    instruction: FitInstruction
     data: LocalData
     memory: Memory
     pictures: Pictures
@@ -51,22 +51,29 @@ class Site:
     @property
     def names(self) -> tuple[ClassName, ...]:
         """Rows of the head that is trained."""
-        return self.order.round.class_names
+        return self.instruction.round.class_names
 
     @property
     def chance(self) -> Chance:
         """The chance of this site in this phase."""
-        order = self.order
-        asked = order.round
-        return Chance(asked.seed, order.device, order.stage, asked.number, asked.phase)
+        instruction = self.instruction
+        round_ = instruction.round
+        return Chance(
+            round_.seed, instruction.device, instruction.stage, round_.number, round_.phase
+        )
 
     @cached_property
     def beginning(self) -> Beginning:
         """What the round begins with."""
-        order, asked = self.order, self.order.round
-        known = asked.weights_class_names
+        instruction, round_ = self.instruction, self.instruction.round
+        known = round_.weights_class_names
         return Beginning(
-            self.assignment, order.weights, known, self.names, order.extras, asked.aliases
+            self.assignment,
+            instruction.weights,
+            known,
+            self.names,
+            instruction.extras,
+            round_.aliases,
         )
 
     @property
@@ -122,7 +129,7 @@ class _Chosen(SiteState):
 
 def begin_sharing(site: Site) -> FitJob[SiteState] | None:
     """Return what is shared, or None without images of the session's classes."""
-    new = set(site.order.stage_class_names)
+    new = set(site.instruction.stage_class_names)
     drawn = site.chance.shuffled(0, len(site.data)).tolist()
     places = {row: place for place, row in enumerate(drawn)}
     count = site.assignment.settings.shared_per_class
@@ -142,7 +149,7 @@ def finish_sharing(job: FitJob[SiteState]) -> ClientUpdate:
     assert isinstance(kept, _Chosen)
     site, rows = kept.site, kept.rows
     images = encode_images(np.asarray(site.data.inputs[rows], np.uint8))
-    return answer_of(job, images, site.memory)
+    return update_of(job, images, site.memory)
 
 
 def begin_means(site: Site) -> FitJob[SiteState] | None:
@@ -177,4 +184,4 @@ def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
     except LearningError as error:
         raise MethodError(f"means: {error}") from error
     payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)
-    return answer_of(job, payload, site.memory)
+    return update_of(job, payload, site.memory)

@@ -42,7 +42,7 @@ from methods.dcid.memory import (
 from methods.dcid.messages import encode_logits, model_frame
 from methods.dcid.settings import DcidSettings
 from methods.dcid.site import Site, SiteState
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays, grown
 from methods.training import ClientUpdate, FitJob
@@ -68,16 +68,16 @@ def begin(site: Site) -> FitJob[SiteState] | None:
     settings = site.assignment.settings
     if site.before is not None:
         features = site.features(site.before.arrays)
-        missing = missing_anchors(site.order, site.data, site.memory)
+        missing = missing_anchors(site.instruction, site.data, site.memory)
         chosen = herded(site.data, missing, features, settings.anchors_per_class)
         site = replace(site, memory=site.memory.with_anchors(chosen))
-    new = new_rows(site.order, site.data)
-    rows = [*new, *anchor_rows(site.order, site.data, site.memory)]
+    new = new_rows(site.instruction, site.data)
+    rows = [*new, *anchor_rows(site.instruction, site.data, site.memory)]
     if not new or len(rows) < 2:  # a batch of one cannot be normalised
         return None
     shared = None
     if settings.shares:
-        shared = shared_images(site.assignment, site.order.extras)
+        shared = shared_images(site.assignment, site.instruction.extras)
     learner, session = learner_of(settings), Session(site.old, len(site.names) - site.old)
     parameters, buffers = to_tensors(_first_arrays(site, learner, new))
     trained, held = split_rows(parameters, learner.held_rows(session))
@@ -110,7 +110,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     try:
         payload = _payload(kept, arrays, parameters, buffers)
         memory = _remembering(site, job, arrays).memory
-        return answer_of(job, payload, memory, trained)
+        return update_of(job, payload, memory, trained)
     except (LearningError, SchemaError) as error:
         raise MethodError(f"training: {error}") from error
 
@@ -141,8 +141,8 @@ def _remembering(site: Site, job: FitJob[SiteState], arrays: Arrays) -> Site:
     after = None
     if site.assignment.settings.collaborates:
         mark = Mark(
-            stage=site.order.stage,
-            round_of_stage=site.order.round.round_of_stage,
+            stage=site.instruction.stage,
+            round_of_stage=site.instruction.round.round_of_stage,
             began=site.beginning.digest,
             rows=len(site.names),
             samples=dict(job.samples),

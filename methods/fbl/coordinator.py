@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from methods.answers import AnswerFrame
 from methods.averaging import AveragingCoordinator
+from methods.client_updates import UpdateFrame
 from methods.fbl.assignment import OLD_MODEL, FblAssignment
 from methods.fbl.messages import frame_of, received, registers_classes
 from methods.training import RoundConfig
@@ -23,19 +23,19 @@ class FblCoordinator(AveragingCoordinator[FblAssignment]):
 
     assignment_type = FblAssignment
 
-    def frame(self, assignment: FblAssignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: FblAssignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
-        sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
+        sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
         return frame_of(assignment, sent)
 
     def extras_after(
-        self, assignment: FblAssignment, asked: RoundConfig, weights: bytes
+        self, assignment: FblAssignment, config: RoundConfig, weights: bytes
     ) -> Mapping[str, bytes]:
         """Return the old model where the round registered classes."""
-        known = asked.weights_class_names
-        registers = bool(known) and registers_classes(known, asked.class_names)
+        known = config.weights_class_names
+        registers = bool(known) and registers_classes(known, config.class_names)
         if assignment.settings.needs_old_model and registers:
-            return {OLD_MODEL: asked.weights}
+            return {OLD_MODEL: config.weights}
         return {}
 
 

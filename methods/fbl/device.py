@@ -25,7 +25,7 @@ from learning.training.chance import Chance
 from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
 from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.looking import Looked, looked
@@ -45,7 +45,7 @@ from schemas.rounds import Observation
 class _Kept:
     """What `finish` has to know."""
 
-    order: FitInstruction
+    instruction: FitInstruction
     memory: Memory
     observation: Observation
 
@@ -58,7 +58,7 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
     def observe(
         self,
         assignment: FblAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -68,13 +68,13 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         Raises `MethodError`.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, order, data, memory, pictures)
+        found = looked(assignment, instruction, data, memory, pictures)
         return None if found is None else Observed(found.observation, found.memory.write())
 
     def begin(
         self,
         assignment: FblAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -85,28 +85,28 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         Raises `MethodError` for files that do not fit together.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, order, data, memory, pictures)
-        if found is None or found.current.stage != order.stage:
+        found = looked(assignment, instruction, data, memory, pictures)
+        if found is None or found.current.stage != instruction.stage:
             return None
         rows = found.current.rows
         if len(rows) < assignment.settings.smallest_batch:
             return None
-        work = _work(assignment, order, data, found, pictures)
+        work = _work(assignment, instruction, data, found, pictures)
         samples = dict(Counter(data.class_names[row] for row in rows))
-        return FitJob(work, samples, _Kept(order, found.memory, found.observation))
+        return FitJob(work, samples, _Kept(instruction, found.memory, found.observation))
 
     def finish(
         self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained
     ) -> ClientUpdate:
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
-        frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+        frame = frame_of(assignment, sent_model(assignment, kept.instruction).arrays)
         try:
             payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
         except (LearningError, SchemaError) as error:
             raise MethodError(f"training: {error}") from error
         epochs = kept.memory.epochs + assignment.settings.epochs
-        answer = answer_of(job, payload, replace(kept.memory, epochs=epochs), trained)
+        answer = update_of(job, payload, replace(kept.memory, epochs=epochs), trained)
         return replace(answer, observation=kept.observation)
 
 
@@ -115,13 +115,16 @@ DEVICE = FblDevice()
 
 def _work(
     assignment: FblAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     found: Looked,
     pictures: Pictures,
 ) -> Work:
-    settings, asked, current = assignment.settings, order.round, found.current
-    sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
+    settings, round_, current = assignment.settings, instruction.round, found.current
+    sent, old = (
+        sent_model(assignment, instruction),
+        old_model(assignment, instruction, found.memory),
+    )
     since = found.memory.epochs if settings.share_since == "transition" else 0
     thresholds = FindsThresholds(DensePass(assignment.network), settings, since)
     return Work(
@@ -131,10 +134,12 @@ def _work(
             torch.from_numpy(data.inputs[list(current.rows)]), torch.from_numpy(current.labels)
         ),
         loss=loss_of(assignment.network, settings, taught=old is not None),
-        optimiser=_optimiser(settings, order),
+        optimiser=_optimiser(settings, instruction),
         batching=Batching(settings.batch, settings.smallest_batch, settings.batch_parts),
-        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
-        frozen=frozen_parts(order, current, found.memory.seen, old) if old else {},
+        chance=Chance(
+            round_.seed, instruction.device, instruction.stage, round_.number, round_.phase
+        ),
+        frozen=frozen_parts(instruction, current, found.memory.seen, old) if old else {},
         pictures=pictures,
         prepare=thresholds if old and has_thresholds(settings) else None,
         scenes=_crops(settings),
@@ -142,15 +147,15 @@ def _work(
     )
 
 
-def _optimiser(settings: FblSettings, order: FitInstruction) -> Sgd:
+def _optimiser(settings: FblSettings, instruction: FitInstruction) -> Sgd:
     """Return the steps of a round, at rates that fall over all rounds of the stage."""
-    asked, epochs = order.round, settings.epochs
-    first = len(set(order.class_stages)) < 2
+    round_, epochs = instruction.round, settings.epochs
+    first = len(set(instruction.class_stages)) < 2
     rates = polynomial_rates(
         settings.first_rate if first else settings.rate,
         epochs,
-        (asked.round_of_stage - 1) * epochs,
-        asked.rounds_of_stage * epochs,
+        (round_.round_of_stage - 1) * epochs,
+        round_.rounds_of_stage * epochs,
         settings.power,
     )
     return Sgd(rates, settings.momentum, settings.weight_decay, settings.nesterov)

@@ -41,7 +41,7 @@ class Looked:
 
 def looked(
     assignment: FblAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures,
@@ -50,56 +50,56 @@ def looked(
 
     A round is looked at once: a device that has is told the same again.
     """
-    known = read_memory(memory).renamed(order.round.aliases)
-    current = current_of(order, data)
+    known = read_memory(memory).renamed(instruction.round.aliases)
+    current = current_of(instruction, data)
     if not current.rows:
         return None
-    if known.round == order.round.number and known.observation is not None:
+    if known.round == instruction.round.number and known.observation is not None:
         return Looked(known, current, known.observation)
-    measured = _measured(assignment, order, data, current, known.looks.rows, pictures)
-    present = Present(order.round.class_names, current.stage, order.stage)
+    measured = _measured(assignment, instruction, data, current, known.looks.rows, pictures)
+    present = Present(instruction.round.class_names, current.stage, instruction.stage)
     transition, looks = look(assignment.settings, known.looks, measured, present)
     observation = Observation(
         entropy=measured.nats, images=len(current.rows), transition=transition
     )
     known = replace(
         known,
-        round=order.round.number,
+        round=instruction.round.number,
         observation=observation,
         looks=looks,
         seen=known.seen | current.names | current.earlier,
         epochs=0 if transition else known.epochs,
     )
     if assignment.settings.needs_old_model:
-        known = with_old_model(known, order, transition=transition)
+        known = with_old_model(known, instruction, transition=transition)
     return Looked(known, current, observation)
 
 
 def _measured(
     assignment: FblAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     current: Current,
     known: tuple[ClassName, ...],
     pictures: Pictures,
 ) -> Measured:
     """Return how uncertain the incoming model is of the current scenes' pixels."""
-    model, network = sent_model(assignment, order), DensePass(assignment.network)
+    model, network = sent_model(assignment, instruction), DensePass(assignment.network)
 
     def scores(inputs: Tensor) -> npt.NDArray[Any]:
         outputs, _ = network(model.parameters, model.buffers, inputs, Mode())
         logits: npt.NDArray[Any] = outputs.logits.numpy()
         return logits
 
-    rows = (_BACKGROUND, *order.round.class_names)
+    rows = (_BACKGROUND, *instruction.round.class_names)
     before = (_BACKGROUND, *known) if known else None
     counted, nats, levels = current.labels != IGNORED, [], []
     inputs = torch.from_numpy(data.inputs[list(current.rows)])
     for number, logits in enumerate(Inference(_TOGETHER, pictures).over(scores, inputs)):
         if not np.isfinite(logits).all():
             raise MethodError(
-                f"scores: not finite with the weights of round {order.round.number}, which have "
-                "left the numbers; begin anew with a lower rate"
+                f"scores: not finite with the weights of round {instruction.round.number}, which "
+                "have left the numbers; begin anew with a lower rate"
             )
         pixels = counted[number * _TOGETHER : (number + 1) * _TOGETHER]
         nats.append(mean_entropy(logits, pixels))

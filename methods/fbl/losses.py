@@ -20,7 +20,7 @@ from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
 from methods.fbl.scenes import Current, stages_of
 from methods.fbl.settings import LossSettings
-from methods.order_models import Model
+from methods.instruction_models import Model
 from methods.training import FitInstruction
 from schemas.values import ClassName
 
@@ -37,7 +37,7 @@ def loss_of(network: SegmentationNetwork, settings: LossSettings, *, taught: boo
 
 
 def frozen_parts(
-    order: FitInstruction, current: Current, seen: frozenset[ClassName], old: Model
+    instruction: FitInstruction, current: Current, seen: frozenset[ClassName], old: Model
 ) -> dict[str, Any]:
     """Return what the terms look at, by name; `seen` are the classes that the device has had.
 
@@ -46,7 +46,7 @@ def frozen_parts(
     known = len((seen - current.names) & set(old.names))
     return {
         OLD: {"parameters": old.parameters, "buffers": old.buffers},
-        TASKS: torch.tensor([0, *_numbered(list(stages_of(order).values()))]),
+        TASKS: torch.tensor([0, *_numbered(list(stages_of(instruction).values()))]),
         EXPONENT: torch.tensor(forgetting_exponent(known, len(current.names))),
     }
 

@@ -2,7 +2,7 @@
 
 | what | form |
 | --- | --- |
-| the weights | `methods.answers`, integers around the weights that were sent |
+| the weights | `methods.client_updates`, integers around the weights that were sent |
 | how uncertain the fleet's model was, and whether a task began | `Observation` |
 
 The fleet's weights and old models are files of `methods.network_weights`, whose names of rows leave
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.growth import grown
 from methods.network_weights import Arrays, decode_weights
@@ -36,9 +36,9 @@ def received(
     return grown(arrays, known, names, settings.growth, settings.seed)
 
 
-def frame_of(assignment: FblAssignment, sent: Arrays) -> AnswerFrame:
+def frame_of(assignment: FblAssignment, sent: Arrays) -> UpdateFrame:
     """Return what answers look like, of devices that began with `sent`."""
-    return AnswerFrame(sent, assignment.settings.upload)
+    return UpdateFrame(sent, assignment.settings.upload)
 
 
 def registers_classes(known: Sequence[ClassName], names: Sequence[ClassName]) -> bool:

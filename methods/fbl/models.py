@@ -16,53 +16,55 @@ from methods.fbl.assignment import OLD_MODEL, FblAssignment
 from methods.fbl.growth import first_rows
 from methods.fbl.memory import Memory
 from methods.fbl.messages import received, registers_classes
-from methods.order_models import Model, OrderModels
+from methods.instruction_models import InstructionModels, Model
 from methods.training import FitInstruction
 from schemas.values import Digest
 
-_MODELS = OrderModels[FblAssignment](received, first_rows)
+_MODELS = InstructionModels[FblAssignment](received, first_rows)
 
 
-def sent_model(assignment: FblAssignment, order: FitInstruction) -> Model:
+def sent_model(assignment: FblAssignment, instruction: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    return _MODELS.sent(assignment, order)
+    return _MODELS.sent(assignment, instruction)
 
 
-def model_before(order: FitInstruction) -> bytes | None:
+def model_before(instruction: FitInstruction) -> bytes | None:
     """Return the file of the last model before the newest classes were registered, if any."""
-    asked = order.round
-    if registers_classes(asked.weights_class_names, asked.class_names):
-        return order.weights if asked.weights_class_names else None
-    return order.extras.get(OLD_MODEL)
+    round_ = instruction.round
+    if registers_classes(round_.weights_class_names, round_.class_names):
+        return instruction.weights if round_.weights_class_names else None
+    return instruction.extras.get(OLD_MODEL)
 
 
-def with_old_model(memory: Memory, order: FitInstruction, *, transition: bool) -> Memory:
+def with_old_model(memory: Memory, instruction: FitInstruction, *, transition: bool) -> Memory:
     """Return the memory with its old model: kept as it is, or after a transition the present one.
 
     A device that was away when the coordinator last served its own, and did not keep it, takes the
     present one too.
     """
-    file = _own(memory, order)
+    file = _own(memory, instruction)
     if transition or (file is None and memory.old is not None):
-        file = model_before(order)
+        file = model_before(instruction)
     if file is None:
         return replace(memory, old=None, kept=None)
-    kept = None if _stays_served(order, file) else file
+    kept = None if _stays_served(instruction, file) else file
     return replace(memory, old=Digest.of(file), kept=kept)
 
 
-def old_model(assignment: FblAssignment, order: FitInstruction, memory: Memory) -> Model | None:
+def old_model(
+    assignment: FblAssignment, instruction: FitInstruction, memory: Memory
+) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`."""
-    file = _own(memory, order) if assignment.settings.needs_old_model else None
+    file = _own(memory, instruction) if assignment.settings.needs_old_model else None
     if file is None:
         return None
-    model = _MODELS.earlier(assignment, order, file)
+    model = _MODELS.earlier(assignment, instruction, file)
     return model if model.names else None
 
 
-def _own(memory: Memory, order: FitInstruction) -> bytes | None:
+def _own(memory: Memory, instruction: FitInstruction) -> bytes | None:
     """Return the file of the device's old model, of its own or as it is served."""
-    served = order.extras.get(OLD_MODEL)
+    served = instruction.extras.get(OLD_MODEL)
     if memory.kept is not None:
         return memory.kept
     if memory.old is None or served is None or Digest.of(served) != memory.old:
@@ -70,8 +72,8 @@ def _own(memory: Memory, order: FitInstruction) -> bytes | None:
     return served
 
 
-def _stays_served(order: FitInstruction, file: bytes) -> bool:
+def _stays_served(instruction: FitInstruction, file: bytes) -> bool:
     """Return whether the coordinator serves the file in this round, and in the next one too."""
-    asked = order.round
-    replaced = registers_classes(asked.weights_class_names, asked.class_names)
-    return not replaced and order.extras.get(OLD_MODEL) == file
+    round_ = instruction.round
+    replaced = registers_classes(round_.weights_class_names, round_.class_names)
+    return not replaced and instruction.extras.get(OLD_MODEL) == file

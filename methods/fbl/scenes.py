@@ -39,9 +39,9 @@ class Current:
     """Classes of earlier stages that any of the device's scenes show."""
 
 
-def stages_of(order: FitInstruction) -> dict[ClassName, int]:
+def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
     """Return the stage that brought each class; raise `MethodError` where the order lacks it."""
-    names, stages = order.round.class_names, order.class_stages
+    names, stages = instruction.round.class_names, instruction.class_stages
     if len(stages) != len(names):
         raise MethodError(
             f"class_stages: {len(stages)} for {len(names)} classes, and FBL weighs pixels by the "
@@ -50,9 +50,9 @@ def stages_of(order: FitInstruction) -> dict[ClassName, int]:
     return dict(zip(names, stages, strict=True))
 
 
-def current_of(order: FitInstruction, data: LocalData) -> Current:
+def current_of(instruction: FitInstruction, data: LocalData) -> Current:
     """Return the current data; raise `MethodError`."""
-    stages, masks = stages_of(order), checked_masks(data)
+    stages, masks = stages_of(instruction), checked_masks(data)
     shown = [_values_in(mask) for mask in masks]
     newest = max(
         (stages.get(data.mask_class_names[v - 1], 0) for v in set().union(*shown)), default=0
@@ -66,7 +66,7 @@ def current_of(order: FitInstruction, data: LocalData) -> Current:
     there = {data.mask_class_names[value - 1] for value in set().union(*shown)}
     return Current(
         rows,
-        _channels(order, data)[masks[list(rows)]],
+        _channels(instruction, data)[masks[list(rows)]],
         frozenset(name for name in there if stages.get(name) == newest),
         newest,
         frozenset(name for name in there if 0 < stages.get(name, 0) < newest),
@@ -101,9 +101,9 @@ def _values_in(mask: npt.NDArray[Any]) -> set[int]:
     return set(np.flatnonzero(counts[1:IGNORED]) + 1)
 
 
-def _channels(order: FitInstruction, data: LocalData) -> Masks:
+def _channels(instruction: FitInstruction, data: LocalData) -> Masks:
     """Return the channel of the head by the value in a mask (256,)."""
-    places = {name: row + 1 for row, name in enumerate(order.round.class_names)}
+    places = {name: row + 1 for row, name in enumerate(instruction.round.class_names)}
     if max(places.values()) >= IGNORED:
         raise MethodError(
             f"class_names: {len(places)} classes, and masks can tell {IGNORED - 1} apart; retire "

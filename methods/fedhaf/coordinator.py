@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from methods.answers import AnswerFrame
 from methods.averaging import AveragingCoordinator
+from methods.client_updates import UpdateFrame
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.messages import frame_of, received
 from methods.training import RoundConfig
@@ -23,22 +23,22 @@ class FedHafCoordinator(AveragingCoordinator[FedHafAssignment]):
 
     assignment_type = FedHafAssignment
 
-    def frame(self, assignment: FedHafAssignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: FedHafAssignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
         sent = received(
             assignment,
-            asked.weights,
-            asked.weights_class_names,
-            asked.class_names,
-            asked.round_of_stage,
+            config.weights,
+            config.weights_class_names,
+            config.class_names,
+            config.round_of_stage,
         )
         return frame_of(sent, assignment.settings.upload)
 
     def extras_after(
-        self, assignment: FedHafAssignment, asked: RoundConfig, weights: bytes
+        self, assignment: FedHafAssignment, config: RoundConfig, weights: bytes
     ) -> Mapping[str, bytes]:
         """Return the old model of the next stage where this one ends."""
-        if asked.ends_stage and assignment.settings.needs_old_model:
+        if config.ends_stage and assignment.settings.needs_old_model:
             return {OLD_MODEL: weights}
         return {}
 

@@ -56,7 +56,7 @@ class _Local:
     """What a device's works of one round have in common."""
 
     assignment: FedHafAssignment
-    order: FitInstruction
+    instruction: FitInstruction
     samples: dict[ClassName, int]
     data: Data
     in_use: Memory
@@ -101,7 +101,7 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
     def begin(
         self,
         assignment: FedHafAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -113,16 +113,18 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         _check(assignment, data)
         settings, known = assignment.settings, read_memory(memory, assignment.features)
         try:
-            in_use, remembers = remembered(settings, order, data, known)
+            in_use, remembers = remembered(settings, instruction, data, known)
         except LearningError as error:
             raise MethodError(f"exemplars: {error}") from error
-        samples = samples_of(order, data, in_use)
-        parts = parts_of(settings, order, samples)
+        samples = samples_of(instruction, data, in_use)
+        parts = parts_of(settings, instruction, samples)
         if len(samples) < 2 or not parts:  # a batch of one cannot be normalised
             return None
         counts = dict(Counter(samples.class_names))
-        local = _Local(assignment, order, counts, _data(order, samples), in_use, remembers)
-        sent = sent_model(assignment, order)
+        local = _Local(
+            assignment, instruction, counts, _data(instruction, samples), in_use, remembers
+        )
+        sent = sent_model(assignment, instruction)
         return _begun(local, parts, _State(sent.parameters, sent.buffers))
 
     def finish(
@@ -131,7 +133,9 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
         local, state = kept.local, kept.after(trained)
-        frame = frame_of(sent_model(assignment, local.order).arrays, assignment.settings.upload)
+        frame = frame_of(
+            sent_model(assignment, local.instruction).arrays, assignment.settings.upload
+        )
         try:
             payload = frame.encode(to_arrays(state.parameters, state.buffers))
         except LearningError as error:
@@ -161,18 +165,24 @@ def _following(kept: _Kept, parts: tuple[Part, ...], trained: Trained) -> FitJob
 
 
 def _work(local: _Local, part: Part, state: _State) -> Work:
-    settings, order = local.assignment.settings, local.order
+    settings, instruction = local.assignment.settings, local.instruction
     mine = {name: value for name, value in state.parameters.items() if _is_of(part, name)}
     others = {name: value for name, value in state.parameters.items() if name not in mine}
-    asked = order.round
+    round_ = instruction.round
     return Work(
         parameters=mine,
         buffers=state.buffers,
         data=local.data,
-        loss=loss_of(local.assignment, order, part),
+        loss=loss_of(local.assignment, instruction, part),
         optimiser=Sgd(_rates(local, part), settings.momentum, settings.weight_decay),
         batching=_batching(settings, len(local.data)),
-        chance=Chance(asked.seed, order.device, order.stage, asked.number, f"{asked.phase}-{part}"),
+        chance=Chance(
+            round_.seed,
+            instruction.device,
+            instruction.stage,
+            round_.number,
+            f"{round_.phase}-{part}",
+        ),
         frozen={FIXED: others, **_frozen(local)},
     )
 
@@ -180,10 +190,10 @@ def _work(local: _Local, part: Part, state: _State) -> Work:
 def _frozen(local: _Local) -> dict[str, Any]:
     """Return what the terms look at, by name."""
     settings = local.assignment.settings
-    frozen: dict[str, Any] = {TASK: task_mask(local.order)}
+    frozen: dict[str, Any] = {TASK: task_mask(local.instruction)}
     if settings.ce_prior == "device":
-        frozen[PRIOR] = device_prior(settings, local.order, local.data)
-    old = old_model(local.assignment, local.order)
+        frozen[PRIOR] = device_prior(settings, local.instruction, local.data)
+    old = old_model(local.assignment, local.instruction)
     if old is not None and settings.needs_old_model:
         frozen[TEACHER] = {"parameters": old.parameters, "buffers": old.buffers}
         frozen[KNOWN] = old.known
@@ -203,17 +213,17 @@ def _is_of(part: Part, name: str) -> bool:
 
 def _rates(local: _Local, part: Part) -> tuple[float, ...]:
     """Return the learning rate of each local epoch of a part."""
-    settings, asked = local.assignment.settings, local.order.round
+    settings, round_ = local.assignment.settings, local.instruction.round
     adapts = part == "body"
     rate = settings.adapter_rate if adapts else settings.head_rate
     if settings.schedule == "cosine":
-        rate = cosine_rate(rate, asked.round_of_stage - 1, asked.rounds_of_stage)
+        rate = cosine_rate(rate, round_.round_of_stage - 1, round_.rounds_of_stage)
     return constant_rates(rate, settings.adapter_epochs if adapts else settings.head_epochs)
 
 
-def _data(order: FitInstruction, samples: Samples) -> Data:
+def _data(instruction: FitInstruction, samples: Samples) -> Data:
     """Return the samples with their rows of the head, and the marks of new and old."""
-    rows = {name: row for row, name in enumerate(order.round.class_names)}
+    rows = {name: row for row, name in enumerate(instruction.round.class_names)}
     targets = torch.tensor([rows[name] for name in samples.class_names])
     old = torch.from_numpy(samples.old)
     return Data(torch.from_numpy(samples.inputs), targets, {NEW: 1 - old, OLD: old})

@@ -51,30 +51,30 @@ class Samples:
 
 
 def remembered(
-    settings: FedHafSettings, order: FitInstruction, data: LocalData, memory: Memory
+    settings: FedHafSettings, instruction: FitInstruction, data: LocalData, memory: Memory
 ) -> tuple[Memory, Memory]:
     """Return the memory as the samples of now leave it: exemplars in use, and all of them.
 
     Those in use are of classes of earlier stages. Each kind has at most `exemplar_cap`.
     """
     choose = _Choosing(settings, data)
-    known = memory.renamed(order.round.aliases).classes
-    new = set(order.stage_class_names)
+    known = memory.renamed(instruction.round.aliases).classes
+    new = set(instruction.stage_class_names)
     older = {
         name: choose.older(name, known.get(name))
-        for name in order.round.class_names
+        for name in instruction.round.class_names
         if name not in new
     }
-    newer = {name: choose.newer(name, known.get(name)) for name in order.stage_class_names}
+    newer = {name: choose.newer(name, known.get(name)) for name in instruction.stage_class_names}
     in_use = within_cap(older, settings.exemplar_cap)
     candidates = within_cap(newer, settings.exemplar_cap)
-    return Memory(order.stage, in_use), Memory(order.stage, {**in_use, **candidates})
+    return Memory(instruction.stage, in_use), Memory(instruction.stage, {**in_use, **candidates})
 
 
-def samples_of(order: FitInstruction, data: LocalData, in_use: Memory) -> Samples:
+def samples_of(instruction: FitInstruction, data: LocalData, in_use: Memory) -> Samples:
     """Return the new samples, and the exemplars."""
     rows = {digest: row for row, digest in enumerate(data.digests)}
-    new = set(order.stage_class_names)
+    new = set(instruction.stage_class_names)
     taken = [row for row, name in enumerate(data.class_names) if name in new]
     parts, names = [_features(data, taken)], [data.class_names[row] for row in taken]
     for name, exemplars in sorted(in_use.classes.items()):

@@ -1,4 +1,4 @@
-"""What leaves a device that trains with FedHAF: `methods.answers` around what it was sent.
+"""What leaves a device that trains with FedHAF: `methods.client_updates` around what it was sent.
 
 An answer holds adapter and head, the running statistics of their normalisations among them, as
 integers around the weights that were sent, with the head's new rows. The fleet's weights, and the
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.answer_forms import Upload
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.network_weights import Arrays, decode_weights, grown
+from methods.update_forms import Upload
 from schemas.values import ClassName
 
 
@@ -35,6 +35,6 @@ def received(
     return grown(arrays, known, names, settings.seed)
 
 
-def frame_of(sent: Arrays, upload: Upload = "int32") -> AnswerFrame:
+def frame_of(sent: Arrays, upload: Upload = "int32") -> UpdateFrame:
     """Return what answers look like, of devices that began with `sent`."""
-    return AnswerFrame(sent, upload)
+    return UpdateFrame(sent, upload)

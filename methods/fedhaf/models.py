@@ -42,23 +42,23 @@ class Model:
         return cls(arrays, *to_tensors(arrays), torch.tensor(known))
 
 
-def sent_model(assignment: FedHafAssignment, order: FitInstruction) -> Model:
+def sent_model(assignment: FedHafAssignment, instruction: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    asked = order.round
-    rows = (asked.weights_class_names, asked.class_names)
-    return _sent(assignment, order.weights, *rows, asked.round_of_stage)
+    round_ = instruction.round
+    rows = (round_.weights_class_names, round_.class_names)
+    return _sent(assignment, instruction.weights, *rows, round_.round_of_stage)
 
 
-def old_model(assignment: FedHafAssignment, order: FitInstruction) -> Model | None:
+def old_model(assignment: FedHafAssignment, instruction: FitInstruction) -> Model | None:
     """Return theta_{t-1}, or None before the second stage; raise `MethodError`.
 
     It has a row for every class of the order; those that it does not know are zero and not in
     `known`. Its file may have names that classes had before.
     """
-    if OLD_MODEL not in order.extras:
+    if OLD_MODEL not in instruction.extras:
         return None
-    names, aliases = order.round.class_names, tuple(sorted(order.round.aliases.items()))
-    return _old(assignment, order.extras[OLD_MODEL], names, aliases)
+    names, aliases = instruction.round.class_names, tuple(sorted(instruction.round.aliases.items()))
+    return _old(assignment, instruction.extras[OLD_MODEL], names, aliases)
 
 
 @lru_cache(_KEPT)

@@ -34,12 +34,14 @@ TASK, TEACHER, KNOWN, PRIOR = "task", "old_model", "known", "prior"
 NEW, OLD = "new", "old"
 
 
-def parts_of(settings: FedHafSettings, order: FitInstruction, samples: Samples) -> tuple[Part, ...]:
+def parts_of(
+    settings: FedHafSettings, instruction: FitInstruction, samples: Samples
+) -> tuple[Part, ...]:
     """Return what is trained one after the other; a work in which nothing would learn is left out.
 
     Without an old model both parts learn together, else the adapter would stay random.
     """
-    taught = OLD_MODEL in order.extras
+    taught = OLD_MODEL in instruction.extras
     if settings.stages == "one" or not taught:
         parts: tuple[Part, ...] = ("all",)
     else:
@@ -55,9 +57,9 @@ def parts_of(settings: FedHafSettings, order: FitInstruction, samples: Samples) 
     return tuple(part for part in parts if learns[part])
 
 
-def loss_of(assignment: FedHafAssignment, order: FitInstruction, part: Part) -> ComposedLoss:
+def loss_of(assignment: FedHafAssignment, instruction: FitInstruction, part: Part) -> ComposedLoss:
     """Return the loss by which a part learns; equal for all devices of a round."""
-    settings, taught = assignment.settings, OLD_MODEL in order.extras
+    settings, taught = assignment.settings, OLD_MODEL in instruction.extras
     terms: list[Weighted] = []
     if part in ("all", "head"):
         terms += _head_terms(settings, taught=taught)
@@ -66,16 +68,16 @@ def loss_of(assignment: FedHafAssignment, order: FitInstruction, part: Part) -> 
     return ComposedLoss(assignment.network, tuple(terms), part)
 
 
-def task_mask(order: FitInstruction) -> Tensor:
+def task_mask(instruction: FitInstruction) -> Tensor:
     """Return the mask (C,) of the stage's classes among the head's rows."""
-    new = set(order.stage_class_names)
-    return torch.tensor([name in new for name in order.round.class_names])
+    new = set(instruction.stage_class_names)
+    return torch.tensor([name in new for name in instruction.round.class_names])
 
 
-def device_prior(settings: FedHafSettings, order: FitInstruction, data: Data) -> Tensor:
+def device_prior(settings: FedHafSettings, instruction: FitInstruction, data: Data) -> Tensor:
     """Return tau ln n_c (C,) of the head's rows, n_c counting the samples that L_CE looks at."""
     looked_at = data.extras[NEW] if settings.ce_rows == "new" else None
-    counts = torch.bincount(data.targets, looked_at, minlength=len(order.round.class_names))
+    counts = torch.bincount(data.targets, looked_at, minlength=len(instruction.round.class_names))
     return log_prior(counts, settings.prior_strength, settings.prior_absent)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from learning.networks.seeding import stream_key
-from methods.answers import AnswerFrame
 from methods.averaging import AveragingCoordinator
+from methods.client_updates import UpdateFrame
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
 from methods.lga.messages import frame_of, received
 from methods.training import RoundConfig
@@ -25,32 +25,32 @@ class LgaCoordinator(AveragingCoordinator[LgaAssignment]):
 
     assignment_type = LgaAssignment
 
-    def frame(self, assignment: LgaAssignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: LgaAssignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
-        sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
+        sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
         return frame_of(assignment, sent)
 
     def extras_after(
-        self, assignment: LgaAssignment, asked: RoundConfig, weights: bytes
+        self, assignment: LgaAssignment, config: RoundConfig, weights: bytes
     ) -> Mapping[str, bytes]:
         """Return old models drawn at random where no proxy chooses them."""
         settings = assignment.settings
         if settings.needs_old_model and not settings.has_proxy:
-            return _drawn_models(settings.seed, asked, weights)
+            return _drawn_models(settings.seed, config, weights)
         return {}
 
 
 COORDINATOR = LgaCoordinator()
 
 
-def _drawn_models(seed: int, asked: RoundConfig, weights: bytes) -> dict[str, bytes]:
+def _drawn_models(seed: int, config: RoundConfig, weights: bytes) -> dict[str, bytes]:
     """Return the old models that a stage's new model replaces.
 
     A reservoir of one: after r rounds each of the stage's r models is `new-model` with the same
     probability, 1 / r. With the first of a stage, that of the stage before becomes `old-model`.
     """
-    if asked.round_of_stage > 1:
-        key = stream_key(seed, NEW_MODEL, asked.round_of_stage, str(Digest.of(asked.weights)))
-        return {} if key % asked.round_of_stage else {NEW_MODEL: weights}
-    before = asked.extras.get(NEW_MODEL)
+    if config.round_of_stage > 1:
+        key = stream_key(seed, NEW_MODEL, config.round_of_stage, str(Digest.of(config.weights)))
+        return {} if key % config.round_of_stage else {NEW_MODEL: weights}
+    before = config.extras.get(NEW_MODEL)
     return {NEW_MODEL: weights} | ({} if before is None else {OLD_MODEL: before})

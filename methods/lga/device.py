@@ -23,7 +23,7 @@ from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
 from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment
 from methods.lga.gradient_sets import encode_gradients
@@ -47,7 +47,7 @@ from schemas.values import ClassName
 class _Kept:
     """What `finish` has to know."""
 
-    order: FitInstruction
+    instruction: FitInstruction
     memory: Memory
     observation: Observation
     pictures: Pictures
@@ -65,7 +65,7 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
     def observe(
         self,
         assignment: LgaAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -76,13 +76,13 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         Raises `MethodError`.
         """
         _check(assignment, data, pictures)
-        found = looked(assignment, order, data, memory, pictures)
+        found = looked(assignment, instruction, data, memory, pictures)
         return None if found is None else Observed(found.observation, found.memory.write())
 
     def begin(
         self,
         assignment: LgaAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -93,7 +93,7 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         Raises `MethodError` for files that do not fit together.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, order, data, memory, pictures)
+        found = looked(assignment, instruction, data, memory, pictures)
         if found is None:
             return None
         rows = training_rows(data, found.current, found.memory)
@@ -101,11 +101,11 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
             return None
         known, due = found.memory, tuple[ClassName, ...]()
         if assignment.has_proxy:
-            names, newest = found.current.names, found.current.stage == order.stage
+            names, newest = found.current.names, found.current.stage == instruction.stage
             due = known.gradients.classes(names, known.exemplars, newest=newest)
-        new = _images_of(assignment, order, data, due) if order.gives_gradients else {}
-        kept = _Kept(order, known, found.observation, pictures, due, new)
-        work = _work(assignment, order, _data(order, data, rows), found, pictures)
+        new = _images_of(assignment, instruction, data, due) if instruction.gives_gradients else {}
+        kept = _Kept(instruction, known, found.observation, pictures, due, new)
+        work = _work(assignment, instruction, _data(instruction, data, rows), found, pictures)
         return FitJob(work, dict(Counter(data.class_names[row] for row in rows)), kept)
 
     def finish(
@@ -113,14 +113,14 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
     ) -> ClientUpdate:
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
-        frame = frame_of(assignment, sent_model(assignment, kept.order).arrays)
+        frame = frame_of(assignment, sent_model(assignment, kept.instruction).arrays)
         try:
             payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
             gradients = _gradients(assignment, kept, trained) if kept.new else None
         except (LearningError, SchemaError) as error:
             raise MethodError(f"training: {error}") from error
         left = kept.memory.gradients.after_training(kept.due, kept.new)
-        answer = answer_of(job, payload, replace(kept.memory, gradients=left), trained)
+        answer = update_of(job, payload, replace(kept.memory, gradients=left), trained)
         return replace(answer, observation=kept.observation, gradients=gradients)
 
 
@@ -129,32 +129,37 @@ DEVICE = LgaDevice()
 
 def _work(
     assignment: LgaAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     samples: Data,
     found: Looked,
     pictures: Pictures,
 ) -> Work:
-    settings, asked = assignment.settings, order.round
-    sent, old = sent_model(assignment, order), old_model(assignment, order, found.memory)
+    settings, round_ = assignment.settings, instruction.round
+    sent, old = (
+        sent_model(assignment, instruction),
+        old_model(assignment, instruction, found.memory),
+    )
     return Work(
         parameters=sent.parameters,
         buffers=sent.buffers,
         data=samples,
         loss=loss_of(assignment, taught=old is not None),
         optimiser=Sgd(
-            rates_of(settings, asked.round_of_stage, asked.rounds_of_stage),
+            rates_of(settings, round_.round_of_stage, round_.rounds_of_stage),
             settings.momentum,
             settings.weight_decay,
         ),
         batching=_batching(settings, len(samples)),
-        chance=Chance(asked.seed, order.device, order.stage, asked.number, asked.phase),
-        frozen=frozen_parts(settings, order, found.current, found.memory, old),
+        chance=Chance(
+            round_.seed, instruction.device, instruction.stage, round_.number, round_.phase
+        ),
+        frozen=frozen_parts(settings, instruction, found.current, found.memory, old),
         pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
     )
 
 
-def _data(order: FitInstruction, data: LocalData, rows: list[int]) -> Data:
-    places = {name: row for row, name in enumerate(order.round.class_names)}
+def _data(instruction: FitInstruction, data: LocalData, rows: list[int]) -> Data:
+    places = {name: row for row, name in enumerate(instruction.round.class_names)}
     labels = torch.tensor([places[data.class_names[row]] for row in rows])
     return Data(torch.from_numpy(data.inputs[rows]), labels)
 
@@ -167,25 +172,28 @@ def _batching(settings: LgaSettings, samples: int) -> Batching:
 
 def _gradients(assignment: LgaAssignment, kept: _Kept, trained: Trained) -> bytes:
     """Return the gradients of the new classes' perturbed prototypes."""
-    asked = kept.order.round
+    round_ = kept.instruction.round
     model = TrainedModel(
         assignment.network,
         trained.parameters,
         trained.buffers,
         kept.pictures,
-        asked.class_names,
+        round_.class_names,
     )
     prototypes = prototypes_of(model, kept.new)
-    secret = f"prototypes/{asked.seed}/{asked.number}/{kept.order.device}".encode()
+    secret = f"prototypes/{round_.seed}/{round_.number}/{kept.instruction.device}".encode()
     pictures = perturbed(assignment.settings, model, prototypes, secret)
     return encode_gradients(gradient_sets(assignment.encoding, prototypes, pictures))
 
 
 def _images_of(
-    assignment: LgaAssignment, order: FitInstruction, data: LocalData, names: tuple[ClassName, ...]
+    assignment: LgaAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    names: tuple[ClassName, ...],
 ) -> dict[ClassName, npt.NDArray[np.uint8]]:
     """Return the images of classes; raise `MethodError` for one beyond those reserved."""
-    reserved, classes = assignment.settings.reserved, order.round.class_names
+    reserved, classes = assignment.settings.reserved, instruction.round.class_names
     late = [name for name in names if classes.index(name) >= reserved]
     if late:
         raise MethodError(

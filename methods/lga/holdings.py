@@ -27,9 +27,9 @@ class Current:
     """The stage that brought these classes; 0 without images."""
 
 
-def stages_of(order: FitInstruction) -> dict[ClassName, int]:
+def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
     """Return the stage that brought each class; raise `MethodError` where the order lacks it."""
-    names, stages = order.round.class_names, order.class_stages
+    names, stages = instruction.round.class_names, instruction.class_stages
     if len(stages) != len(names):
         raise MethodError(
             f"class_stages: {len(stages)} for {len(names)} classes, and LGA weighs classes by "
@@ -38,9 +38,9 @@ def stages_of(order: FitInstruction) -> dict[ClassName, int]:
     return dict(zip(names, stages, strict=True))
 
 
-def current_of(order: FitInstruction, data: LocalData) -> Current:
+def current_of(instruction: FitInstruction, data: LocalData) -> Current:
     """Return the current data; raise `MethodError`."""
-    stages = stages_of(order)
+    stages = stages_of(instruction)
     newest = max((stages[name] for name in data.class_names if name in stages), default=0)
     rows = tuple(row for row, name in enumerate(data.class_names) if stages.get(name, -1) == newest)
     return Current(rows, frozenset(data.class_names[row] for row in rows), newest)

@@ -42,7 +42,7 @@ class Looked:
 
 def looked(
     assignment: LgaAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures | None,
@@ -51,38 +51,46 @@ def looked(
 
     A round is looked at once: a device that has is told the same again.
     """
-    rows = set(order.round.class_names)
+    rows = set(instruction.round.class_names)
     there = {
         (name, digest)
         for name, digest in zip(data.class_names, data.digests, strict=True)
         if name in rows
     }
-    known = read_memory(memory).renamed(order.round.aliases)
+    known = read_memory(memory).renamed(instruction.round.aliases)
     known = known.kept(lambda name, digest: (name, digest) in there)
-    current = current_of(order, data)
+    current = current_of(instruction, data)
     if not current.rows:
         return None
-    if known.round == order.round.number and known.observation is not None:
+    if known.round == instruction.round.number and known.observation is not None:
         return Looked(known, current, known.observation)
-    infer = _inference(assignment, order, data, pictures)
+    infer = _inference(assignment, instruction, data, pictures)
     logits = infer(current.rows).logits.numpy()
     if not np.isfinite(logits).all():
         raise MethodError(
-            f"scores: not finite with the weights of round {order.round.number}, which have left "
-            "the numbers; begin anew with a lower rate"
+            f"scores: not finite with the weights of round {instruction.round.number}, which "
+            "have left the numbers; begin anew with a lower rate"
         )
-    seen = look(assignment.settings, known.looks, logits, order.round.class_names, current.stage)
+    seen = look(
+        assignment.settings, known.looks, logits, instruction.round.class_names, current.stage
+    )
     observation = Observation(
         entropy=max(0.0, seen.nats), images=len(current.rows), transition=seen.transition
     )
-    known = replace(known, round=order.round.number, observation=observation, looks=seen.looks)
+    known = replace(
+        known, round=instruction.round.number, observation=observation, looks=seen.looks
+    )
     if seen.transition:
-        known = _entered(assignment, order, data, Looked(known, current, observation), infer)
+        known = _entered(assignment, instruction, data, Looked(known, current, observation), infer)
     return Looked(known, current, observation)
 
 
 def _entered(
-    assignment: LgaAssignment, order: FitInstruction, data: LocalData, seen: Looked, infer: Infer
+    assignment: LgaAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    seen: Looked,
+    infer: Infer,
 ) -> Memory:
     """Return the memory in a task that has begun."""
     memory, left_out = seen.memory, {*seen.current.names, *seen.memory.exemplars}
@@ -90,7 +98,7 @@ def _entered(
     digests: dict[ClassName, tuple[Digest, ...]] = {}
     if assignment.settings.memory or assignment.settings.memory_per_class:
         for name, rows in rows_by_class(data).items():
-            if name in order.round.class_names and name not in left_out:
+            if name in instruction.round.class_names and name not in left_out:
                 features[name] = infer(rows).features.numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)
@@ -98,10 +106,13 @@ def _entered(
 
 
 def _inference(
-    assignment: LgaAssignment, order: FitInstruction, data: LocalData, pictures: Pictures | None
+    assignment: LgaAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    pictures: Pictures | None,
 ) -> Infer:
     """Return what the incoming model makes of rows of the data."""
-    model, inference = sent_model(assignment, order), Inference(INFERENCE_BATCH, pictures)
+    model, inference = sent_model(assignment, instruction), Inference(INFERENCE_BATCH, pictures)
     inputs = torch.from_numpy(data.inputs)
 
     def infer(rows: Sequence[int]) -> Outputs:

@@ -2,7 +2,7 @@
 
 | what | for | form |
 | --- | --- | --- |
-| the weights | the coordinator | `methods.answers`, integers around the weights that were sent |
+| the weights | the coordinator | `methods.client_updates`: integers around what was sent |
 | how uncertain the fleet's model was, and whether a task began | the coordinator | `Observation` |
 | gradients of perturbed prototypes, and a number for each | the proxy | `gradient_sets` |
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.lga.assignment import LgaAssignment
 from methods.network_weights import Arrays, decode_weights, grown
 from schemas.values import ClassName
@@ -34,6 +34,6 @@ def received(
     return grown(arrays, known, names, assignment.settings.seed)
 
 
-def frame_of(assignment: LgaAssignment, sent: Arrays) -> AnswerFrame:
+def frame_of(assignment: LgaAssignment, sent: Arrays) -> UpdateFrame:
     """Return what answers look like, of devices that began with `sent`."""
-    return AnswerFrame(sent, assignment.settings.upload)
+    return UpdateFrame(sent, assignment.settings.upload)

@@ -6,23 +6,25 @@ what none of them trains once. Nobody changes these tensors.
 
 from __future__ import annotations
 
+from methods.instruction_models import InstructionModels, Model
 from methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
 from methods.lga.holdings import stages_of
 from methods.lga.memory import Memory
 from methods.lga.messages import received
 from methods.network_weights import first_rows
-from methods.order_models import Model, OrderModels
 from methods.training import FitInstruction
 
-_MODELS = OrderModels[LgaAssignment](received, first_rows)
+_MODELS = InstructionModels[LgaAssignment](received, first_rows)
 
 
-def sent_model(assignment: LgaAssignment, order: FitInstruction) -> Model:
+def sent_model(assignment: LgaAssignment, instruction: FitInstruction) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    return _MODELS.sent(assignment, order)
+    return _MODELS.sent(assignment, instruction)
 
 
-def old_model(assignment: LgaAssignment, order: FitInstruction, memory: Memory) -> Model | None:
+def old_model(
+    assignment: LgaAssignment, instruction: FitInstruction, memory: Memory
+) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`.
 
     A device that enters a task takes `new-model`, the best of the task that the fleet comes from,
@@ -31,16 +33,16 @@ def old_model(assignment: LgaAssignment, order: FitInstruction, memory: Memory) 
     """
     if not assignment.settings.needs_old_model:
         return None
-    if memory.gradients.entered and NEW_MODEL in order.extras:
-        model = _named(assignment, order, NEW_MODEL)
-        stages = stages_of(order)
-        if model.names and all(stages[name] < order.stage for name in model.names):
+    if memory.gradients.entered and NEW_MODEL in instruction.extras:
+        model = _named(assignment, instruction, NEW_MODEL)
+        stages = stages_of(instruction)
+        if model.names and all(stages[name] < instruction.stage for name in model.names):
             return model
-    if OLD_MODEL not in order.extras:
+    if OLD_MODEL not in instruction.extras:
         return None
-    model = _named(assignment, order, OLD_MODEL)
+    model = _named(assignment, instruction, OLD_MODEL)
     return model if model.names else None
 
 
-def _named(assignment: LgaAssignment, order: FitInstruction, extra: str) -> Model:
-    return _MODELS.earlier(assignment, order, order.extras[extra])
+def _named(assignment: LgaAssignment, instruction: FitInstruction, extra: str) -> Model:
+    return _MODELS.earlier(assignment, instruction, instruction.extras[extra])

@@ -1,4 +1,4 @@
-"""The proxy's half of LGA: a pool of pictures from gradients, and scores of the fleet's models.
+"""The proxy's side of LGA: a pool of pictures from gradients, and scores of the fleet's models.
 
     receive   gradients of a device wait until the next model is to be scored
     score     what waits is shuffled and inverted; the model is scored by the pictures of the

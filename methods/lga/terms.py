@@ -28,11 +28,11 @@ from learning.losses.balanced_terms import (
 )
 from learning.losses.composing import ComposedLoss, Term, Weighted
 from learning.losses.terms import CrossEntropy, Divergence
+from methods.instruction_models import Model
 from methods.lga.assignment import LgaAssignment
 from methods.lga.holdings import Current, stages_of
 from methods.lga.memory import Memory
 from methods.lga.settings import LossSettings
-from methods.order_models import Model
 from methods.training import FitInstruction
 from schemas.values import ClassName
 
@@ -51,15 +51,15 @@ def loss_of(assignment: LgaAssignment, *, taught: bool) -> ComposedLoss:
 
 def frozen_parts(
     settings: LossSettings,
-    order: FitInstruction,
+    instruction: FitInstruction,
     current: Current,
     memory: Memory,
     old: Model | None,
 ) -> dict[str, Any]:
     """Return what the terms look at, by name."""
-    stages = stages_of(order)
+    stages = stages_of(instruction)
     stored = set(memory.exemplars)
-    earlier = {name for name in current.names if stages[name] < order.stage}
+    earlier = {name for name in current.names if stages[name] < instruction.stage}
     frozen: dict[str, Any] = {
         GROUPS: groups_of(settings, stages, stored),
         EXPONENT: exponent_of(settings, stages, stored | earlier, current.names),

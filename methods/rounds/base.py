@@ -11,17 +11,17 @@ from methods.rounds.assignment import RoundsAssignment
 from methods.training import BASE, FitInstruction
 
 
-def base_of(assignment: RoundsAssignment, order: FitInstruction) -> dict[str, Tensor]:
+def base_of(assignment: RoundsAssignment, instruction: FitInstruction) -> dict[str, Tensor]:
     """Return them by name; none where all of the network is trained.
 
     Raises `MethodError` where the order lacks their file, or it is not this network's.
     """
     if not assignment.network.body.base_plan():
         return {}
-    if BASE not in order.extras:
+    if BASE not in instruction.extras:
         raise MethodError(
             f"{BASE}: network {assignment.settings.network!r} has tensors that nobody trains, and "
             "the order names no file with them; import the network again with --weights"
         )
-    arrays = decode_base(order.extras[BASE], assignment.network)
+    arrays = decode_base(instruction.extras[BASE], assignment.network)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from methods.answers import AnswerFrame, Arrays
 from methods.averaging import AveragingCoordinator
+from methods.client_updates import Arrays, UpdateFrame
 from methods.network_weights import encode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.fisher import consolidated, encode_fisher
@@ -25,23 +25,23 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
 
     assignment_type = RoundsAssignment
 
-    def frame(self, assignment: RoundsAssignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: RoundsAssignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
-        sent = received(assignment, asked.weights, asked.weights_class_names, asked.class_names)
-        return frame_of(assignment, sent, asked.phase)
+        sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
+        return frame_of(assignment, sent, config.phase)
 
     def after(
-        self, assignment: RoundsAssignment, asked: RoundConfig, mean: Arrays
+        self, assignment: RoundsAssignment, config: RoundConfig, mean: Arrays
     ) -> tuple[bytes, Mapping[str, bytes]]:
         """Return the fleet's weights and the files that devices are given from here on."""
-        names, extras = asked.class_names, dict(asked.extras)
-        if asked.phase == FISHER:
-            weights = asked.weights
-            fisher = consolidated(asked.extras.get(FISHER), mean, names, asked.aliases)
+        names, extras = config.class_names, dict(config.extras)
+        if config.phase == FISHER:
+            weights = config.weights
+            fisher = consolidated(config.extras.get(FISHER), mean, names, config.aliases)
             extras[FISHER] = encode_fisher(fisher, names)
         else:
             weights = encode_weights(mean, names)
-        if asked.ends_stage and assignment.settings.needs_old_model:
+        if config.ends_stage and assignment.settings.needs_old_model:
             extras[OLD_MODEL] = weights
         return weights, extras
 

@@ -28,7 +28,7 @@ from learning.training.chance import Chance
 from learning.training.measures import fisher_diagonal
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.device_answers import answer_of
+from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment
@@ -46,7 +46,7 @@ _INFERENCE_BATCH = 256
 class _Kept:
     """What `finish` has to know."""
 
-    order: FitInstruction
+    instruction: FitInstruction
     memory: Memory
     sent: Arrays
     """The weights that training began with."""
@@ -61,7 +61,7 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
     def begin(
         self,
         assignment: RoundsAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
@@ -73,34 +73,44 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         fit together.
         """
         settings, network = assignment.settings, assignment.network
-        names = order.round.class_names
-        sent = received(assignment, order.weights, order.round.weights_class_names, names)
-        before = read_memory(memory, network).renamed(order.round.aliases)
-        remembered = _entered(assignment, order, data, before, sent, pictures)
-        rows = _rows(order, data, remembered)
+        names = instruction.round.class_names
+        sent = received(
+            assignment, instruction.weights, instruction.round.weights_class_names, names
+        )
+        before = read_memory(memory, network).renamed(instruction.round.aliases)
+        remembered = _entered(assignment, instruction, data, before, sent, pictures)
+        rows = _rows(instruction, data, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
         parameters, buffers = to_tensors(sent)
-        measures = order.round.phase == FISHER
+        measures = instruction.round.phase == FISHER
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         work = Work(
             parameters=parameters,
             buffers=buffers,
             data=Data(torch.from_numpy(data.inputs[rows]), torch.from_numpy(labels)),
-            loss=plain_loss(assignment) if measures else loss_of(assignment, order, remembered),
-            optimiser=Sgd(_rates(assignment, order), settings.momentum, settings.weight_decay),
+            loss=plain_loss(assignment)
+            if measures
+            else loss_of(assignment, instruction, remembered),
+            optimiser=Sgd(
+                _rates(assignment, instruction), settings.momentum, settings.weight_decay
+            ),
             batching=Batching(min(settings.batch, max(2, len(rows)))),
             chance=Chance(
-                order.round.seed, order.device, order.stage, order.round.number, order.round.phase
+                instruction.round.seed,
+                instruction.device,
+                instruction.stage,
+                instruction.round.number,
+                instruction.round.phase,
             ),
             frozen=frozen_parts(
-                assignment, order, remembered, parameters, base_of(assignment, order)
+                assignment, instruction, remembered, parameters, base_of(assignment, instruction)
             ),
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
-        kept = _Kept(order, remembered, sent, work)
+        kept = _Kept(instruction, remembered, sent, work)
         return FitJob(None if measures else work, samples, kept)
 
     def finish(
@@ -108,7 +118,7 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
     ) -> ClientUpdate:
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
-        frame = frame_of(assignment, kept.sent, kept.order.round.phase)
+        frame = frame_of(assignment, kept.sent, kept.instruction.round.phase)
         try:
             arrays = to_arrays(trained.parameters, trained.buffers)
             payload = frame.encode(arrays)
@@ -116,8 +126,8 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
             raise MethodError(f"training: {error}") from error
         memory = kept.memory
         if assignment.settings.keeps_own_models:
-            memory = replace(memory, latest=OwnModel(arrays, kept.order.round.class_names))
-        return answer_of(job, payload, memory, trained)
+            memory = replace(memory, latest=OwnModel(arrays, kept.instruction.round.class_names))
+        return update_of(job, payload, memory, trained)
 
     def measured(self, assignment: RoundsAssignment, job: FitJob[_Kept]) -> ClientUpdate:
         """Return the Fisher diagonal of this device's images, in units of its cap."""
@@ -126,7 +136,7 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         try:
             diagonal = fisher_diagonal(kept.work, TrainingEngineSettings(), cap)
             shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
-            return answer_of(job, frame.encode(shares), kept.memory)
+            return update_of(job, frame.encode(shares), kept.memory)
         except LearningError as error:
             raise MethodError(f"training: {error}") from error
 
@@ -136,7 +146,7 @@ DEVICE = RoundsDevice()
 
 def _entered(
     assignment: RoundsAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     data: LocalData,
     memory: Memory,
     sent: Arrays,
@@ -147,23 +157,26 @@ def _entered(
     With the first order of a stage, exemplars of the stage before are chosen by the features of
     the weights that were sent (the incoming model), and the device's last model becomes its past.
     """
-    mine = {name for name in data.class_names if name in order.stage_class_names}
-    if memory.stage == order.stage:
+    mine = {name for name in data.class_names if name in instruction.stage_class_names}
+    if memory.stage == instruction.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
     if assignment.settings.exemplars and memory.task:
-        features = _incoming(assignment, order, sent, pictures)
+        features = _incoming(assignment, instruction, sent, pictures)
         memory = _with_exemplars(assignment, data, memory, features)
     return replace(
-        memory, stage=order.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
+        memory, stage=instruction.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
     )
 
 
 def _incoming(
-    assignment: RoundsAssignment, order: FitInstruction, sent: Arrays, pictures: Pictures | None
+    assignment: RoundsAssignment,
+    instruction: FitInstruction,
+    sent: Arrays,
+    pictures: Pictures | None,
 ) -> Callable[[Tensor], Tensor]:
     """Return what makes the features of the weights that were sent."""
     parameters, buffers = to_tensors(sent)
-    every = {**base_of(assignment, order), **parameters}
+    every = {**base_of(assignment, instruction), **parameters}
     infer = Inference(_INFERENCE_BATCH, pictures)
     return lambda inputs: infer(assignment.network, every, buffers, inputs).features
 
@@ -187,10 +200,10 @@ def _with_exemplars(
     return memory.with_exemplars(lists, per_class)
 
 
-def _rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
+def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
     """Return the rows of the stage's classes and of the exemplars."""
     exemplars = {digest for digests in memory.exemplars.values() for digest in digests}
-    task = set(order.stage_class_names)
+    task = set(instruction.stage_class_names)
     return [
         row
         for row, (name, digest) in enumerate(zip(data.class_names, data.digests, strict=True))
@@ -198,11 +211,11 @@ def _rows(order: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
     ]
 
 
-def _rates(assignment: RoundsAssignment, order: FitInstruction) -> tuple[float, ...]:
+def _rates(assignment: RoundsAssignment, instruction: FitInstruction) -> tuple[float, ...]:
     """Return the learning rate of each local epoch."""
     settings = assignment.settings
     rate = settings.rate
     if settings.schedule == "cosine":
-        progress = (order.round.round_of_stage - 1) / order.round.rounds_of_stage
+        progress = (instruction.round.round_of_stage - 1) / instruction.round.rounds_of_stage
         rate *= 0.5 * (1 + cos(pi * progress))
     return (rate,) * settings.epochs

@@ -1,4 +1,4 @@
-"""What leaves a device that trains in rounds: `methods.answers` around what it was sent.
+"""What leaves a device that trains in rounds: `methods.client_updates` around what it was sent.
 
 | phase | an answer holds | around | form |
 | --- | --- | --- | --- |
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.network_weights import Arrays, decode_weights, grown
 from methods.rounds.assignment import FISHER, RoundsAssignment
 from methods.rounds.fisher import unit_zeros
@@ -35,8 +35,8 @@ def received(
     return grown(arrays, known, names, assignment.settings.seed)
 
 
-def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> AnswerFrame:
+def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> UpdateFrame:
     """Return what answers look like, of devices that began with `sent`."""
     if phase == FISHER:
-        return AnswerFrame(unit_zeros(sent))
-    return AnswerFrame(sent, assignment.settings.upload)
+        return UpdateFrame(unit_zeros(sent))
+    return UpdateFrame(sent, assignment.settings.upload)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from methods.answer_forms import Upload
 from methods.presets import filled_in
 from methods.training_assignment import AveragedSettings
+from methods.update_forms import Upload
 from schemas.message import Strict
 
 Preset = Literal[

@@ -35,7 +35,9 @@ RECEIVED, ANCHOR, IMPORTANCE = "received", "old", "fisher"
 OLD, PAST, SERVER = "old_model", "past_model", "received_model"
 
 
-def loss_of(assignment: RoundsAssignment, order: FitInstruction, memory: Memory) -> ComposedLoss:
+def loss_of(
+    assignment: RoundsAssignment, instruction: FitInstruction, memory: Memory
+) -> ComposedLoss:
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
     scope = TASK if settings.scope == "task" else None
@@ -45,10 +47,10 @@ def loss_of(assignment: RoundsAssignment, order: FitInstruction, memory: Memory)
     if settings.fedmax:
         even = FedMax(settings.fedmax_direction, settings.fedmax_reduction)
         terms.append(Weighted(settings.fedmax, even))
-    if settings.ewc and FISHER in order.extras:
+    if settings.ewc and FISHER in instruction.extras:
         terms.append(Weighted(settings.ewc, EwcPenalty(ANCHOR, IMPORTANCE)))
     teachers = (
-        (settings.distillation, OLD, OLD_MODEL in order.extras),
+        (settings.distillation, OLD, OLD_MODEL in instruction.extras),
         (settings.past_distillation, PAST, memory.past is not None),
         (settings.server_distillation, SERVER, True),
     )
@@ -67,30 +69,30 @@ def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:
 
 def frozen_parts(
     assignment: RoundsAssignment,
-    order: FitInstruction,
+    instruction: FitInstruction,
     memory: Memory,
     received: Mapping[str, Tensor],
     base: Mapping[str, Tensor],
 ) -> dict[str, Any]:
     """Return what the terms look at, by name; `base` are the tensors that nobody trains."""
-    settings, names = assignment.settings, order.round.class_names
-    aliases = order.round.aliases
+    settings, names = assignment.settings, instruction.round.class_names
+    aliases = instruction.round.aliases
     frozen: dict[str, Any] = {FIXED: base} if base else {}
     if settings.scope == "task":
-        frozen[TASK] = _mask(names, set(order.stage_class_names))
+        frozen[TASK] = _mask(names, set(instruction.stage_class_names))
     if settings.proximal:
         frozen[RECEIVED] = dict(received)
     if settings.server_distillation:
-        arrays, _ = decode_weights(order.weights, assignment.network)
-        known, _ = first_rows(arrays, order.round.weights_class_names, names, aliases)
+        arrays, _ = decode_weights(instruction.weights, assignment.network)
+        known, _ = first_rows(arrays, instruction.round.weights_class_names, names, aliases)
         frozen[SERVER] = _model(known, base)
-    if OLD_MODEL in order.extras and settings.needs_old_model:
-        arrays, old_names = decode_weights(order.extras[OLD_MODEL], assignment.network)
+    if OLD_MODEL in instruction.extras and settings.needs_old_model:
+        arrays, old_names = decode_weights(instruction.extras[OLD_MODEL], assignment.network)
         ordered, _ = first_rows(arrays, old_names, names, aliases)
         frozen[OLD] = _model(ordered, base)
-        if settings.ewc and FISHER in order.extras:
+        if settings.ewc and FISHER in instruction.extras:
             frozen[ANCHOR] = _model(ordered, {})["parameters"]
-            frozen[IMPORTANCE] = _importance(settings.ewc_cap, order, received)
+            frozen[IMPORTANCE] = _importance(settings.ewc_cap, instruction, received)
     if settings.past_distillation and memory.past is not None:
         past, _ = first_rows(memory.past.arrays, memory.past.class_names, names, aliases)
         frozen[PAST] = _model(past, base)
@@ -98,12 +100,12 @@ def frozen_parts(
 
 
 def _importance(
-    cap: float, order: FitInstruction, received: Mapping[str, Tensor]
+    cap: float, instruction: FitInstruction, received: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the Fisher diagonal, in the units that the penalty knows."""
     shapes = {name: tuple(tensor.shape) for name, tensor in received.items()}
-    shares, known = decode_fisher(order.extras[FISHER], shapes)
-    first, _ = first_rows(shares, known, order.round.class_names, order.round.aliases)
+    shares, known = decode_fisher(instruction.extras[FISHER], shapes)
+    first, _ = first_rows(shares, known, instruction.round.class_names, instruction.round.aliases)
     return {
         name: torch.from_numpy(np.asarray(array * np.float32(cap))) for name, array in first.items()
     }

@@ -35,7 +35,7 @@ from device_agent.measuring import head_of
 from device_agent.shell import AgentParts
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import order_of
+from device_agent.training import instruction_of
 from device_agent.work import Extracted
 from learning.errors import LearningError
 from learning.numerics.detection import uncertainty
@@ -181,7 +181,9 @@ class DeviceBench:
         trainers, deliver = self.resources.trainers, self.deliver
         read = partial(trainers.read, blobs=self._at_hand.blobs)
         try:
-            order = order_of(request.assignment, read, self._at_hand.home.settings.device)
+            instruction = instruction_of(
+                request.assignment, read, self._at_hand.home.settings.device
+            )
             memory = (
                 self._at_hand.blobs.read(request.memory) if request.memory is not None else None
             )
@@ -194,7 +196,7 @@ class DeviceBench:
             deliver(answer)
 
         trainers.enter(
-            Trainee(request, order, self._data(request), memory, self._at_hand.blobs, done)
+            Trainee(request, instruction, self._data(request), memory, self._at_hand.blobs, done)
         )
         return ()
 

@@ -47,7 +47,7 @@ class Trainee:
     """A device with an order."""
 
     request: Train
-    order: FitInstruction
+    instruction: FitInstruction
     data: LocalData
     memory: bytes | None
     blobs: BlobFolder
@@ -105,12 +105,12 @@ class TrainerPool:
 
     def _train_all(self) -> None:
         here, self._waiting = self._waiting, []
-        waiting = [trainee for trainee in here if not trainee.order.round.observes]
+        waiting = [trainee for trainee in here if not trainee.instruction.round.observes]
         for trainee in here:
-            if trainee.order.round.observes:
+            if trainee.instruction.round.observes:
                 self._answers[trainee] = _looked(trainee)
         while waiting:
-            at_once = number_at_once(waiting[0].order, self._settings)
+            at_once = number_at_once(waiting[0].instruction, self._settings)
             together, waiting = waiting[:at_once], waiting[at_once:]
             self._answers |= self._trained(together)
 
@@ -197,10 +197,10 @@ def torch_device(asked: str) -> str:
 
 def _begin(trainee: Trainee) -> TrainingSession | None:
     try:
-        return begin(trainee.request, trainee.order, trainee.data, trainee.memory)
+        return begin(trainee.request, trainee.instruction, trainee.data, trainee.memory)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
-        raise EngineError(f"{trainee.order.device}: {error}") from error
+        raise EngineError(f"{trainee.instruction.device}: {error}") from error
 
 
 def _looked(trainee: Trainee) -> tuple[Input, float]:
@@ -208,16 +208,16 @@ def _looked(trainee: Trainee) -> tuple[Input, float]:
     began = time.perf_counter()
     request = trainee.request
     try:
-        seen = check_novelty(request, trainee.order, trainee.data, trainee.memory)
+        seen = check_novelty(request, trainee.instruction, trainee.data, trainee.memory)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
-        raise EngineError(f"{trainee.order.device}: {error}") from error
+        raise EngineError(f"{trainee.instruction.device}: {error}") from error
     return observed(request, seen, (), trainee.blobs), time.perf_counter() - began
 
 
-def number_at_once(order: FitInstruction, settings: TrainerPoolSettings) -> int:
+def number_at_once(instruction: FitInstruction, settings: TrainerPoolSettings) -> int:
     """Return how many devices are trained together at most."""
     if settings.engine == "loop":
         return 1  # one after the other, so only one needs to be in memory
-    each = _COPIES * (len(order.weights) + sum(map(len, order.extras.values())))
+    each = _COPIES * (len(instruction.weights) + sum(map(len, instruction.extras.values())))
     return max(1, _MEMORY_BYTES // max(1, each))

@@ -28,8 +28,8 @@ def weights(device: ScriptedDevice, assignment: Assignment, folder: Path) -> Arr
     order = assignment.round
     assert order is not None
     data = device.fetch(order.weights, folder)
-    half = training_coordinator("rounds")
-    own = half.read_assignment(assignment.settings)
+    side = training_coordinator("rounds")
+    own = side.read_assignment(assignment.settings)
     arrays, known = decode_weights(data, own.network)
     assert known == order.weights_class_names
     return grown(arrays, known, order.class_names, own.settings.seed)

@@ -176,8 +176,8 @@ def settle(folder: Path) -> None:
 
 def stsa_assignment(form: str = "compact", **details):
     """An assignment of the real method over the 64 pixels themselves."""
-    half = statistics_coordinator("stsa")
-    own = half.assign({"map": "none", "form": form}, 64)
+    side = statistics_coordinator("stsa")
+    own = side.assign({"map": "none", "form": form}, 64)
     return models.assignment(**details).model_copy(
         update={"settings": own.model_dump(mode="json")}
     ), own

@@ -47,8 +47,8 @@ def test_a_contribution_is_sent_again_until_its_receipt(
 def test_a_large_payload_is_offered_and_fetched_in_blocks(
     coordinator: ScriptedCoordinator, home: Path, broker: InMemoryBroker, tmp_path: Path
 ) -> None:
-    half = statistics_coordinator("stsa")
-    own = half.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
+    side = statistics_coordinator("stsa")
+    own = side.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
     frozen, assignment = mapped_assignment(own)
     coordinator.exchange.serve(frozen)
     running = RunningAgent(broker, home)
@@ -58,7 +58,7 @@ def test_a_large_payload_is_offered_and_fetched_in_blocks(
     assert envelope.attachment == b""
     assert body.offer is not None
     payload = coordinator.fetch(body.offer, tmp_path / "fetched")
-    assert half.check(own, payload).samples_per_class == {"dark": 3, "light": 2}
+    assert side.check(own, payload).samples_per_class == {"dark": 3, "light": 2}
     coordinator.accept(envelope)
     eventually(lambda: body.payload not in running.agent._parts.blobs.digests())
     running.stop()
@@ -84,8 +84,8 @@ def mapped_assignment(own):
 def test_an_offered_payload_survives_a_restart_and_a_lost_file_is_computed_again(
     coordinator: ScriptedCoordinator, home: Path, broker: InMemoryBroker, tmp_path: Path
 ) -> None:
-    half = statistics_coordinator("stsa")
-    own = half.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
+    side = statistics_coordinator("stsa")
+    own = side.assign({"map": "integer", "map_width": 400, "form": "exact"}, 64)
     frozen, assignment = mapped_assignment(own)
     coordinator.exchange.serve(frozen)
     running = RunningAgent(broker, home)

@@ -1,4 +1,4 @@
-"""The workbench looks at pictures with a method's device half, and keeps what it remembers."""
+"""The workbench looks at pictures with a method's device side, and keeps what it remembers."""
 
 import sys
 from pathlib import Path
@@ -43,11 +43,11 @@ def observatory(tmp_path: Path) -> Observatory:
 def test_the_method_looks_at_the_pictures_and_its_memory_is_on_the_disk(
     observatory: Observatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    half = watching_method.install(monkeypatch)
+    side = watching_method.install(monkeypatch)
     earlier = observatory.blobs.put(b"rounds 1 2")
     (event,) = observatory.look(memory=earlier)
     assert isinstance(event, inputs.NoveltyChecked)
-    assert half.given == [(3, b"rounds 1 2")]
+    assert side.given == [(3, b"rounds 1 2")]
     assert observatory.blobs.read(event.memory) == b"rounds 1 2 3"
     folder = observatory.home.data_folder
     pixels = read_images(observatory.images(), folder, of_pictures(GREY_8)).data.inputs

@@ -1,6 +1,6 @@
 """What a method is told of an order: the assignment's words, and the files that it names."""
 
-from device_agent.training import order_of
+from device_agent.training import instruction_of
 from methods.training import BASE
 from schemas.values import DeviceId
 from tests.device_agent.making import offer, round_order, training
@@ -10,7 +10,7 @@ def test_an_order_comes_with_its_files_and_the_stage_of_each_row() -> None:
     asked = round_order(1, "dark", "light", class_stages=(1, 2), extras={"old": offer("old")})
     assignment = training(asked, stage=2).model_copy(update={"base": offer("base")})
     texts = {offer(text).digest: text.encode() for text in ("weights 1", "old", "base")}
-    order = order_of(assignment, texts.__getitem__, DeviceId("dev-1"))
-    assert (order.stage, order.class_stages) == (2, (1, 2))
-    assert order.weights == b"weights 1"
-    assert order.extras == {"old": b"old", BASE: b"base"}
+    instruction = instruction_of(assignment, texts.__getitem__, DeviceId("dev-1"))
+    assert (instruction.stage, instruction.class_stages) == (2, (1, 2))
+    assert instruction.weights == b"weights 1"
+    assert instruction.extras == {"old": b"old", BASE: b"base"}

@@ -48,26 +48,26 @@ def proxy(broker: InMemoryBroker) -> Iterator[ScriptedProxy]:
 @pytest.fixture
 def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
     """The small method, carried out without torch, which it does not need."""
-    half = watching_method.install(monkeypatch, SMALL)
+    side = watching_method.install(monkeypatch, SMALL)
 
     def train(
         request: Train,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         _: AgentTrainingSettings,
     ) -> TrainingDone:
-        begun = half.begin(None, order, data, memory, None)
-        return TrainingDone(half.measured(None, begun) if begun is not None else None, 0.1)
+        begun = side.begin(None, instruction, data, memory, None)
+        return TrainingDone(side.measured(None, begun) if begun is not None else None, 0.1)
 
     def look(
-        request: Train, order: FitInstruction, data: LocalData, memory: bytes | None
+        request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
     ) -> Observed | None:
-        return half.observe(None, order, data, memory, None)
+        return side.observe(None, instruction, data, memory, None)
 
     monkeypatch.setattr("device_agent.bench.train", train)
     monkeypatch.setattr("device_agent.bench.check_novelty", look)
-    return half
+    return side
 
 
 class Fleet:

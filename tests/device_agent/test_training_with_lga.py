@@ -1,4 +1,4 @@
-"""LGA's device half in the agent's workbench: a look, a training, gradients for the proxy."""
+"""LGA's device side in the agent's workbench: a look, a training, gradients for the proxy."""
 
 from pathlib import Path
 

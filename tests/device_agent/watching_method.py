@@ -40,29 +40,29 @@ class WatchingDevice(ObservingDevice[Any, Any]):
     def observe(
         self,
         _told: Any,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         _pictures: Any,
     ) -> Observed | None:
-        self.given.append((order.round.number, memory))
+        self.given.append((instruction.round.number, memory))
         if not len(data):
             return None
-        return Observed(seen(data), _history(order, memory))
+        return Observed(seen(data), _history(instruction, memory))
 
     def begin(
         self,
         _told: Any,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         _pictures: Any,
     ) -> FitJob[Any] | None:
-        self.given.append((order.round.number, memory))
+        self.given.append((instruction.round.number, memory))
         if not len(data):
             return None
         samples = dict(Counter(data.class_names))
-        return FitJob(None, samples, state=(order, data, memory))
+        return FitJob(None, samples, state=(instruction, data, memory))
 
     def finish(self, _told: Any, _job: Any, _trained: Any) -> ClientUpdate:
         raise AssertionError("it trains nothing")
@@ -100,5 +100,5 @@ def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> 
     return device
 
 
-def _history(order: FitInstruction, memory: bytes | None) -> bytes:
-    return (memory or b"rounds") + b" %d" % order.round.number
+def _history(instruction: FitInstruction, memory: bytes | None) -> bytes:
+    return (memory or b"rounds") + b" %d" % instruction.round.number

@@ -51,16 +51,16 @@ class Gate:
     def _train(
         self,
         request: Train,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         settings: AgentTrainingSettings,
     ) -> TrainingDone:
-        key = (order.device, order.round.number)
+        key = (instruction.device, instruction.round.number)
         if key in self._held:
             self._waiting.add(key)
             assert self._held[key].wait(300)
-        return train(request, order, data, memory, settings)
+        return train(request, instruction, data, memory, settings)
 
 
 def rules(**rounds: object) -> Rules:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from methods.answer_forms import Upload
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.errors import ContributionError
+from methods.update_forms import Upload
 from schemas.bitpacking import PackedIntegers
 from schemas.catalogue import CATALOGUE
 from schemas.envelope import decode, encode
@@ -95,7 +95,7 @@ def _answer(upload: Upload) -> Parser:
     random = np.random.default_rng(1)
     sent = {"body.weight": random.normal(size=(4, 5)).astype(np.float32)}
     moved = {name: array + np.float32(0.01) for name, array in sent.items()}
-    frame = AnswerFrame(sent, upload)
+    frame = UpdateFrame(sent, upload)
     return Parser(frame.check, (frame.encode(moved), frame.encode(sent)), (ContributionError,))
 
 

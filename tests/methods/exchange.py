@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.training import CountedUpdate, RoundConfig, RoundOutcome
 from schemas.values import ClassName
-from tests.methods.making import Arrays, asked_of, given, shaken
+from tests.methods.making import Arrays, config_of, given, shaken
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Exchange:
     coordinator: Any
     received: Callable[[Any, RoundConfig], Arrays]
     """What devices begin with."""
-    frame_of: Callable[[Any, Arrays, RoundConfig], AnswerFrame]
+    frame_of: Callable[[Any, Arrays, RoundConfig], UpdateFrame]
     """What answers look like, of devices that began with these."""
     names: tuple[ClassName, ...]
     """The classes of the first stage."""
@@ -44,7 +44,7 @@ class Exchange:
         """The first of two rounds; without `weights` of a fleet that has learned nothing."""
         first = weights or self.coordinator.first_weights(of)
         changes = {"phase": of.round_phases[0]} | changes
-        return asked_of(first, names or self.names, rows, **changes)
+        return config_of(first, names or self.names, rows, **changes)
 
     def sent(self, of: Any, question: RoundConfig) -> Arrays:
         """What devices begin with."""

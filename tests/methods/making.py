@@ -43,7 +43,7 @@ def relabelled(data: LocalData, names: Mapping[ClassName, ClassName]) -> LocalDa
     return LocalData(data.inputs, labels, data.digests, data.exemplars_as)
 
 
-def asked_of(
+def config_of(
     weights: bytes,
     names: tuple[ClassName, ...],
     rows: tuple[ClassName, ...] = (),

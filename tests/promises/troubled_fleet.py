@@ -97,11 +97,11 @@ def _aggregate(coordinator: MemoryCoordinator, letters: dict[DeviceId, Sequence[
     """Add all payloads up, one after the other."""
     lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
-    half = statistics_coordinator("stsa")
-    assignment = half.read_assignment(lineage.settings)
-    total = half.aggregate_type.empty(assignment)
+    side = statistics_coordinator("stsa")
+    assignment = side.read_assignment(lineage.settings)
+    total = side.aggregate_type.empty(assignment)
     for item in (letter for given in letters.values() for letter in given):
-        total += half.aggregate_type.of(assignment, half.check(assignment, item.payload), 1)
+        total += side.aggregate_type.of(assignment, side.check(assignment, item.payload), 1)
     return total.digest
 
 

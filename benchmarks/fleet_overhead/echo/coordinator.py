@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from methods.echo.messages import EchoAssignment, frame_of
 
-from methods.answers import AnswerFrame
 from methods.averaging import AveragingCoordinator
+from methods.client_updates import UpdateFrame
 from methods.training import RoundConfig
 
 
@@ -14,10 +14,10 @@ class EchoCoordinator(AveragingCoordinator[EchoAssignment]):
 
     assignment_type = EchoAssignment
 
-    def frame(self, assignment: EchoAssignment, asked: RoundConfig) -> AnswerFrame:
+    def frame(self, assignment: EchoAssignment, config: RoundConfig) -> UpdateFrame:
         """Return what updates to a round look like."""
-        names = asked.weights_class_names, asked.class_names
-        return frame_of(assignment, asked.weights, *names)
+        names = config.weights_class_names, config.class_names
+        return frame_of(assignment, config.weights, *names)
 
 
 COORDINATOR = EchoCoordinator()

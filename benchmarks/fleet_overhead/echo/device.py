@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from methods.echo.messages import EchoAssignment, frame_of
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.errors import MethodError
 from methods.once import OncePerRound
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -22,7 +22,7 @@ STEP = 1e-4
 _APART = 1e-6
 """Between the constants of two devices: equal answers would be stored once."""
 
-State = tuple[AnswerFrame, np.float32]
+State = tuple[UpdateFrame, np.float32]
 
 
 class EchoDevice(TrainingDevice[EchoAssignment, State]):
@@ -32,21 +32,23 @@ class EchoDevice(TrainingDevice[EchoAssignment, State]):
 
     def __init__(self) -> None:
         # Of the round: devices of one process share it.
-        self._newest = OncePerRound[AnswerFrame]()
+        self._newest = OncePerRound[UpdateFrame]()
 
     def begin(
         self,
         assignment: EchoAssignment,
-        order: FitInstruction,
+        instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
     ) -> FitJob[State]:
         """Return nothing to train, and what was sent."""
-        asked = order.round
+        asked = instruction.round
         names = asked.weights_class_names, asked.class_names
-        frame = self._newest(asked, assignment, lambda: frame_of(assignment, order.weights, *names))
-        step = np.float32(STEP + _APART * int(order.device.rpartition("-")[2]))
+        frame = self._newest(
+            asked, assignment, lambda: frame_of(assignment, instruction.weights, *names)
+        )
+        step = np.float32(STEP + _APART * int(instruction.device.rpartition("-")[2]))
         return FitJob(None, Counter(data.class_names), (frame, step))
 
     def measured(self, assignment: EchoAssignment, job: FitJob[State]) -> ClientUpdate:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.network_weights import decode_weights, grown
 from methods.training_assignment import AveragedSettings, TrainingAssignment
 from schemas.values import ClassName
@@ -40,7 +40,7 @@ def frame_of(
     weights: bytes,
     known: Sequence[ClassName],
     names: Sequence[ClassName],
-) -> AnswerFrame:
+) -> UpdateFrame:
     """Return what answers look like, around the sent weights with the head's new rows."""
     arrays, _ = decode_weights(weights, assignment.network)
-    return AnswerFrame(grown(arrays, known, names, assignment.settings.seed))
+    return UpdateFrame(grown(arrays, known, names, assignment.settings.seed))

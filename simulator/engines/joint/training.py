@@ -78,7 +78,7 @@ class JointTraining:
     ) -> tuple[RoundOutcome, float | None]:
         """Return what a round makes of weights, and its loss; raise `EngineError` without data."""
         answer = self._answer(round_, weights, data)
-        asked = RoundConfig(
+        config = RoundConfig(
             phase="train",
             round_of_stage=round_.of_stage,
             rounds_of_stage=round_.rounds,
@@ -86,15 +86,15 @@ class JointTraining:
             weights_class_names=self.names(weights),
             class_names=round_.class_names,
         )
-        self._coordinator.check(self.assignment, answer.payload, asked)
+        self._coordinator.check(self.assignment, answer.payload, config)
         given = CountedUpdate(sum(answer.samples.values()), lambda: answer.payload)
-        return self._coordinator.combine(self.assignment, asked, [given]), answer.loss
+        return self._coordinator.combine(self.assignment, config, [given]), answer.loss
 
     def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> ClientUpdate:
         from learning.training.engine import train  # noqa: PLC0415 - needs torch
 
-        order = self._order(round_, weights)
-        job = self._device.begin(self._own, order, data, None, self._sight.pictures())
+        instruction = self._order(round_, weights)
+        job = self._device.begin(self._own, instruction, data, None, self._sight.pictures())
         if job is None or job.work is None:
             raise EngineError("joint: fewer than two images to train on; give the stage more")
         (trained,) = train([job.work], self._settings)

@@ -86,7 +86,7 @@ class RoundBench(Bench):
 
     def answer(self, device: str, number: int = 1, text: str = "", **changes: object) -> Receipt:
         """Give weights, and let their payload arrive if it is wanted."""
-        requests = self.message(device, answer_of(number, text or device, **changes))
+        requests = self.message(device, update_of(number, text or device, **changes))
         taken = [r for r in requests if isinstance(r, TakePayload)]
         if taken:
             requests = self.handle(inputs.PayloadStored(DeviceId(device), taken[0].contribution))
@@ -120,7 +120,7 @@ class RoundBench(Bench):
         return [body for body, _, _ in self.entries if isinstance(body, kind)]
 
 
-def answer_of(number: int, text: str, **changes: object) -> Contribution:
+def update_of(number: int, text: str, **changes: object) -> Contribution:
     data = text.encode()
     values = {
         "key": PartKey(stage=1, part=number),
@@ -151,4 +151,4 @@ def averaged(request: AverageRound) -> WeightsAveraged:
     )
 
 
-__all__ = ["ABLE", "NETWORK", "RoundBench", "answer_of", "averaged", "sent"]
+__all__ = ["ABLE", "NETWORK", "RoundBench", "averaged", "sent", "update_of"]

@@ -80,10 +80,10 @@ def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     ledger = desk.coordinator.engine.ledger
     (*_, entry) = ledger.entries(kind=WeightsAveraged.kind)
     averaged = WeightsAveraged.model_validate(entry.body)
-    half = training_coordinator("fbl")
+    side = training_coordinator("fbl")
     lineage = desk.coordinator.engine.core.state.lineages.network
     assert lineage is not None
-    network = half.read_assignment(lineage.settings).network  # type: ignore[attr-defined]
+    network = side.read_assignment(lineage.settings).network  # type: ignore[attr-defined]
     data = desk.coordinator.blobs.get(averaged.weights.digest)
     arrays, names = decode_weights(data, network)
     assert names == ("circle", "square", "cross")

@@ -92,8 +92,8 @@ class Desk:
 
     def distil(self, order: Assignment) -> Receipt:
         assert order.round is not None
-        half = training_coordinator("dcid")
-        own = half.read_assignment(order.settings)
+        side = training_coordinator("dcid")
+        own = side.read_assignment(order.settings)
         data = self.device.fetch(order.round.weights, self.folder / "fetched")
         names = order.round.class_names
         sent = Beginning(own, data, order.round.weights_class_names, names).sent  # type: ignore[arg-type]

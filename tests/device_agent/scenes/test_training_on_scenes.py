@@ -30,19 +30,19 @@ class School(Darkroom):
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(folder)
         self.blobs.put(WEIGHTS)
-        half = watching_method.install(monkeypatch)
+        side = watching_method.install(monkeypatch)
         descriptor = replace(watching_method.DESCRIPTOR, segments=True)
         monkeypatch.setattr(
             sys.modules[f"methods.{watching_method.NAME}"], "DESCRIPTOR", descriptor
         )
         self.given: list[LocalData] = []
-        monkeypatch.setattr(half, "observe", self._observe)
-        self._half = half
+        monkeypatch.setattr(side, "observe", self._observe)
+        self._side = side
 
     def _observe(self, told, order, data, memory, pictures):
         self.given.append(data)
         return watching_method.WatchingDevice.observe(
-            self._half, told, order, data, memory, pictures
+            self._side, told, order, data, memory, pictures
         )
 
     def look(self) -> tuple[inputs.Input, ...]:

@@ -129,9 +129,9 @@ def test_a_step_of_dcd_goes_against_the_gradient_of_equation_3(learner, softmax_
 def test_dad_is_the_same_at_the_coordinator():
     assignment = told(tau2=3.0, distil_rate=0.125, dcd=False)
     arrays = {n: a.astype(np.float32) for n, a in used(assignment.network, CLASSES, 1).items()}
-    asked = RoundConfig("train-alone", 1, 1, b"", (), NAMES, mean=(0.5,), deviation=(0.25,))
+    config = RoundConfig("train-alone", 1, 1, b"", (), NAMES, mean=(0.5,), deviation=(0.25,))
     made, remarks = distilled(
-        assignment, asked, arrays, Teacher(IMAGES, ENSEMBLE.astype(np.float32), OLD)
+        assignment, config, arrays, Teacher(IMAGES, ENSEMBLE.astype(np.float32), OLD)
     )
     student = Student(
         *split({n: a.astype(float) for n, a in arrays.items()}), IMAGES, InDoubles((), ())

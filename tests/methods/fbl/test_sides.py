@@ -41,12 +41,12 @@ class Fleet:
         """All rounds of a task; those who are `away` look on in its first round."""
         for number in range(1, ROUNDS + 1):
             self.number += 1
-            asked = RoundConfig(
+            config = RoundConfig(
                 "train", number, ROUNDS, self.weights, self.rows, names, self.extras
             )
             answers = []
             for place, own in enumerate(data):
-                asks = order(asked, stages, self.number, f"dev-{place}")
+                asks = order(config, stages, self.number, f"dev-{place}")
                 if number == 1 and place in away:
                     found = DEVICE.observe(self.of, asks, own, self.memory[place], PICTURES)
                     self.memory[place] = found.memory
@@ -54,10 +54,10 @@ class Fleet:
                 answer = learn(self.of, asks, own, self.memory[place])
                 self.memory[place] = answer.memory
                 answers.append(given(answer.payload, 14))
-                COORDINATOR.check(self.of, answer.payload, asked)
+                COORDINATOR.check(self.of, answer.payload, config)
                 if answer.observation.transition:
                     self.noticed.append((self.number, place))
-            made = COORDINATOR.combine(self.of, asked, answers)
+            made = COORDINATOR.combine(self.of, config, answers)
             self.weights, self.rows, self.extras = made.weights, names, dict(made.extras)
 
     def both_tasks(self):

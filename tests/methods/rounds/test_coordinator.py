@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.errors import MethodError
 from methods.network_weights import decode_weights, encode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL
@@ -46,7 +46,7 @@ def test_the_fisher_diagonal_is_averaged_after_the_rounds_and_mixed_with_the_one
 
     def measured(value: float, like: dict[str, np.ndarray]) -> bytes:
         arrays = {name: np.full(array.shape, value, np.float32) for name, array in like.items()}
-        return AnswerFrame(like).encode(arrays)
+        return UpdateFrame(like).encode(arrays)
 
     first = asked(of, CAT, DOG, phase=FISHER, round_of_stage=2)
     zeros = unit_zeros(sent(of, first))

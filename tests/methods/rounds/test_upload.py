@@ -7,11 +7,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from methods.answer_forms import Upload
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_weights
 from methods.rounds.assignment import FISHER
 from methods.rounds.coordinator import COORDINATOR
+from methods.update_forms import Upload
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, moved, sent
 

@@ -53,8 +53,8 @@ def test_the_network_knows_the_first_stage_and_its_head_has_its_rows() -> None:
     trainer = trainer_of(what.scenario)
     assert trainer is not None
     assert what.base is not None
-    half = training_coordinator("dcid")
-    assignment: Any = half.assign(trainer.seeded(1), (1, 8, 8))
+    side = training_coordinator("dcid")
+    assignment: Any = side.assign(trainer.seeded(1), (1, 8, 8))
     _, names = decode_weights(what.base, assignment.network)
     assert names == what.plan.names(what.plan.stages[0].classes)
     settings = assignment.model_dump(mode="json")

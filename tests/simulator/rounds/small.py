@@ -147,9 +147,9 @@ def final_weights(what: Prepared, folder: Path) -> dict[str, np.ndarray]:
     state, blobs = engine._fleet.coordinator.state, engine._fleet.coordinator.blobs
     assert state.lineages.network is not None
     assert state.rounds.weights is not None
-    half = training_coordinator(state.lineages.network.method)
-    assignment = half.read_assignment(state.lineages.network.settings)
-    _, arrays, _ = half.network_of(assignment, blobs.get(state.rounds.weights.offer.digest))
+    side = training_coordinator(state.lineages.network.method)
+    assignment = side.read_assignment(state.lineages.network.settings)
+    _, arrays, _ = side.network_of(assignment, blobs.get(state.rounds.weights.offer.digest))
     engine.close()
     return arrays
 
@@ -164,7 +164,7 @@ class Averaged:
 
 
 def rounds_by_hand(what: Prepared, folder: Path) -> list[tuple[Averaged, Averaged]]:
-    """Train all stages; return every round as the ledger has it, and as both halves give it."""
+    """Train all stages; return every round as the ledger has it, and as both sides give it."""
     engine = InProcessEngine(what, folder, Watching())
     for stage in what.plan.stages:
         engine.learn(stage)
@@ -197,7 +197,7 @@ def rounds_by_hand(what: Prepared, folder: Path) -> list[tuple[Averaged, Average
 
 
 class ByHand:
-    """Both halves of the method, called one after the other as the ledger tells of them.
+    """Both sides of the method, called one after the other as the ledger tells of them.
 
     For methods whose devices remember nothing.
     """
@@ -217,8 +217,8 @@ class ByHand:
         answers = [self._answer(opened, device, stage_names) for device in counted]
         fields = RoundConfig.__dataclass_fields__
         given = {name: getattr(opened, name) for name in fields if hasattr(opened, name)}
-        asked = RoundConfig(**{**given, "weights": self._weights, "extras": {}})
-        made = self._coordinator.combine(self._assignment, asked, answers)
+        config = RoundConfig(**{**given, "weights": self._weights, "extras": {}})
+        made = self._coordinator.combine(self._assignment, config, answers)
         self._weights = made.weights
         return made.aggregate, Digest.of(made.weights)
 
@@ -233,12 +233,12 @@ class ByHand:
             for name in RoundOrder.model_fields
             if name in type(opened).model_fields
         }
-        order = FitInstruction(
+        instruction = FitInstruction(
             opened.stage, stage_names, RoundOrder(**fields), self._weights, {}, device
         )
         begun = self._device.begin(
             self._assignment,
-            order,
+            instruction,
             self._data(device, opened),
             None,
             self._sight.pictures(),

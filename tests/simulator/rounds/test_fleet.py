@@ -1,4 +1,4 @@
-"""A fleet in one process trains what the method's halves give by hand, however it is computed."""
+"""A fleet in one process trains what the method's sides give by hand, however it is computed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulator.rounds.small import (
 pytestmark = pytest.mark.torch
 
 
-def test_every_round_comes_to_the_digests_of_both_halves_called_by_hand(tmp_path: Path) -> None:
+def test_every_round_comes_to_the_digests_of_both_sides_called_by_hand(tmp_path: Path) -> None:
     compared = rounds_by_hand(prepared(small(rounds={"participation": 0.6})), tmp_path)
     assert len(compared) == 6
     for fleet, hand in compared:

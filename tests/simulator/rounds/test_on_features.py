@@ -32,7 +32,7 @@ from tests.simulator.rounds.whole_runs import check_answers, quiet
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
-def test_every_round_comes_to_the_digests_of_both_halves_on_features(tmp_path: Path) -> None:
+def test_every_round_comes_to_the_digests_of_both_sides_on_features(tmp_path: Path) -> None:
     what = prepared(on_features(rounds={"per_stage": 2, "participation": 0.6}))
     compared = rounds_by_hand(what, tmp_path)
     assert len(compared) == 4

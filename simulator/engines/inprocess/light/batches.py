@@ -94,7 +94,7 @@ class Adding:
 
     def __init__(self, task: RoundTask, place: CohortResources) -> None:
         self._cohort = Cohort(task, place)
-        self._number = task.order.round.number
+        self._number = task.instruction.round.number
         self._memories = place.memories
         self.total = task.summing()
 

@@ -81,8 +81,8 @@ class Cohort:
         self._place = place
         self._side = training_device(task.assignment.method)
         self._own = self._side.read_assignment(task.assignment.settings)
-        self._order = task.order
-        self._order_fields: Mapping[str, Any] = dict(vars(task.order))
+        self._instruction = task.instruction
+        self._fields: Mapping[str, Any] = dict(vars(task.instruction))
 
     def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:
         """Yield what comes of each device, in order.
@@ -93,7 +93,7 @@ class Cohort:
             yield from map(self._alone, members)
             return
         waiting = iter(members)
-        at_once = number_at_once(self._order, self._place.trainers)
+        at_once = number_at_once(self._instruction, self._place.trainers)
         while together := list(islice(waiting, at_once)):
             yield from self._together(together)
 
@@ -119,10 +119,10 @@ class Cohort:
         device, data, memory = member
         if data is None:
             return None
-        order = FitInstruction(**{**self._order_fields, "device": device})
+        instruction = FitInstruction(**{**self._fields, "device": device})
         remembered = None if memory is None else memory.read_bytes()
         try:
-            job = self._side.begin(self._own, order, data, remembered, self._place.pictures)
+            job = self._side.begin(self._own, instruction, data, remembered, self._place.pictures)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)

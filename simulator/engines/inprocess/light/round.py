@@ -170,7 +170,7 @@ class LightRound:
 
 def _lookup(context: LightContext, task: RoundTask) -> DatasetLookup:
     holdings = context.holdings
-    rows = HeldRows.of(task.order.round, holdings.class_names)
+    rows = HeldRows.of(task.instruction.round, holdings.class_names)
     return DatasetLookup(
         partial(holdings.data, rows=rows), context.memories.newest, holdings.version(rows)
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 from coordinator.core.assigning import round_assignment
 from coordinator.core.state import State
-from coordinator.making.network_maker import asked_of
+from coordinator.making.network_maker import config_of
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import RoundOpened
 from coordinator.topics.rounds.state import Round
-from device_agent.training import order_of
+from device_agent.training import instruction_of
 from methods.registry import training_coordinator
 from methods.training import FitInstruction, Summing
 from schemas.assignments import Assignment
@@ -30,10 +30,10 @@ class RoundTask:
     files: Mapping[Digest, bytes]
 
     @classmethod
-    def of(cls, state: State, asked: Round, read: Callable[[Digest], bytes]) -> RoundTask:
+    def of(cls, state: State, round_: Round, read: Callable[[Digest], bytes]) -> RoundTask:
         """Return the task of an open round, with the files that `read` gives."""
-        opened = asked.opened
-        network, assignment = state.lineages.trained, round_assignment(state, asked)
+        opened = round_.opened
+        network, assignment = state.lineages.trained, round_assignment(state, round_)
         offers = [opened.weights, *opened.extras.values()]
         if assignment.base is not None:
             offers.append(assignment.base)
@@ -60,13 +60,13 @@ class RoundTask:
         )
 
     @cached_property
-    def order(self) -> FitInstruction:
+    def instruction(self) -> FitInstruction:
         """The order of the first of the cohort; those of others have another name in it."""
-        return order_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
+        return instruction_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
 
     def summing(self) -> Summing:
         """Return the empty sum; raise what the method's side raises."""
         side = training_coordinator(self.network.method)
-        asked = asked_of(self.network, self.opened, self.files.__getitem__)
+        config = config_of(self.network, self.opened, self.files.__getitem__)
         own = side.read_assignment(self.network.settings)
-        return side.summing(own, asked, len(self.opened.cohort))
+        return side.summing(own, config, len(self.opened.cohort))

@@ -30,7 +30,7 @@ from schemas.receipts import Accepted, Refused
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, contribution, offer, receipt
-from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, answer_of, averaged, sent
+from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, averaged, sent, update_of
 
 
 def test_a_round_in_which_nobody_has_data_comes_to_nothing() -> None:
@@ -272,7 +272,7 @@ def test_late_answers_are_deleted_at_once_but_not_under_those_that_count() -> No
     bench.answer("dev-1")
     bench.answer("dev-2")
     bench.wait(100)
-    late = answer_of(1, "late")
+    late = update_of(1, "late")
     bench.message("dev-3", late)
     stored = bench.handle(inputs.PayloadStored(DeviceId("dev-3"), late))
     assert pruned(stored) == digests("late")
@@ -281,7 +281,7 @@ def test_late_answers_are_deleted_at_once_but_not_under_those_that_count() -> No
     same.answer("dev-1")
     same.answer("dev-2")
     same.wait(100)
-    twin = answer_of(1, "dev-1")
+    twin = update_of(1, "dev-1")
     same.message("dev-3", twin)
     assert not pruned(same.handle(inputs.PayloadStored(DeviceId("dev-3"), twin)))
 
@@ -302,7 +302,7 @@ def test_retention_never_takes_what_devices_or_models_need() -> None:
     bench.answer("dev-1", 2, text="weights 1", lineage=network.digest)
     bench.answer("dev-2", 2, lineage=network.digest)
     bench.wait(100)
-    late = answer_of(2, "backbone", lineage=network.digest)
+    late = update_of(2, "backbone", lineage=network.digest)
     bench.message("dev-3", late)
     assert not pruned(bench.handle(inputs.PayloadStored(DeviceId("dev-3"), late)))
     request = bench.asked_for(AverageRound)
@@ -340,4 +340,4 @@ def test_round_answers_are_no_parts_that_a_device_could_be_asked_to_withdraw() -
     assert state.contributions.of(device).held_parts() == []
     (welcome,) = sent(bench.born("dev-1"), Welcome)
     assert welcome.next_part == 2
-    assert answer_of(1, "dev-1").payload == state.rounds.of(device).answers[1].payload
+    assert update_of(1, "dev-1").payload == state.rounds.of(device).answers[1].payload

@@ -10,7 +10,7 @@ from schemas.assignments import Assignment
 from schemas.receipts import Refused
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import receipt
-from tests.coordinator.core.round_bench import RoundBench, answer_of, sent
+from tests.coordinator.core.round_bench import RoundBench, sent, update_of
 
 FIRST, SECOND = DeviceId("dev-1"), DeviceId("dev-2")
 
@@ -19,7 +19,7 @@ def test_nobody_waits_for_a_receipt_and_the_entry_is_the_same() -> None:
     bench = RoundBench()
     bench.lead()
     (taken,) = [
-        r for r in bench.message("dev-1", answer_of(1, "dev-1")) if isinstance(r, TakePayload)
+        r for r in bench.message("dev-1", update_of(1, "dev-1")) if isinstance(r, TakePayload)
     ]
     assert bench.handle(inputs.PayloadStored(FIRST, taken.contribution, waits=False)) == []
     bench.answer("dev-2", text="dev-1")
@@ -31,7 +31,7 @@ def test_nobody_waits_for_a_receipt_and_the_entry_is_the_same() -> None:
 def test_a_refusal_is_told_in_any_case() -> None:
     bench = RoundBench()
     bench.lead()
-    stranger = inputs.PayloadStored(DeviceId("stranger"), answer_of(1, "x"), waits=False)
+    stranger = inputs.PayloadStored(DeviceId("stranger"), update_of(1, "x"), waits=False)
     assert isinstance(receipt(bench.handle(stranger)).answer, Refused)
 
 

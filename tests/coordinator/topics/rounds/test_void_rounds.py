@@ -17,7 +17,7 @@ from schemas.presence import Death
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE, SECOND, names, sent
 from tests.coordinator.core.phase_bench import SHARING, TWO_PHASES, PhaseBench
-from tests.coordinator.core.round_bench import ABLE, RoundBench, answer_of
+from tests.coordinator.core.round_bench import ABLE, RoundBench, update_of
 
 DIVERGED = "training: weights are not finite; train with a lower rate"
 PAUSES = {"pause_seconds": 5.0, "longest_pause_seconds": 12.0, "void_rounds": 3}
@@ -118,7 +118,7 @@ def test_answers_that_are_refused_count_and_are_named_with_the_reason() -> None:
     bench.lead()
     for number in (1, 2, 3):
         for device in bench.devices:
-            taken = bench.message(device, answer_of(number, f"{device} {number}"))
+            taken = bench.message(device, update_of(number, f"{device} {number}"))
             (request,) = [r for r in taken if isinstance(r, TakePayload)]
             refused = inputs.PayloadUnusable(
                 DeviceId(device), request.contribution, "weights: NaN in conv1"

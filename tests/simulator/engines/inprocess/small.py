@@ -84,7 +84,7 @@ def counted_of(records: Sequence[StageRecord], device: str) -> list[int]:
 
 
 class ByHand:
-    """What the ledger of a plan must come to, from the method's halves alone."""
+    """What the ledger of a plan must come to, from the method's sides alone."""
 
     def __init__(self, prepared: Prepared, engine: InProcessEngine) -> None:
         coordinator = engine._fleet.coordinator
@@ -92,9 +92,9 @@ class ByHand:
         assert isinstance(lineage, BackboneImported)
         self.prepared = prepared
         self.lineage = lineage.frozen.digest
-        self.half = statistics_coordinator(lineage.method)
+        self.side = statistics_coordinator(lineage.method)
         self.device_half = statistics_device(lineage.method)
-        self.assignment = self.half.read_assignment(lineage.settings)
+        self.assignment = self.side.read_assignment(lineage.settings)
         self.features = LineageFeatures(
             prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
         )(self.lineage)
@@ -108,14 +108,14 @@ class ByHand:
                 for met in stage.devices.values()
             ]
         )
-        total = self.half.aggregate_type.empty(self.assignment)
+        total = self.side.aggregate_type.empty(self.assignment)
         for start in range(0, len(indices), PART):
             total = total + self._part(indices[start : start + PART], None)
         return total.digest
 
     def by_parts(self, stages: int, folder: Path) -> Digest:
         """Digest of the sum of the parts that every device cuts, each with its own context."""
-        total = self.half.aggregate_type.empty(self.assignment)
+        total = self.side.aggregate_type.empty(self.assignment)
         plan = self.prepared.plan
         for stage in plan.stages[:stages]:
             for name, met in stage.devices.items():
@@ -149,5 +149,5 @@ class ByHand:
         labels = [str(train.class_names[label]) for label in train.labels[indices]]
         more = () if context is None else (context,)
         made = self.device_half.finish(self.assignment, self.features.train(indices), labels, *more)
-        statistics = self.half.check(self.assignment, made.payload)
-        return self.half.aggregate_type.of(self.assignment, statistics, stage)
+        statistics = self.side.check(self.assignment, made.payload)
+        return self.side.aggregate_type.of(self.assignment, statistics, stage)

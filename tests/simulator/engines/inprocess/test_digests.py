@@ -1,4 +1,4 @@
-"""The fleet in one process comes to the sums that the method's halves give by hand."""
+"""The fleet in one process comes to the sums that the method's sides give by hand."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_the_task_of_a_round_with_its_files(tmp_path: Path) -> None:
     engine.close()
     assert found is not None
     assert found.files == task.files
-    assert found.order == task.order
+    assert found.instruction == task.instruction
     assert (found.assignment, found.network, found.opened) == (
         task.assignment,
         task.network,

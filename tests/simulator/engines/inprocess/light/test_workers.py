@@ -106,7 +106,9 @@ def test_phases_that_share_images_and_logits_are_summed_apart_and_joined(
 ) -> None:
     what = prepared(distilling(rounds={"per_stage": 1}))
     assert_same(*alone_and_together(what, tmp_path))
-    assert {lot.task.order.round.phase for lot, _ in given if lot.task is not None} > {"train"}
+    assert {lot.task.instruction.round.phase for lot, _ in given if lot.task is not None} > {
+        "train"
+    }
 
 
 def test_features_of_a_frozen_network_reach_them_too(tmp_path: Path, given: Beside) -> None:

@@ -1,11 +1,11 @@
-"""The forms that an answer's numbers can have: bytes, and the integers that are summed.
+"""The forms that an update's numbers can have: bytes, and the integers that are summed.
 
     int32   the weights, in steps of the grid
     int16   how far they have moved from what was sent, in steps of the answer's own, and the
             exponents of these steps, one for each tensor in the order of their names
 
 Both are files of tensors (`schemas.tensors`), with one for each float tensor of the network. All
-answers to a round begin with the same header, and what follows are flat arrays.
+updates of a round begin with the same header, and what follows are flat arrays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXPONENTS = "steps/exponents"
 Number = TypeVar("Number", np.int16, np.int32)
 
 
-class AnswerForm(Protocol):
+class UpdateForm(Protocol):
     """A way to write an answer."""
 
     sum_form: str
@@ -125,7 +125,7 @@ class MovedWeights:
         return Differences(tensors[_EXPONENTS], _in_a_row(tensors, self.grid))
 
 
-FORMS: Mapping[Upload, Callable[[Arrays], AnswerForm]] = {
+FORMS: Mapping[Upload, Callable[[Arrays], UpdateForm]] = {
     "int32": WholeWeights,
     "int16": MovedWeights,
 }

@@ -1,4 +1,4 @@
-"""Models of an order on a device: the one that is sent, and earlier ones under today's names.
+"""Models of a fit instruction: the one that is sent, and earlier ones under today's names.
 
 For methods whose devices distil from an earlier model of the fleet. Needs torch. A model is read
 once and stays in memory while rounds use it, for each device of a process that asks for it.
@@ -63,7 +63,7 @@ class FirstRows(Protocol):
         """Return the arrays with these rows alone; `written` are the names in the file."""
 
 
-class OrderModels(Generic[A_contra]):
+class InstructionModels(Generic[A_contra]):
     """Reads models of orders; both functions are the method's own."""
 
     def __init__(self, received: Received[A_contra], first_rows: FirstRows) -> None:
@@ -90,16 +90,18 @@ class OrderModels(Generic[A_contra]):
 
         self._sent, self._earlier = sent, earlier
 
-    def sent(self, assignment: A_contra, order: FitInstruction) -> Model:
+    def sent(self, assignment: A_contra, instruction: FitInstruction) -> Model:
         """Return what training begins with; raise `MethodError` for a file that is none."""
-        asked = order.round
-        return self._sent(assignment, order.weights, asked.weights_class_names, asked.class_names)
+        round_ = instruction.round
+        return self._sent(
+            assignment, instruction.weights, round_.weights_class_names, round_.class_names
+        )
 
-    def earlier(self, assignment: A_contra, order: FitInstruction, weights: bytes) -> Model:
+    def earlier(self, assignment: A_contra, instruction: FitInstruction, weights: bytes) -> Model:
         """Return a model of before with the rows that the head begins with; raise `MethodError`.
 
         It may know none of them.
         """
-        asked = order.round
-        aliases = tuple(sorted(asked.aliases.items()))
-        return self._earlier(assignment, weights, asked.class_names, aliases)
+        round_ = instruction.round
+        aliases = tuple(sorted(round_.aliases.items()))
+        return self._earlier(assignment, weights, round_.class_names, aliases)

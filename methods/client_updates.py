@@ -1,14 +1,14 @@
-"""Answers to a round: weights as integers on one grid, and their exact mean.
+"""Client updates of a round: weights as integers on one grid, and their exact mean.
 
-Both sides derive the grid from the weights that were sent. An answer holds one tensor of integers
-for each float tensor of the network, in one of two forms (`methods.answer_forms`): the weights,
+Both sides derive the grid from the weights that were sent. An update holds one tensor of integers
+for each float tensor of the network, in one of two forms (`methods.update_forms`): the weights,
 int32, or how far they have moved, int16. No image, label or name of a file is in it; the number of
-samples per class travels in the contribution. Whoever sends an answer packs it (`schemas.tensors`).
+samples per class travels in the contribution. Whoever sends an update packs it (`schemas.tensors`).
 
 A method that offers the choice has a setting `upload: Upload = "int32"` and gives it to the frame
-in both sides, `AnswerFrame(sent, settings.upload)`; everything else of the frame stays the same.
+in both sides, `UpdateFrame(sent, settings.upload)`; everything else of the frame stays the same.
 Where numbers are no weights (a Fisher diagonal), nothing was sent that they could differ from:
-`AnswerFrame(zeros)`.
+`UpdateFrame(zeros)`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import SumLimits, WeightSum
-from methods.answer_forms import FORMS, Upload
 from methods.errors import ContributionError, MethodError
 from methods.spread import Spread
 from methods.training import CountedUpdate, Partial, Summing
+from methods.update_forms import FORMS, Upload
 from schemas.canonical import canonical_json
 from schemas.errors import SchemaError
 from schemas.tensors import plain_body
@@ -37,22 +37,22 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 _HEADER_BYTES = 1 << 20
 _MOST_SAMPLES = (1 << 32) - 1
-"""Of all answers of a round: int32 times as many fit 64 bits."""
+"""Of all updates of a round: int32 times as many fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """The mean of a round's answers."""
+    """The mean of a round's updates."""
 
     arrays: dict[str, npt.NDArray[np.float32]]
     aggregate: Digest
-    """Of the exact sum: the same for any order of the answers."""
+    """Of the exact sum: the same for any order of the updates."""
     samples: int
     client_drift: float
 
 
-class AnswerFrame:
-    """What answers to a round look like: integers around the tensors that were sent."""
+class UpdateFrame:
+    """What updates of a round look like: integers around the tensors that were sent."""
 
     def __init__(self, sent: Arrays, upload: Upload = "int32") -> None:
         self.sent = sent
@@ -82,32 +82,32 @@ class AnswerFrame:
         """Raise `ContributionError` unless the payload could be an answer."""
         self.values(payload)
 
-    def summing(self, most: int, *, weighted: bool) -> AnswerSum:
-        """Return the empty sum of so many answers at most, weighted by their samples or plain.
+    def summing(self, most: int, *, weighted: bool) -> UpdateSum:
+        """Return the empty sum of so many updates at most, weighted by their samples or plain.
 
         Raises `MethodError` where their sum could not be exact.
         """
-        return AnswerSum(self, most, weighted=weighted)
+        return UpdateSum(self, most, weighted=weighted)
 
-    def mean(self, answers: Sequence[CountedUpdate] | Summing, *, weighted: bool) -> Mean:
-        """Return the mean of answers, at least one, weighted by their samples or plain.
+    def mean(self, updates: Sequence[CountedUpdate] | Summing, *, weighted: bool) -> Mean:
+        """Return the mean of updates, at least one, weighted by their samples or plain.
 
-        `answers` may be a sum that `summing` began. Others are read one after the other, so memory
+        `updates` may be a sum that `summing` began. Others are read one after the other, so memory
         does not grow with their number. Raises `MethodError` where their sum could not be exact.
         """
-        if isinstance(answers, AnswerSum):
-            return answers.mean()
-        assert isinstance(answers, Sequence)
-        total = self.summing(len(answers), weighted=weighted)
-        for answer in answers:
+        if isinstance(updates, UpdateSum):
+            return updates.mean()
+        assert isinstance(updates, Sequence)
+        total = self.summing(len(updates), weighted=weighted)
+        for answer in updates:
             total.add(answer.read(), answer.samples)
         return total.mean()
 
 
-class AnswerSum:
-    """The exact sum of answers as they come; memory does not grow with their number."""
+class UpdateSum:
+    """The exact sum of updates as they come; memory does not grow with their number."""
 
-    def __init__(self, frame: AnswerFrame, most: int, *, weighted: bool) -> None:
+    def __init__(self, frame: UpdateFrame, most: int, *, weighted: bool) -> None:
         self._frame = frame
         self._weighted = weighted
         self._samples = 0
@@ -136,7 +136,7 @@ class AnswerSum:
         return Partial(numbers, (total.flat,)) + self._spread.partial()
 
     def join(self, other: Partial) -> None:
-        """Take in the answers of another sum; raise `MethodError` for too much."""
+        """Take in the updates of another sum; raise `MethodError` for too much."""
         own, spread = other.divided(3, 1)
         (devices, weights, samples), (flat,) = own.numbers, own.arrays
         try:
@@ -147,7 +147,7 @@ class AnswerSum:
         self._samples += samples
 
     def mean(self) -> Mean:
-        """Return the mean of the answers; raise `MethodError` where there is none."""
+        """Return the mean of the updates; raise `MethodError` where there is none."""
         try:
             mean = self._total.mean()
         except LearningError as error:

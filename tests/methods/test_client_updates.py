@@ -10,10 +10,10 @@ import pytest
 
 from learning.numerics.differences import DifferenceGrid
 from learning.numerics.weights import WeightGrid
-from methods.answer_forms import Upload
-from methods.answers import AnswerFrame
+from methods.client_updates import UpdateFrame
 from methods.errors import ContributionError, MethodError
 from methods.training import CountedUpdate
+from methods.update_forms import Upload
 from schemas.tensors import compressed, encode_tensors
 
 RANDOM = np.random.default_rng(1)
@@ -23,7 +23,7 @@ SENT = {
     "norm.running_var": np.abs(RANDOM.normal(size=30)).astype(np.float32),
     "head.bias": np.zeros(2, np.float32),
 }
-FRAME = AnswerFrame(SENT)
+FRAME = UpdateFrame(SENT)
 FRAMES: list[Upload] = ["int32", "int16"]
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_answer_is_refused_by_name() -> None:
 
 
 def test_a_short_answer_is_the_tensor_file_of_the_differences_with_their_exponents() -> None:
-    frame = AnswerFrame(SENT, "int16")
+    frame = UpdateFrame(SENT, "int16")
     grid = DifferenceGrid.around(SENT)
     made = grid.encode(moved(1))
     tensors: dict[str, np.ndarray[Any, Any]] = {
@@ -82,14 +82,14 @@ def test_a_short_answer_is_the_tensor_file_of_the_differences_with_their_exponen
 
 
 def test_a_short_answer_takes_about_half_the_bytes() -> None:
-    whole, short = (AnswerFrame(SENT, upload).encode(moved(1)) for upload in FRAMES)
+    whole, short = (UpdateFrame(SENT, upload).encode(moved(1)) for upload in FRAMES)
     numbers = sum(array.size for array in SENT.values())
     assert len(whole) - len(short) > 2 * numbers - 4 * len(SENT) - 200
     assert len(short) < 2 * numbers + 4 * len(SENT) + 1000
 
 
 def test_what_is_no_short_answer_is_refused_by_name() -> None:
-    frame = AnswerFrame(SENT, "int16")
+    frame = UpdateFrame(SENT, "int16")
     grid = DifferenceGrid.around(SENT)
     made = grid.encode(moved(1))
     body = frame.encode(moved(1))
@@ -125,7 +125,7 @@ def test_what_is_no_short_answer_is_refused_by_name() -> None:
 @pytest.mark.parametrize("upload", FRAMES)
 @pytest.mark.parametrize("weighted", [True, False])
 def test_a_sum_that_grows_comes_to_the_mean_of_all_answers(weighted: bool, upload: Upload) -> None:
-    frame = AnswerFrame(SENT, upload)
+    frame = UpdateFrame(SENT, upload)
     payloads = [frame.encode(moved(seed)) for seed in range(5)]
     kept = [
         CountedUpdate(number, partial(bytes, payload)) for number, payload in enumerate(payloads, 1)
@@ -146,7 +146,7 @@ def test_both_forms_come_to_the_same_mean_by_sums_of_their_own() -> None:
     answers = [moved(seed) for seed in range(5)]
     means = []
     for upload in FRAMES:
-        frame = AnswerFrame(SENT, upload)
+        frame = UpdateFrame(SENT, upload)
         given = [CountedUpdate(n, partial(frame.encode, a)) for n, a in enumerate(answers, 1)]
         means.append(frame.mean(given, weighted=True))
     whole, short = means
@@ -159,7 +159,7 @@ def test_both_forms_come_to_the_same_mean_by_sums_of_their_own() -> None:
 
 @pytest.mark.parametrize("upload", FRAMES)
 def test_the_drift_is_that_of_its_formula_without_statistics(upload: Upload) -> None:
-    frame = AnswerFrame(SENT, upload)
+    frame = UpdateFrame(SENT, upload)
     answers = [moved(seed) for seed in range(3)]
     total = frame.summing(3, weighted=True)
     for weight, arrays in enumerate(answers, 1):
@@ -189,7 +189,7 @@ def test_a_sum_takes_no_more_than_was_proven_to_fit() -> None:
 @pytest.mark.parametrize("upload", FRAMES)
 @pytest.mark.parametrize("weighted", [True, False])
 def test_sums_of_some_answers_joined_are_the_sum_of_all(upload: Upload, weighted: bool) -> None:
-    frame = AnswerFrame(SENT, upload)
+    frame = UpdateFrame(SENT, upload)
     near = [{n: a + np.float32(seed * 1e-3) for n, a in SENT.items()} for seed in range(9)]
     answers = [(frame.encode(arrays), seed + 1) for seed, arrays in enumerate(near)]
     whole, one, other = (frame.summing(9, weighted=weighted) for _ in range(3))

@@ -1,4 +1,4 @@
-"""What a device answers when it has trained, or only measured."""
+"""What a device sends when it has trained, or only measured."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Remembered(Protocol):
         ...
 
 
-def answer_of(
+def update_of(
     job: FitJob[object], payload: bytes, memory: Remembered, trained: Trained | None = None
 ) -> ClientUpdate:
-    """Return the answer; without `trained` that of a phase that only measures, which is a step."""
+    """Return the update; without `trained` that of a phase that only measures, which is a step."""
     losses = () if trained is None else trained.losses
     return ClientUpdate(
         payload=payload,
