@@ -231,13 +231,20 @@ OF_DEVICES: Mapping[str, Rule] = {
 
 
 def _evaluated(db: Database, entry: Entry) -> None:
-    row = {"version": entry.body["version"], "device": entry.device, **_shares_of(entry)}
-    db.table("measured").insert(row, replace=True)
+    known = {"version": entry.body["version"], "device": entry.device, "idx": entry.index}
+    db.table("measured").insert({**known, **_shares_of(entry)}, replace=True)
 
 
 MEASURED = Projection(
     "measured",
-    {"version": int, "device": str, "correct": int, "total": int, "mean_iou": float},
+    {
+        "version": int,
+        "device": str,
+        "idx": int,
+        "correct": int,
+        "total": int,
+        "mean_iou": float,
+    },
     ("version", "device"),
     {DeviceEvaluated.kind: _evaluated},
 )

@@ -1,0 +1,1 @@
+"""What Prometheus, load balancers and service managers ask of a dashboard."""

@@ -1,0 +1,114 @@
+"""What the ledger's tables say, in queries that stay quick with a hundred thousand entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from prometheus_client.core import Metric
+
+from coordinator.dashboard.metrics.families import counter, gauge, gauges
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.old_and_new import correct_ratios
+
+_STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
+
+_MODEL_DEVICES = """
+SELECT active_version, coalesce(model_state, 'unknown'), count(*) FROM device
+WHERE active_version IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+_WATCHED = """
+SELECT version FROM fleet_model WHERE place = (SELECT max(place) FROM fleet_model)
+UNION SELECT max(version) FROM model
+UNION SELECT DISTINCT active_version FROM device
+"""
+"""Versions that are looked at: what devices run, what they should run, and the newest."""
+
+
+def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
+    """Yield what is known of entries, contributions, stages and models."""
+    yield counter("ledger_entries", "Entries of the ledger.", ledger.size)
+    yield gauge("ledger_bytes", "Size of the ledger's database with its log.", _bytes(ledger.path))
+    yield _contributions(ledger)
+    yield gauge("stages_open", "Stages that are open.", _number(ledger, _OPEN_STAGES))
+    yield gauge(
+        "rounds_stopped", "1 where rounds stopped by themselves.", _number(ledger, _STOPPED)
+    )
+    yield gauge(
+        "devices_doubled",
+        "Devices whose name two installations have, and that wait for the operator.",
+        _number(ledger, "SELECT count(*) FROM device_twins WHERE kept IS NULL"),
+    )
+    yield from _models(ledger)
+
+
+_OPEN_STAGES = "SELECT count(*) FROM stage WHERE closed_ns IS NULL"
+_STOPPED = "SELECT EXISTS (SELECT 1 FROM stopped)"
+
+
+def accepted(ledger: LedgerReader) -> int:
+    """Return how many contributions were ever accepted."""
+    return int(_number(ledger, "SELECT count(*) FROM contribution") or 0)
+
+
+def _contributions(ledger: LedgerReader) -> Metric:
+    found = dict.fromkeys(_STATES, 0)
+    found |= dict(ledger.db.execute("SELECT state, count(*) FROM contribution GROUP BY 1"))
+    return gauges(
+        "ledger_contributions",
+        "Contributions of the ledger by what became of them.",
+        ("state",),
+        {(state,): count for state, count in found.items()},
+    )
+
+
+def _models(ledger: LedgerReader) -> Iterator[Metric]:
+    desired = _number(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
+    newest = _number(ledger, "SELECT max(version) FROM model")
+    roles = {"desired": desired, "newest": newest}
+    yield gauges(
+        "model_version",
+        "Version of the model that all devices should run, and the newest one.",
+        ("role",),
+        {(role,): version for role, version in roles.items() if version is not None},
+    )
+    yield gauges(
+        "model_devices",
+        "Devices by the version that they run, and by what they said of a model last.",
+        ("version", "state"),
+        {
+            (str(version), state): count
+            for version, state, count in ledger.db.execute(_MODEL_DEVICES)
+        },
+    )
+    yield _correct(ledger)
+    held = _number(ledger, "SELECT EXISTS (SELECT 1 FROM model_hold)")
+    yield gauge("models_held", "1 where new models wait for the operator.", held)
+
+
+def _correct(ledger: LedgerReader) -> Metric:
+    versions = [version for (version,) in ledger.db.execute(_WATCHED) if version is not None]
+    ratios = {version: asdict(correct_ratios(ledger, version)) for version in versions}
+    return gauges(
+        "model_correct_ratio",
+        "Share of held-out samples that a model was right for on devices; of pixels, mean IoU.",
+        ("version", "classes"),
+        {
+            (str(version), classes): ratio
+            for version, found in ratios.items()
+            for classes, ratio in found.items()
+            if ratio is not None
+        },
+    )
+
+
+def _number(ledger: LedgerReader, query: str) -> float | None:
+    row = ledger.db.execute(query).fetchone()
+    return None if row is None or row[0] is None else float(row[0])
+
+
+def _bytes(path: Path) -> int:
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.is_file() else 0)

@@ -1,0 +1,101 @@
+"""How well a model does on devices, on the classes it knew before and on those that came last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from coordinator.ledger.reader import LedgerReader
+
+
+@dataclass(frozen=True)
+class CorrectRatios:
+    """Shares from 0 to 1 of held-out samples that a model was right for, over all devices.
+
+    Of a model of pixels the mean over classes of intersection over union. None where nothing was
+    measured of such classes.
+    """
+
+    all: float | None
+    old: float | None
+    """Of classes that came in a stage before the newest that the model knows."""
+    new: float | None
+    """Of classes that came in that stage."""
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """What devices measured of a class: right answers and samples, or intersection and union."""
+
+    correct: int
+    total: int
+    of_pixels: bool
+
+
+def correct_ratios(ledger: LedgerReader, version: int) -> CorrectRatios:
+    """Return how well a version does where it was measured last, by old and new classes."""
+    counts, newest = class_counts(ledger, version), newest_classes(ledger, version)
+    return CorrectRatios(
+        all=_ratio(counts.values()),
+        old=_ratio(count for name, count in counts.items() if name not in newest),
+        new=_ratio(count for name, count in counts.items() if name in newest),
+    )
+
+
+_COUNTS = """
+SELECT result.key,
+    sum(json_extract(result.value, '$.correct')), sum(json_extract(result.value, '$.total')),
+    max(coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels')
+FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
+WHERE measured.version = ? GROUP BY result.key
+"""
+
+
+def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
+    """Return what devices measured of each class last, by its present name."""
+    meanings = _meanings(ledger)
+    found: dict[str, ClassCount] = {}
+    for name, correct, total, of_pixels in ledger.db.execute(_COUNTS, [version]):
+        meant = _meant(meanings, name)
+        before = found.get(meant, ClassCount(0, 0, False))
+        found[meant] = ClassCount(
+            before.correct + correct, before.total + total, before.of_pixels or bool(of_pixels)
+        )
+    return found
+
+
+def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
+    """Return the present names of the classes that came last of those that a model knows."""
+    rows = ledger.db.execute("SELECT class_names FROM model WHERE version = ?", [version])
+    meanings, first = _meanings(ledger), _first_stages(ledger)
+    known = {_meant(meanings, name) for (text,) in rows for name in json.loads(text)}
+    last = max((first[name] for name in known if name in first), default=None)
+    return frozenset(name for name in known if name in first and first[name] == last)
+
+
+def _first_stages(ledger: LedgerReader) -> dict[str, int]:
+    meanings, first = _meanings(ledger), dict[str, int]()
+    for stage, names in ledger.db.execute("SELECT stage, class_names FROM stage ORDER BY stage"):
+        for name in json.loads(names):
+            first.setdefault(_meant(meanings, name), stage)
+    return first
+
+
+def _meanings(ledger: LedgerReader) -> Mapping[str, str | None]:
+    return dict(ledger.db.execute("SELECT name, meaning FROM class").fetchall())
+
+
+def _meant(meanings: Mapping[str, str | None], name: str) -> str:
+    while (meaning := meanings.get(name)) is not None:
+        name = meaning
+    return name
+
+
+def _ratio(found: Iterable[ClassCount]) -> float | None:
+    counts = [count for count in found if count.total]
+    if not counts:
+        return None
+    if any(count.of_pixels for count in counts):
+        return sum(count.correct / count.total for count in counts) / len(counts)
+    return sum(count.correct for count in counts) / sum(count.total for count in counts)
