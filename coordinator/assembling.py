@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.live.file import LiveFile
 from coordinator.making.model_maker import ModelMaker, check_payload
 from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
@@ -22,6 +24,7 @@ from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.live_writer import LiveWriter, SnapshotFile
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
@@ -60,6 +63,9 @@ class CoordinatorSurroundings:
     boot: BootId = field(default_factory=BootId.fresh)
     rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
     """By which it decides."""
+    live: Callable[[Path], SnapshotFile] | None = LiveFile
+    """Opens what is written every two seconds for those who want to see the fleet as it is; None
+    where time is not the system's."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,12 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         workshop = around.workshop(control.wake)
         stack.callback(workshop.stop)
         exchange.on_failure = workshop.fail
-        links = _Links(sender, control, exchange, workshop, inbox)
+        live = None
+        if around.live is not None:
+            live = LiveWriter(partial(around.live, home), topics.fleet, around.clock)
+            live.note(committed_ns=office.engine.last_ns)
+            stack.callback(live.close)
+        links = _Links(sender, control, exchange, workshop, inbox, live)
         shell = Shell(_parts(office, links, around.clock))
         return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
 
@@ -154,6 +165,7 @@ class _Links:
     exchange: BlockExchange
     workshop: ModelWorkshop
     inbox: CommandInbox
+    live: LiveWriter | None
 
 
 def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
@@ -186,6 +198,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         ),
         clock=clock,
         quotas=Quotas(settings.intake),
+        live=links.live,
     )
 
 

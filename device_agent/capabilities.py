@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import psutil
 
+from schemas.installed import installed_version
 from schemas.presence import Capabilities
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
@@ -16,22 +17,9 @@ OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 def find_capabilities() -> Capabilities:
     """Say what this device can run, without importing it."""
     return Capabilities(
-        agent_version=agent_version(),
+        agent_version=installed_version(),
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
         features=frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
         memory_mib=int(psutil.virtual_memory().total) >> 20,
     )
-
-
-def agent_version() -> str:
-    """Return the installed version, or `source` where the program runs from its folder."""
-    from importlib.metadata import (  # noqa: PLC0415 - a megabyte, needed once
-        PackageNotFoundError,
-        version,
-    )
-
-    try:
-        return version("fleetledger")
-    except PackageNotFoundError:
-        return "source"

@@ -27,6 +27,7 @@ from schemas.class_names import fault_of
 from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
+from schemas.health import DeviceHealth
 from schemas.models import BACKGROUND, ModelStatus
 from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
@@ -122,6 +123,8 @@ class Devices:
                 return self._died(device, envelope.header.boot)
             case Heartbeat.kind:
                 return self._alive(device, envelope.header.boot, envelope.read(Heartbeat))
+            case DeviceHealth.kind:
+                return self._healthy(device, envelope, now_ns)
             case ModelStatus.kind:
                 return self._models.status(device, envelope.read(ModelStatus))
             case Evaluation.kind:
@@ -296,6 +299,13 @@ class Devices:
         if heartbeat.outbox_length == 0 and self._holds_otherwise(device, heartbeat):
             repeated += ask(*self._welcomes(device, boot))
         return repeated
+
+    def _healthy(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
+        """Note how the machine of the run that is connected is; nothing decides by it."""
+        health, live = envelope.read(DeviceHealth), self._live.device(device)
+        if live.boot == envelope.header.boot:
+            live.health, live.health_ns = health, now_ns
+        return _SILENCE
 
     def _holds_otherwise(self, device: DeviceId, heartbeat: Heartbeat) -> bool:
         """Whether other parts are held than the device knows.

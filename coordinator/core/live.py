@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coordinator.topics.devices.runs import RunWatch
 from schemas.contributions import PartKey
+from schemas.health import DeviceHealth
 from schemas.presence import Heartbeat
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
@@ -32,6 +33,10 @@ class LiveDevice:
     heartbeat: Heartbeat | None = None
     heard_ns: int | None = None
     """When it last said something that was believed, and that nobody can have said again."""
+    health: DeviceHealth | None = None
+    """What it said last of its machine."""
+    health_ns: int | None = None
+    """When it said that."""
     seen_size: int | None = None
     """Entries of the ledger up to which its history was proven to this device."""
     waiting_classes: dict[ClassName, int] = field(default_factory=dict)
@@ -51,6 +56,8 @@ class LiveDevice:
         """Move what was noted with the times of entries, as they are set back."""
         if self.heard_ns is not None:
             self.heard_ns -= by_ns
+        if self.health_ns is not None:
+            self.health_ns -= by_ns
         self.runs.set_back(by_ns)
         self.refusals_ns = [time_ns - by_ns for time_ns in self.refusals_ns]
         self.forgeries_ns = [time_ns - by_ns for time_ns in self.forgeries_ns]

@@ -44,12 +44,15 @@ class LiveFile:
 
     def __init__(self, home: Path) -> None:
         """Open the file in `home`; make it anew where it is unreadable or of another version."""
-        path = live_path(home)
+        self._path = path = live_path(home)
         try:
             self._db = _open(path)
+        except sqlite3.OperationalError:
+            raise  # a full disk or a lock is no fault of the file
         except sqlite3.DatabaseError:
             _delete(path)
             self._db = _open(path)
+        self._inode = path.stat().st_ino
         self._written: dict[DeviceId, DeviceNow] = {}
         self._next_points_ns = 0
 
@@ -71,6 +74,13 @@ class LiveFile:
             if now.written_ns >= self._next_points_ns:
                 self._add_points(snapshot.devices.values(), now.written_ns)
         self._written.update((item.device, item) for item in changed)
+
+    def is_there(self) -> bool:
+        """Whether it is still where readers look for it: anybody may delete it."""
+        try:
+            return self._path.stat().st_ino == self._inode
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close the file."""
@@ -122,7 +132,7 @@ def read_health(home: Path, device: DeviceId) -> list[HealthPoint]:
 
 
 def _open(path: Path) -> Database:
-    connection = sqlite3.connect(path, timeout=0.5)
+    connection = sqlite3.connect(path, timeout=0.1)
     db = Database(connection)
     if _version(connection) not in {0, VERSION}:
         db.close()

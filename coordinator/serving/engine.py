@@ -102,6 +102,11 @@ class LedgerEngine:
         return self._clock() + self._ahead_ns - self._calendar()
 
     @property
+    def last_ns(self) -> int | None:
+        """When the last entry was made that the ledger had at the start; None of an empty one."""
+        return self._last_ns or None
+
+    @property
     def waits(self) -> bool:
         """Whether a group is decided and not committed; `commit` it before the next one."""
         return self._decided is not None

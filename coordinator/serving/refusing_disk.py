@@ -21,13 +21,16 @@ class RefusingDisk:
         self._began = 0.0
         self._next = 0.0
         self._attempts = 0
+        self.hindered = ""
+        """What is refused just now and what it means, in words; empty while nothing is."""
 
     def refused(self, error: Exception, consequence: str) -> None:
         """Note a failed attempt; `consequence` is what it means for whoever waits."""
         now = self._clock.seconds()
+        self.hindered = f"{error}. {consequence}; it is tried again until it succeeds"
         if self._attempts == 0:
             self._began = now
-            log.error("%s. %s; it is tried again until it succeeds", error, consequence)
+            log.error("%s", self.hindered)
         self._attempts += 1
         self._next = now + self._backoff.next()
 
@@ -38,7 +41,7 @@ class RefusingDisk:
             log.warning(
                 "written after all, after %.0f s, %d times refused", seconds, self._attempts
             )
-        self._attempts, self._next = 0, 0.0
+        self._attempts, self._next, self.hindered = 0, 0.0, ""
         self._backoff.reset()
 
     def seconds_left(self) -> float:

@@ -27,6 +27,7 @@ from coordinator.core.requests import (
 from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead, TakePayload
 from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from coordinator.ledger.blobs import BlobStore, prune_held
+from coordinator.live.meters import Meters
 from coordinator.making.model_maker import ModelMaker
 from coordinator.making.workshop import ModelWorkshop
 from coordinator.serving.engine import LedgerEngine, answer_operator
@@ -34,6 +35,7 @@ from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.hearing import Hearing
 from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.live_writer import LiveWriter
 from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
@@ -99,6 +101,9 @@ class CoordinatorParts:
     gate: Gate
     clock: Clock = SYSTEM_CLOCK
     quotas: Quotas = field(default_factory=Quotas)
+    meters: Meters = field(default_factory=Meters)
+    live: LiveWriter | None = None
+    """Writes down what is known just now, where somebody may want to see it."""
 
 
 @dataclass
@@ -149,12 +154,26 @@ class Shell:
         """Publish the coordinator's death, so that devices hold back, and leave the broker."""
         self._publish_state(CoordinatorDeath(reason="stopped by its operator"))
         self._parts.connection.stop()
+        if self._stopping and self._parts.live is not None:  # else it ends because of an error
+            self._parts.live.note(stopped=True, connected=False)
+            self._write_live(self._parts.live)
 
     def step(self, seconds: float = TICK_SECONDS) -> bool:
         """Gather one group, commit it, carry out what it asks for.
 
         Returns whether it led to anything: entries or requests.
         """
+        moved = self._step(seconds)
+        if self._parts.live is not None and self._parts.live.is_due():
+            self._write_live(self._parts.live)
+        return moved
+
+    def _write_live(self, live: LiveWriter) -> None:
+        live.note(hindered=self._ledger_disk.hindered or self._inbox_disk.hindered)
+        engine = self._parts.engine
+        live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
+
+    def _step(self, seconds: float) -> bool:
         if self._uncommitted is None:
             group = self._gather(seconds)
         elif left := self._ledger_disk.seconds_left():
@@ -179,6 +198,7 @@ class Shell:
     def _committed(self, group: _Group) -> list[Request] | None:
         """Return what a group asks for once it is on the disk; None while the disk refuses it."""
         engine = self._parts.engine
+        before = engine.ledger.size
         try:
             if engine.waits:
                 requests = engine.commit()
@@ -191,6 +211,8 @@ class Shell:
             return None
         self._ledger_disk.took()
         self._uncommitted = None
+        if self._parts.live is not None and engine.ledger.size > before:
+            self._parts.live.note(committed_ns=self._parts.clock.time_ns())
         return requests
 
     def _answer_operator(self, requests: Sequence[Request]) -> None:
@@ -228,15 +250,22 @@ class Shell:
         group.happenings.extend(self._tick())
         return group
 
+    def _note_link(self, reason: str | None) -> None:
+        """Note that the broker is connected, or why it is not."""
+        if self._parts.live is not None:
+            self._parts.live.note(connected=reason is None, connection=reason or "")
+
     def _take(
         self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem, group: _Group
     ) -> None:
         match event:
             case Connected():
                 log.info("connected to the broker")
+                self._note_link(None)
                 group.happenings.append(inputs.CoordinatorConnected())
             case Disconnected(reason):
                 log.warning("the broker is away: %s", reason)
+                self._note_link(reason)
             case ConnectionProblem(error):
                 log.warning("%s", error)
             case IncomingMessage():

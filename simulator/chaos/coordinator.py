@@ -84,6 +84,7 @@ class CrashableCoordinator(Crashable):
                 workshop=self._open_workshop,
                 inbox=self._open_inbox,
                 clock=self.clock,
+                live=None,
                 boot=seeded_boot(self.world.troubles.seed, self.name, self.runs),
             ),
         )

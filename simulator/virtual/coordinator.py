@@ -45,6 +45,7 @@ class VirtualCoordinator:
                 workshop=lambda _: self._workshop,
                 inbox=lambda _: self.inbox,
                 clock=world.loop.clock.readings,
+                live=None,
                 boot=boot,
                 # Nothing is lost here, and whoever hears a beat wakes for it.
                 rules=lambda settings: settings.rules,

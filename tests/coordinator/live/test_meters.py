@@ -1,0 +1,25 @@
+"""Counters and histograms are what Prometheus takes them for."""
+
+from coordinator.live.meters import COUNTERS, HISTOGRAMS, RECEIPT_SECONDS, Meters
+
+
+def test_a_histogram_counts_what_is_at_most_a_bound():
+    meters = Meters()
+    for seconds in (0, RECEIPT_SECONDS.bounds[0], 0.3, 1e9):
+        meters.observe(RECEIPT_SECONDS, seconds)
+    found = next(item for item in meters.histograms() if item.name == "receipt_seconds")
+    assert len(found.counts) == len(found.bounds) + 1
+    assert (found.counts[0], found.counts[-1], sum(found.counts)) == (2, 1, 4)
+    assert found.total == 1e9 + 0.3 + RECEIPT_SECONDS.bounds[0]
+
+
+def test_names_end_in_what_they_count_and_bounds_grow():
+    assert all(counter.name.endswith("_total") for counter in COUNTERS)
+    assert all(histogram.name.endswith("_seconds") for histogram in HISTOGRAMS)
+    assert all(list(item.bounds) == sorted(set(item.bounds)) for item in HISTOGRAMS)
+
+
+def test_what_was_never_observed_is_a_histogram_of_nothing():
+    found = Meters().histograms()
+    assert [item.name for item in found] == [histogram.name for histogram in HISTOGRAMS]
+    assert all(sum(item.counts) == 0 for item in found)
