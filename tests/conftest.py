@@ -1,4 +1,4 @@
-"""Shared by all tests: temporary files, and what those marked `torch` or `broker` need."""
+"""Shared by all tests: temporary files, and what those need that are marked by a program."""
 
 import ast
 import gc
@@ -35,7 +35,11 @@ def _put_temporary_files_into_memory() -> None:
 
 _put_temporary_files_into_memory()
 
-REQUIRE_BROKER = os.environ.get("FLEETLEDGER_REQUIRE_BROKER") == "1"
+PROGRAMS = ("broker", "promtool", "chromium")
+"""Marks of tests that need a program, each with a variable of the environment that requires it."""
+REQUIRED = frozenset(
+    name for name in PROGRAMS if os.environ.get(f"FLEETLEDGER_REQUIRE_{name.upper()}") == "1"
+)
 LACKING = [name for name in ("torch", "torchvision") if importlib.util.find_spec(name) is None]
 HAS_TORCH = "torch" not in LACKING
 
@@ -79,14 +83,17 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where FLEETLEDGER_REQUIRE_BROKER=1, fail a test marked `broker` that was skipped.
 
+    So with the other programs.
+
     Unless it needs torch and there is none: it is run where the tests are that need torch.
     """
     report = yield
     marks = {mark.name for mark in item.iter_markers()}
     elsewhere = "torch" in marks and not HAS_TORCH
-    if REQUIRE_BROKER and report.skipped and "broker" in marks and not elsewhere:
+    required = sorted(REQUIRED & marks)
+    if required and report.skipped and not elsewhere:
         report.outcome = "failed"
-        report.longrepr = f"needs the broker, and was skipped: {report.longrepr}"
+        report.longrepr = f"needs the {required[0]}, and was skipped: {report.longrepr}"
     return report
 
 

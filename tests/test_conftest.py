@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import HAS_TORCH
+from tests.conftest import HAS_TORCH, PROGRAMS
 
 SKIPPED = """
 import pytest
 
-@pytest.mark.broker
-def test_of_the_broker():
+@pytest.mark.{program}
+def test_of_a_program():
     pytest.skip("{why}")
 
 def test_of_something_else():
@@ -40,8 +40,9 @@ def test_with_both():
 """
 
 
-def outcome(folder: Path, why: str, required: str) -> str:
-    (folder / "test_skipped.py").write_text(SKIPPED.format(why=why), encoding="utf-8")
+def outcome(folder: Path, why: str, required: str, program: str = "broker") -> str:
+    text = SKIPPED.format(why=why, program=program)
+    (folder / "test_skipped.py").write_text(text, encoding="utf-8")
     root = Path(__file__).parents[1]
     command = [
         sys.executable,
@@ -52,7 +53,8 @@ def outcome(folder: Path, why: str, required: str) -> str:
         "-c",
         root / "pyproject.toml",
     ]
-    environment = os.environ | {"FLEETLEDGER_REQUIRE_BROKER": required, "PYTHONPATH": str(root)}
+    variable = f"FLEETLEDGER_REQUIRE_{program.upper()}"
+    environment = os.environ | {variable: required, "PYTHONPATH": str(root)}
     run = subprocess.run(
         [*command, "-c", root / "pyproject.toml", "--rootdir", folder, folder],
         check=False,
@@ -63,8 +65,9 @@ def outcome(folder: Path, why: str, required: str) -> str:
     return run.stdout.splitlines()[-1].partition(" in ")[0]
 
 
-def test_a_skipped_test_of_the_broker_fails_where_it_is_required(tmp_path: Path):
-    assert outcome(tmp_path, "no mosquitto", "1") == "1 failed, 1 skipped"
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_skipped_test_of_a_program_fails_where_that_is_required(tmp_path: Path, program: str):
+    assert outcome(tmp_path, "it is not there", "1", program) == "1 failed, 1 skipped"
 
 
 def test_it_is_skipped_elsewhere(tmp_path: Path):
