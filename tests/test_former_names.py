@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 import coordinator.cli.models
@@ -12,7 +14,10 @@ import device_agent.cli
 from device_agent.settings import AgentDetectionSettings, AgentSettings
 from device_agent.status import Status
 from simulator.errors import ScenarioError
-from simulator.metrics.seed_metrics import StageMetrics
+from simulator.metrics.headline import HEADLINE
+from simulator.metrics.metric_names import BY_METRIC, FORMER
+from simulator.metrics.results import RunResults
+from simulator.metrics.seed_metrics import SeedMetrics, StageMetrics
 from simulator.records import StageRecord
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import Scenario
@@ -102,3 +107,12 @@ def test_public_images_of_a_network_are_given_by_both_names() -> None:
     told = CliRunner().invoke(coordinator.cli.models.app, ["import-network", "--help"]).output
     assert "--public-images" in told
     assert "--shared" in told
+
+
+def test_headline_numbers_of_before_have_the_names_of_now() -> None:
+    by_name = TypeAdapter(Annotated[dict[str, float], BY_METRIC])
+    found = by_name.validate_python({"looks_false_alarms": 0.25, "tasks_missed": 0.5})
+    assert found == {"novelty_checks_false_alarms": 0.25, "tasks_missed": 0.5}
+    assert set(FORMER.values()) <= {metric.name for metric in HEADLINE}
+    for model, field in ((SeedMetrics, "headline"), (RunResults, "summary")):
+        assert BY_METRIC in model.model_fields[field].metadata

@@ -33,8 +33,8 @@ from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.stages.entries import TransitionReported
 from schemas.values import DeviceId
-from simulator.engines.inprocess.stages import closed_index, ledger_stages, model_of
 from simulator.engines.novelty_checks import NoveltyLog
+from simulator.engines.stages import closed_index, ledger_stages, model_of
 from simulator.engines.traffic_by_kind import KindTrafficCount
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan

@@ -13,9 +13,9 @@ def _missed(seed: MeasuredSeed) -> float | None:
 
 
 def _false_alarms(seed: MeasuredSeed) -> float | None:
-    looks = sum(len(stage.novelty_checks) for stage in seed.stages if stage.stage > 1)
+    checks = sum(len(stage.novelty_checks) for stage in seed.stages if stage.stage > 1)
     alarms = sum(item.false_alarms for item in noticing(seed.stages))
-    return alarms / looks if looks else None
+    return alarms / checks if checks else None
 
 
 def _gradients(seed: MeasuredSeed) -> float | None:
@@ -35,15 +35,15 @@ LOOKING = (
         "tasks that devices did not notice",
         "share",
         "lower",
-        "Of the tasks that began on devices after the first stage, the share that no look noticed.",
+        "Of the tasks that began on devices after the first stage, the share no check noticed.",
         _missed,
     ),
     Metric(
-        "looks_false_alarms",
-        "looks that were false alarms",
+        "novelty_checks_false_alarms",
+        "novelty checks that were false alarms",
         "share",
         "lower",
-        "Of the looks after the first stage, the share taken for a new task that was none.",
+        "Of the checks after the first stage, the share taken for a new task that was none.",
         _false_alarms,
     ),
     Metric(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 from typing_extensions import Self
@@ -12,6 +12,7 @@ from typing_extensions import Self
 from schemas.message import Strict, explain
 from simulator.errors import RunError
 from simulator.metrics.headline import HEADLINE
+from simulator.metrics.metric_names import BY_METRIC
 from simulator.metrics.over_seeds import Summary, summary
 from simulator.metrics.score import Score, say
 from simulator.metrics.seed_metrics import SeedMetrics
@@ -28,7 +29,7 @@ class RunResults(Strict):
     machine: dict[str, str | int | float]
     """Processor, cores, system, versions of what computed."""
     seeds: dict[int, SeedMetrics] = Field(min_length=1)
-    summary: dict[str, Summary]
+    summary: Annotated[dict[str, Summary], BY_METRIC]
     """Of every headline number that at least one seed has, by name."""
 
     @property

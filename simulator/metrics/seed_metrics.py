@@ -6,13 +6,14 @@ that is scored by mIoU, mIoU stands wherever accuracy is said here.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
+from simulator.metrics.metric_names import BY_METRIC
 from simulator.metrics.score import Score
 from simulator.plan.fleet_plan import Group
 from simulator.records import InferenceRecord, NoveltyCheckRecord, ProxyRecord, RoundRecord
@@ -200,7 +201,7 @@ class SeedMetrics(Strict):
     """One seed."""
 
     score: Score = "accuracy"
-    headline: dict[str, float]
+    headline: Annotated[dict[str, float], BY_METRIC]
     """The numbers of `headline.HEADLINE` that are known here, by name."""
     stages: tuple[StageMetrics, ...] = Field(min_length=1)
     task_confusion: tuple[tuple[int, ...], ...]

@@ -8,12 +8,12 @@ from coordinator.topics.stages.commands import OpenStage
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
 from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.inprocess.presence import delivered
 from simulator.engines.inprocess.progress import AwaitedStage, Progress
 from simulator.engines.inprocess.stage_engine import StageEngine
-from simulator.engines.inprocess.stages import reached_names
 from simulator.engines.interface import Prepared, Watch
+from simulator.engines.presence import delivered
 from simulator.engines.rounds import rounds_seconds
+from simulator.engines.stages import reached_names
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 

@@ -10,7 +10,7 @@ from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.state import ModelVersion
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.inprocess.stages import is_closed, ledger_stages
+from simulator.engines.stages import is_closed, ledger_stages
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 

@@ -15,12 +15,12 @@ from coordinator.core.state import State, read_entry
 from coordinator.ledger.blobs import Blobs
 from coordinator.serving.engine import LedgerEngine as CoordinatorEngine
 from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.presence import asked
-from simulator.engines.inprocess.round_log import RoundLog
-from simulator.engines.inprocess.stages import ledger_stages
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_meter import NetworkMeter
+from simulator.engines.presence import asked
 from simulator.engines.recording import ProxyBytes, Recorded, Recorder, StageMeasures, Usage
+from simulator.engines.round_log import RoundLog
+from simulator.engines.stages import ledger_stages
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord
 from simulator.scenario.trainer import learns_in_rounds, trainer_of

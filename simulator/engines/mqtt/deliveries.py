@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 
 from schemas.values import ClassName, DeviceId
 from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
 from simulator.engines.mqtt.delivery import deliver, hand_over, prepare
 from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.scene_delivery import prepare_scenes
 from simulator.engines.paths import sample_path
+from simulator.engines.presence import delivered
 from simulator.features.interface import Indices
 from simulator.plan.fleet_plan import StagePlan
 from simulator.plan.tests_on_devices import shares_of_test

@@ -32,8 +32,6 @@ from coordinator.serving.operator import send
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.values import DeviceId
 from simulator.datasets.segmentation.tasks import shown_labels
-from simulator.engines.inprocess.presence import asked, delivered
-from simulator.engines.inprocess.stages import ledger_stages, reached_names
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.mqtt.deliveries import Deliveries
 from simulator.engines.mqtt.folder import FleetFolder
@@ -48,8 +46,10 @@ from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
 from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
 from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
 from simulator.engines.mqtt.waiting import Question
+from simulator.engines.presence import asked, delivered
 from simulator.engines.recording import Recorder, StageMeasures
 from simulator.engines.rounds import rounds_seconds
+from simulator.engines.stages import ledger_stages, reached_names
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import StageRecord

@@ -9,12 +9,12 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from schemas.values import Digest
-from simulator.engines.inprocess.round_log import RoundLog
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.view import FleetView
 from simulator.engines.mqtt.waiting import Question
 from simulator.engines.network_meter import NetworkMeter
+from simulator.engines.round_log import RoundLog
 from simulator.plan.fleet_plan import StagePlan
 from simulator.records import RoundRecord
 from simulator.scenario.trainer import trainer_of

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from device_agent.status import Status
 from schemas.values import ClassName, DeviceId
-from simulator.engines.inprocess.stages import is_closed, ledger_stages
 from simulator.engines.interface import Watch
 from simulator.engines.mqtt.programs import Programs
 from simulator.engines.mqtt.questions import (
@@ -21,6 +20,7 @@ from simulator.engines.mqtt.questions import (
     raise_what_failed,
 )
 from simulator.engines.mqtt.view import FleetView
+from simulator.engines.stages import is_closed, ledger_stages
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 

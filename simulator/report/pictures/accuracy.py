@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERS = 12
 """Stages up to which every point has its number."""
+_BESIDE = (13.0, -14.0, 29.0, -30.0)
+"""Heights of a number's middle over its point, in points, the first that is clear counts."""
+_REACH = 12.0
+"""Points between the middles of a number and of a mark that do not touch."""
 
 
 def draw_accuracy(results: RunResults) -> Figure:
@@ -42,7 +47,6 @@ def draw_accuracy(results: RunResults) -> Figure:
     if np.isfinite(pooled).any():
         _draw_pooled(axes, pooled)
     line_with_band(axes, values, BLUE, _label(results, values))
-    _write_numbers(axes, values)
     for curve, colour in published:
         draw_published(axes, curve, colour, results.stages)
     dress(axes)
@@ -50,6 +54,9 @@ def draw_accuracy(results: RunResults) -> Figure:
     stage_axis(axes, results.stages, classes_seen(results))
     printed = [value for curve, _ in published for value in _numbers(curve)]
     percent_axis(axes, [*values.ravel(), *printed, *pooled])
+    finals = [(results.stages, c.final) for c, _ in published if c.final is not None]
+    stages = range(1, len(pooled) + 1)
+    _write_numbers(axes, values, [*zip(stages, map(float, pooled), strict=True), *finals])
     legend_below(figure)
     return figure
 
@@ -109,16 +116,18 @@ def _label(results: RunResults, values: Floats) -> str:
     return f"this run, {len(results.seeds)} seeds, ± one standard deviation: {mean}"
 
 
-def _write_numbers(axes: Axes, values: Floats) -> None:
+def _write_numbers(axes: Axes, values: Floats, marks: Sequence[tuple[int, float]]) -> None:
+    """Write the mean beside its points, where no mark (stage, percent) lies under the number."""
     mean = values.mean(axis=0)
     shown = range(len(mean)) if len(mean) <= _MOST_NUMBERS else (0, len(mean) - 1)
     for position in shown:
         axes.annotate(
             f"{mean[position]:.1f}",
             (position + 1, mean[position]),
-            xytext=(0, 9),
+            xytext=(0, _clear(axes, (position + 1, float(mean[position])), marks)),
             textcoords="offset points",
             ha="center",
+            va="center",
             fontsize=8.5,
             color=INK,
             bbox={
@@ -128,3 +137,16 @@ def _write_numbers(axes: Axes, values: Floats) -> None:
                 "linewidth": 0,
             },
         )
+
+
+def _clear(axes: Axes, point: tuple[int, float], marks: Sequence[tuple[int, float]]) -> float:
+    """Return the height over a point, in points, at which no mark of its stage is in the way."""
+    points_per_pixel = 72 / axes.figure.dpi
+    height = axes.transData.transform(point)[1]
+    others = [
+        (axes.transData.transform(mark)[1] - height) * points_per_pixel
+        for mark in marks
+        if mark[0] == point[0] and np.isfinite(mark[1])
+    ]
+    free = (at for at in _BESIDE if all(abs(other - at) >= _REACH for other in others))
+    return next(free, _BESIDE[0])

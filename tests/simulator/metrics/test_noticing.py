@@ -84,10 +84,14 @@ def test_headline_numbers_tell_what_was_missed_and_what_went_to_the_proxy():
     found = fake_seed(Shape(stages=3, rounds=4, looks=True), seed=1).metrics.headline
     # Five devices, two later stages of four rounds: 4 of 10 missed, 2 of 40 looks false alarms.
     assert found["tasks_missed"] == 0.4
-    assert found["looks_false_alarms"] == 0.05
+    assert found["novelty_checks_false_alarms"] == 0.05
     assert found["gradients_beside_weights"] == 0.006
 
 
 def test_they_are_left_out_where_nobody_looks_and_there_is_no_proxy():
     found = fake_seed(Shape(stages=2), seed=1).metrics.headline
-    assert not found.keys() & {"tasks_missed", "looks_false_alarms", "gradients_beside_weights"}
+    assert not found.keys() & {
+        "tasks_missed",
+        "novelty_checks_false_alarms",
+        "gradients_beside_weights",
+    }

@@ -19,10 +19,10 @@ from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConf
 from schemas.rounds import RoundOrder
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared
 from simulator.engines.network_inputs import inputs_of
 from simulator.engines.paths import image_path
+from simulator.engines.presence import delivered
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
 from simulator.run.preparing import PreparedSeed

@@ -9,7 +9,7 @@ import pytest
 from coordinator.topics.rounds.entries import RoundClosed
 from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.presence import delivered
+from simulator.engines.presence import delivered
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import learn, prepared, small
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from coordinator.topics.stages.commands import OpenStage
 from simulator.engines.inprocess.light.fleet import LightFleet
 from simulator.engines.inprocess.stage_engine import StageEngine
-from simulator.engines.inprocess.stages import is_closed
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.rounds import rounds_seconds
+from simulator.engines.stages import is_closed
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 

@@ -22,9 +22,9 @@ from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.round import LightRound, device_message
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.light.workers import WorkerPool
-from simulator.engines.inprocess.presence import delivered
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_inputs import inputs_of
+from simulator.engines.presence import delivered
 from simulator.engines.rounds import network_of
 from simulator.plan.fleet_plan import StagePlan
 from simulator.scenario.trainer import trainer_of
