@@ -64,9 +64,30 @@ NOT_HERE = {
     "digits-joint": "no fleet",
 }
 """Shipped scenarios that need no file, and cannot be compared."""
-FEW_ROUNDS = ("rounds.per_stage=2", "method.first_stage.rounds=2")
-STAGES = 3
+STAGES = 2
 """What is learned of a scenario that trains; further rounds and stages are like these."""
+_SMALL = ("devices.count=2", "rounds.per_stage=2")
+_TRAINS = (*_SMALL, "method.settings.epochs=1")
+SMALL = dict.fromkeys(TRAINING, _TRAINS) | {
+    "digits-fbl": (
+        *_TRAINS,
+        "rounds.cohort=3",
+        "data.scenes.train=100",
+        "data.scenes.test=20",
+    ),
+    "digits-fedhaf": _SMALL,
+    "digits-lga": (*_TRAINS, "rounds.cohort=2", "method.settings.inversion_steps=20"),
+    "digits-stsa-adapted": (_SMALL[0], "method.first_stage.rounds=2"),
+    "text-tiny": (
+        "devices.count=3",
+        "data.text.speakers=3",
+        "data.text.windows=200",
+        "data.text.test_windows=50",
+        "backbone.characters.epochs=1",
+    ),
+}
+"""Devices enough to add up. All are in every cohort, since no round waits for one that only looks:
+what it sees depends on the clock."""
 
 
 @pytest.fixture(autouse=True)
@@ -75,9 +96,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 def prepared(name: str) -> Prepared:
-    whole = load_scenario(name)
-    changes = FEW_ROUNDS[: 1 + (whole.method.first_stage is not None)] if name in TRAINING else ()
-    scenario = load_scenario(name, changes)
+    scenario = load_scenario(name, SMALL.get(name, ()))
     what = PreparedSeed.load(scenario, scenario.seeds[0]).prepare(Watching())
     few = replace(what.plan, stages=what.plan.stages[:STAGES])
     return replace(what, plan=few) if name in TRAINING else what
