@@ -198,6 +198,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         ),
         clock=clock,
         quotas=Quotas(settings.intake),
+        blocks=links.exchange.traffic,
         live=links.live,
     )
 

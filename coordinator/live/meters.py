@@ -1,8 +1,8 @@
 """Counters and histograms of a running coordinator, for whoever shows them.
 
 They are counted on the one thread that serves, so there is no lock, and counting is one change of
-a dictionary. Names are those of Prometheus without the prefix `fleetledger_`, which whoever
-exposes them puts before; a counter's name ends in `_total`, a histogram's in its unit.
+a dictionary. Names are those of Prometheus without what whoever exposes them adds: the prefix
+`fleetledger_`, and `_total` behind counters.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class Histogram:
     """Upper bounds of the buckets in seconds, growing; one without bound follows."""
 
 
-TRAFFIC_BYTES = Counter("traffic_bytes_total", ("direction", "kind"))
-"""Payload bytes of messages: `direction` is `up` from devices or `down` to them."""
-MESSAGES = Counter("messages_total", ("direction", "kind"))
-MESSAGES_REFUSED = Counter("messages_refused_total", ("reason",))
+TRAFFIC_BYTES = Counter("traffic_bytes", ("direction", "kind"))
+"""Of messages: `direction` is `in` from devices or `out` to them; `kind` is that of
+docs/protocol, `blocks` for all that the exchange of blocks carries, `other` for what is none."""
+MESSAGES = Counter("messages", ("direction", "kind"))
+MESSAGES_REFUSED = Counter("messages_refused", ("reason",))
 """`quota`, `unreadable`, or `unbelieved`: what no key, run or token vouches for."""
-CONTRIBUTIONS = Counter("contributions_total", ("result",))
+CONTRIBUTIONS = Counter("contributions", ("result",))
 """By what their receipts said: `accepted`, `refused`, `later`, or `repeated`, accepted before."""
 
 COMMIT_SECONDS = Histogram(
@@ -83,6 +84,10 @@ class Meters:
     def add(self, counter: Counter, *values: str, count: float = 1) -> None:
         """Count something, with its labels' values in their order."""
         self._counts[counter, values] += count
+
+    def reach(self, counter: Counter, *values: str, count: float) -> None:
+        """Take over a count that somebody else keeps."""
+        self._counts[counter, values] = count
 
     def observe(self, histogram: Histogram, seconds: float) -> None:
         """Note how long something took."""

@@ -61,6 +61,7 @@ class CounterNow(Strict):
     """A count that only grows while the coordinator runs."""
 
     name: str
+    """As Prometheus has it, without `fleetledger_` before it and `_total` behind it."""
     labels: Labels = Field(default_factory=dict)
     value: float
 
@@ -69,6 +70,7 @@ class HistogramNow(Strict):
     """How often something took how long."""
 
     name: str
+    """As Prometheus has it, without `fleetledger_` before it."""
     labels: Labels = Field(default_factory=dict)
     bounds: tuple[float, ...]
     """Upper bounds of the buckets, growing; a last bucket without bound follows."""

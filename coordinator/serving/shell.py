@@ -8,7 +8,7 @@ then are requests carried out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +36,7 @@ from coordinator.serving.gate import Gate
 from coordinator.serving.hearing import Hearing
 from coordinator.serving.intake_desk import IntakeDesk
 from coordinator.serving.live_writer import LiveWriter
+from coordinator.serving.metering import Metering
 from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
@@ -64,6 +65,7 @@ from transport.interface import (
     IncomingMessage,
     OutgoingMessage,
 )
+from transport.meter import Counts
 
 log = logging.getLogger("coordinator")
 
@@ -102,6 +104,8 @@ class CoordinatorParts:
     clock: Clock = SYSTEM_CLOCK
     quotas: Quotas = field(default_factory=Quotas)
     meters: Meters = field(default_factory=Meters)
+    blocks: Callable[[], Counts] = Counts
+    """What the exchange of blocks has carried."""
     live: LiveWriter | None = None
     """Writes down what is known just now, where somebody may want to see it."""
 
@@ -113,6 +117,10 @@ class _Group:
     happenings: list[inputs.Input] = field(default_factory=list)
     messages: list[IncomingMessage] = field(default_factory=list)
     small_blobs: dict[Digest, bytes] = field(default_factory=dict)
+    since: float = 0.0
+    """When the first of it came, by the clock."""
+    size: int = 0
+    """Entries of the ledger before it."""
 
 
 class Shell:
@@ -121,6 +129,7 @@ class Shell:
     def __init__(self, parts: CoordinatorParts) -> None:
         self._parts = parts
         self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
+        self._metering = Metering(parts.meters)
         self._stopping = False
         self._uncommitted: _Group | None = None
         """What the disk refused: a broker does not bring again what was neither acknowledged nor
@@ -171,6 +180,7 @@ class Shell:
     def _write_live(self, live: LiveWriter) -> None:
         live.note(hindered=self._ledger_disk.hindered or self._inbox_disk.hindered)
         engine = self._parts.engine
+        self._metering.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 
     def _step(self, seconds: float) -> bool:
@@ -183,22 +193,21 @@ class Shell:
             group = self._uncommitted
         if not group.happenings:
             return False
-        before = self._parts.engine.ledger.size
+        group.size = self._parts.engine.ledger.size
         requests = self._committed(group)
         if requests is None:
             return True
         for message in group.messages:
             self._parts.connection.acknowledge(message)
-        self._take_in([item for item in requests if isinstance(item, TakePayload)])
+        self._take_in([item for item in requests if isinstance(item, TakePayload)], group.since)
         for request in requests:
-            self._carry_out(request)
+            self._carry_out(request, group)
         self._answer_operator(requests)
-        return bool(requests) or self._parts.engine.ledger.size > before
+        return bool(requests) or self._parts.engine.ledger.size > group.size
 
     def _committed(self, group: _Group) -> list[Request] | None:
         """Return what a group asks for once it is on the disk; None while the disk refuses it."""
-        engine = self._parts.engine
-        before = engine.ledger.size
+        engine, began = self._parts.engine, self._parts.clock.seconds()
         try:
             if engine.waits:
                 requests = engine.commit()
@@ -211,8 +220,11 @@ class Shell:
             return None
         self._ledger_disk.took()
         self._uncommitted = None
-        if self._parts.live is not None and engine.ledger.size > before:
-            self._parts.live.note(committed_ns=self._parts.clock.time_ns())
+        if engine.ledger.size > group.size:
+            self._metering.committed(self._parts.clock.seconds() - began)
+            self._metering.rounds(engine.core.state.rounds.current)
+            if self._parts.live is not None:
+                self._parts.live.note(committed_ns=self._parts.clock.time_ns())
         return requests
 
     def _answer_operator(self, requests: Sequence[Request]) -> None:
@@ -225,8 +237,9 @@ class Shell:
             if any(isinstance(request, AnswerOperator) for request in requests):
                 self._inbox_disk.took()
 
-    def _take_in(self, wanted: Sequence[TakePayload]) -> None:
+    def _take_in(self, wanted: Sequence[TakePayload], since: float) -> None:
         for item in wanted:
+            self._metering.took(item, since)
             if item.contribution.offer is not None:
                 self._hearing.charge(item.device, item.contribution.payload_bytes)
         self._parts.desk.take(wanted)
@@ -236,6 +249,7 @@ class Shell:
         clock = self._parts.clock
         began = clock.seconds()
         event = self._parts.connection.next_event(seconds)
+        group.since = clock.seconds()
         while event is not None:
             self._take(event, group)
             if len(group.messages) >= GROUP_MESSAGES or clock.seconds() - began > seconds:
@@ -243,6 +257,7 @@ class Shell:
             event = self._parts.connection.next_event(0)
         for finished in self._parts.workshop.results():
             group.happenings.append(finished.happening)
+            self._metering.worked(finished.happening)
             group.small_blobs.update(finished.small_blobs)
             if isinstance(finished.happening, _ABOUT_PAYLOADS):
                 self._hearing.charge_json(finished.happening.device, finished.json_bytes)
@@ -270,6 +285,8 @@ class Shell:
                 log.warning("%s", error)
             case IncomingMessage():
                 happening, within_quota = self._hearing.hear(event)
+                size = len(event.payload)
+                self._metering.came(happening, size, within_quota=within_quota)
                 if within_quota:
                     group.messages.append(event)
                 else:  # nothing of it is committed, and it takes nobody's place in the group
@@ -314,14 +331,16 @@ class Shell:
         self.next_tick = now + TICK_SECONDS
         return [inputs.Tick()]
 
-    def _carry_out(self, request: Request) -> None:
+    def _carry_out(self, request: Request, group: _Group) -> None:
         parts = self._parts
         match request:
             case SendToDevice():
                 self._send(request)
+                now = parts.clock.seconds()
+                self._metering.answered(request, size=group.size, since=group.since, now=now)
             case TakeBack(device, leaf):
                 topic = parts.topics.down(device, leaf)
-                self._publish(OutgoingMessage(topic, b"", qos=1, retain=True))
+                self._publish("other", OutgoingMessage(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
                 self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
             case BeatCoordinator(ledger_size, corrections):
@@ -366,7 +385,8 @@ class Shell:
             refers_to=request.refers_to,
             topic=topic,
         )
-        self._publish(OutgoingMessage(topic, encode(envelope), qos=1, retain=request.retain))
+        message = OutgoingMessage(topic, encode(envelope), qos=1, retain=request.retain)
+        self._publish(body.kind, message)
 
     def _publish_state(self, body: Message, *, retain: bool = True) -> None:
         topic = self._parts.topics.coordinator_state
@@ -375,9 +395,11 @@ class Shell:
         if isinstance(body, CoordinatorBirth):
             self._parts.gate.born(envelope.message_id)
             self._parts.engine.core.live.announce(envelope.message_id)
-        self._publish(OutgoingMessage(topic, encode(envelope), qos=1, retain=retain))
+        message = OutgoingMessage(topic, encode(envelope), qos=1, retain=retain)
+        self._publish(body.kind, message)
 
-    def _publish(self, message: OutgoingMessage) -> None:
+    def _publish(self, kind: str, message: OutgoingMessage) -> None:
+        self._metering.went(kind, len(message.payload))
         try:
             self._parts.connection.publish(message)
         except TransportError as error:

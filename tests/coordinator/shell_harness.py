@@ -16,6 +16,7 @@ import numpy.typing as npt
 from coordinator.core.commands import Command
 from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.live.meters import Meters
 from coordinator.making.backbones import prepare_backbone
 from coordinator.making.model_maker import ModelMaker, check_payload
 from coordinator.making.offering import offer_of
@@ -110,6 +111,7 @@ class MemoryCoordinator:
         invitations = Invitations(home)
         self.gate = Gate(TOPICS, lambda: self.engine.core.state, invitations.secret)
         self.quotas = Quotas(rules.intake)
+        self.meters = Meters()
         self.shell = Shell(
             CoordinatorParts(
                 topics=TOPICS,
@@ -133,6 +135,7 @@ class MemoryCoordinator:
                 gate=self.gate,
                 clock=clock,
                 quotas=self.quotas,
+                meters=self.meters,
             )
         )
         self.shell.start()

@@ -104,6 +104,6 @@ def test_meters_are_told_by_name_and_labels() -> None:
     meters.add(CONTRIBUTIONS, "refused")
     meters.add(CONTRIBUTIONS, "accepted", count=2)
     assert meters.counters() == (
-        CounterNow(name="contributions_total", labels={"result": "accepted"}, value=2),
-        CounterNow(name="contributions_total", labels={"result": "refused"}, value=1),
+        CounterNow(name="contributions", labels={"result": "accepted"}, value=2),
+        CounterNow(name="contributions", labels={"result": "refused"}, value=1),
     )
