@@ -45,6 +45,9 @@ VERBS = {
         "Say by which keys devices install: make, rotate and revoke root and release keys.",
     ),
     "ledger": Verb("coordinator.cli.ledger:app", "Read the ledger and verify it."),
+    "dashboard": Verb(
+        "coordinator.dashboard.cli:app", "Show the fleet on pages that a browser reads, live."
+    ),
     "simulate": Verb(
         "simulator.cli:simulate",
         "Replay a fleet of up to thousands of devices on this machine, from a scenario.",
@@ -66,11 +69,15 @@ EXTRAS = {
     "matplotlib": "simulator",
     "onnx": "coordinator",
     "onnxruntime": "cpu",
+    "prometheus_client": "dashboard",
     "scipy": "simulator",
     "sklearn": "simulator",
+    "sse_starlette": "dashboard",
+    "starlette": "dashboard",
     "threadpoolctl": "coordinator",
     "torch": "train",
     "torchvision": "train",
+    "uvicorn": "dashboard",
 }
 """Import name of an optional package -> the extra that installs it."""
 

@@ -24,11 +24,13 @@ def page(name: str) -> str:
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Return every command below `command` with its full name; groups and hidden ones left out."""
+    """Return every command below `command` with its full name, and groups that work alone."""
     below = getattr(command, "commands", None)
     if below is None:
         yield path, command
         return
+    if command.invoke_without_command:
+        yield path, command
     for name, member in below.items():
         if member.hidden:
             continue

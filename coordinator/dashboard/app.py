@@ -1,0 +1,197 @@
+"""The dashboard as an application: routes of pages, their JSON, errors in words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from coordinator.dashboard.drawing import STATIC, Frame, draw, draw_page
+from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
+from coordinator.dashboard.metrics.routes import Metered, metric_routes
+from coordinator.dashboard.page import Page
+from coordinator.dashboard.pages import PAGES
+from coordinator.dashboard.sources import Asked, NotThereError, open_sources
+from coordinator.errors import LedgerError
+from coordinator.settings import load
+from schemas.errors import FleetledgerError
+from schemas.message import Strict
+
+PAGE_SECONDS = 30.0
+"""How long a page may take before it is given up."""
+log = logging.getLogger(__name__)
+
+
+class Problem(Strict):
+    """Why there is no page."""
+
+    status: int
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """What routes share."""
+
+    home: Path
+    fleet: str
+    method: str
+    version: str
+    now_ns: Callable[[], int]
+
+
+def make_app(
+    home: Path,
+    *,
+    now_ns: Callable[[], int] = time.time_ns,
+    hosts: Collection[str] = (),
+    pages: tuple[Page, ...] = PAGES,
+) -> Starlette:
+    """Return the dashboard of the coordinator in `home`; raise `SettingsError`.
+
+    `hosts` are names under which it may be asked beside those of this machine.
+    """
+    settings = load(home)
+    dashboard = Dashboard(home, settings.fleet, settings.method.name, _version(), now_ns)
+    app = Starlette(
+        routes=[
+            *metric_routes(Metered(home, now_ns, dashboard.method)),
+            Mount("/static", _Static(directory=STATIC)),
+            *_page_routes(dashboard, pages),
+        ],
+        middleware=[Middleware(Guard, hosts=LOOPBACK_HOSTS | set(hosts))],
+        exception_handlers={
+            HTTPException: _refused,
+            FleetledgerError: _refused,
+            Exception: _failed,
+        },
+    )
+    app.state.dashboard, app.state.pages = dashboard, pages
+    return app
+
+
+def frame_of(request: Request, **values: object) -> Frame:
+    """Return what stands around the answer to a request."""
+    dashboard: Dashboard = request.app.state.dashboard
+    made: dict[str, object] = {
+        "fleet": dashboard.fleet,
+        "version": dashboard.version,
+        "person": None,
+        "pages": request.app.state.pages,
+        "now_ns": dashboard.now_ns(),
+        "path": request.url.path,
+    }
+    return Frame(**(made | values))  # type: ignore[arg-type]
+
+
+def _page_routes(dashboard: Dashboard, pages: Iterable[Page]) -> Iterable[Route]:
+    for page in pages:  # the JSON first: the name of a device may hold what ends it
+        yield Route(page.json_path, _answering(dashboard, page, as_json=True))
+    for page in pages:
+        yield Route(page.path, _answering(dashboard, page, as_json=False), name=page.name)
+
+
+def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[Request], object]:
+    def made(request: Request) -> Response:
+        asked = Asked(request.path_params, dict(request.query_params))
+        with open_sources(dashboard.home, dashboard.now_ns) as sources:
+            model = page.read(sources, asked)
+            size = sources.ledger.size
+        if as_json or wants_json(request):
+            return Response(model.model_dump_json(indent=2), media_type="application/json")
+        query = f"?{request.url.query}" if request.url.query else ""
+        path = page.json_path if page.path == "/" else f"{request.url.path}.json"
+        frame = frame_of(
+            request, now_ns=sources.now_ns, size=size, page=page, json_url=path + query
+        )
+        return HTMLResponse(draw_page(page, model, frame))
+
+    async def answer(request: Request) -> Response:
+        return await asyncio.wait_for(run_in_threadpool(made, request), PAGE_SECONDS)
+
+    return answer
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a request prefers JSON: it names it, and names HTML not or later."""
+    accepted = [
+        part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")
+    ]
+    if "application/json" not in accepted:
+        return False
+    return "text/html" not in accepted or accepted.index("application/json") < accepted.index(
+        "text/html"
+    )
+
+
+def problem_answer(request: Request, problem: Problem) -> Response:
+    """Return why there is no page, as the request wants it."""
+    if wants_json(request) or request.url.path.endswith(".json"):
+        return JSONResponse(problem.model_dump(), problem.status)
+    return HTMLResponse(draw("error.html", frame_of(request), page=problem), problem.status)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status, title, text = _explained(error)
+    return problem_answer(request, Problem(status=status, title=title, text=text))
+
+
+def _explained(error: Exception) -> tuple[int, str, str]:
+    if isinstance(error, HTTPException):
+        title = _TITLES.get(error.status_code, "This cannot be done.")
+        return error.status_code, title, "" if error.status_code in {404, 405} else error.detail
+    if isinstance(error, NotThereError):
+        return 404, "That is not there.", str(error)
+    if isinstance(error, LedgerError):
+        return 503, "The ledger cannot be read.", str(error)
+    return 400, "This cannot be done.", str(error)
+
+
+_TITLES = {
+    403: "You may not do this.",
+    404: "There is no such page.",
+    405: "This address cannot be used that way.",
+    408: "That took too long.",
+    413: "That was too much.",
+}
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    if isinstance(error, asyncio.TimeoutError):
+        text = f"It took more than {PAGE_SECONDS:g} s, and was given up."
+        problem = Problem(status=503, title="This page takes too long.", text=text)
+    else:
+        text = "It is a mistake in this program; its log says more. The fleet goes on without it."
+        problem = Problem(status=500, title="This page failed.", text=text)
+    return problem_answer(request, problem)
+
+
+class _Static(StaticFiles):
+    """Files beside the templates; an address that names their content keeps for long."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
+        response.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def _version() -> str:
+    try:
+        return installed_version("fleetledger")
+    except PackageNotFoundError:
+        return "from a source folder"

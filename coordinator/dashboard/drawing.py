@@ -1,0 +1,101 @@
+"""Templates: models become HTML. Every text is escaped, and what cannot be seen is written out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from coordinator.dashboard import addresses, words
+from coordinator.dashboard.access.people import Person
+from coordinator.dashboard.page import Page, PageModel
+
+STATIC = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around a page."""
+
+    fleet: str
+    version: str
+    person: Person | None
+    pages: tuple[Page, ...]
+    now_ns: int
+    path: str
+    """Of this page, as it was asked for."""
+    size: int | None = None
+    """Entries of the ledger as the page saw it; None where it could not be read."""
+    page: Page | None = None
+    """Which page this is; None of a form, an error, or what is asked before somebody entered."""
+    json_url: str = ""
+
+    @property
+    def index(self) -> int | None:
+        """The newest entry; None where there is none."""
+        return self.size - 1 if self.size else None
+
+    @property
+    def current(self) -> str:
+        """Name of the page in the navigation that this one is, or belongs to."""
+        return "" if self.page is None else self.page.under or self.page.name
+
+
+def draw(template: str, frame: Frame, **values: object) -> str:
+    """Return a page as HTML; a name that the template uses and nobody gave is an error."""
+    return _environment().get_template(template).render(frame=frame, **values)
+
+
+def draw_page(page: Page, model: PageModel, frame: Frame) -> str:
+    """Return a page of the dashboard as HTML."""
+    return draw(page.template, frame, page=model, ago=partial(words.ago, now_ns=frame.now_ns))
+
+
+@cache
+def static_url(name: str) -> str:
+    """Return the address of a file beside the templates, which changes with its content."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()
+    return f"/static/{name}?v={digest[:12]}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("coordinator.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=words.visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(_FILTERS)
+    environment.globals.update(_GLOBALS)
+    return environment
+
+
+_FILTERS: Mapping[str, Any] = {
+    "number": words.number,
+    "percent": words.percent,
+    "size": words.size,
+    "moment": words.moment,
+    "clock": words.clock,
+    "iso": words.iso,
+    "long": words.long,
+    "visible": words.visible,
+}
+_GLOBALS: Mapping[str, Any] = {
+    "static_url": static_url,
+    "device_url": addresses.device_url,
+    "entry_url": addresses.entry_url,
+    "model_url": addresses.model_url,
+    "class_url": addresses.class_url,
+    "fleet_url": addresses.fleet_url,
+    "action_url": addresses.action_url,
+    "plural": words.plural,
+    "day": words.day,
+}

@@ -1,0 +1,93 @@
+"""The dashboard as a program: it listens, says where, and stops in order."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+from coordinator.dashboard.app import make_app
+from coordinator.errors import CoordinatorError
+
+DEFAULT_PORT = 8787
+MOST_CONNECTIONS = 500
+STOP_SECONDS = 3
+_HEADER_BYTES = 16 * 1024
+
+
+class DashboardError(CoordinatorError):
+    """The dashboard cannot listen where it was told to; the text says why."""
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where the dashboard listens, and under which names it may be asked."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0 for any that is free."""
+    allowed_hosts: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether it speaks TLS itself."""
+        return self.certificate is not None
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host in {"127.0.0.1", "::1", "localhost"}
+
+    def url(self, port: int) -> str:
+        """Return its address, listening on `port`."""
+        name = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104 - compared
+        if self.allowed_hosts and not self.local:
+            name = self.allowed_hosts[0]
+        bracketed = f"[{name}]" if ":" in name else name
+        return f"http{'s' if self.encrypted else ''}://{bracketed}:{port}"
+
+
+def serve(home: Path, listening: Listening, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `tell` is given the address once it can be asked for.
+
+    Raises `SettingsError` where `home` is no coordinator's, and `DashboardError`.
+    """
+    app = make_app(home, hosts={listening.host, *listening.allowed_hosts})
+    with _listen(listening) as listener:
+        tell(listening.url(listener.getsockname()[1]))
+        _server(app, listening).run(sockets=[listener])
+
+
+def _listen(listening: Listening) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    try:
+        return socket.create_server((listening.host, listening.port), family=family, backlog=128)
+    except OSError as error:
+        raise DashboardError(
+            f"{listening.host}:{listening.port}: cannot listen there: {error}; "
+            "say another --host or --port"
+        ) from error
+
+
+def _server(app: Starlette, listening: Listening) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        http="h11",
+        ws="none",
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,47 @@
+"""What a page is made from: the ledger, what is known just now, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.live.file import read_live
+from coordinator.live.snapshot import LiveSnapshot
+from coordinator.reading.tables import TABLES
+from schemas.errors import FleetledgerError
+
+
+class NotThereError(FleetledgerError):
+    """What a page was asked about is not there; the text says what, and where to look."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """One state of everything that a page reads."""
+
+    home: Path
+    ledger: LedgerReader
+    """Read-only, and the same throughout a page."""
+    live: LiveSnapshot | None
+    """None where no coordinator has served yet."""
+    now_ns: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an address says beside the name of its page."""
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    """Its parts, such as the name of a device."""
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def open_sources(home: Path, now_ns: Callable[[], int]) -> Iterator[Sources]:
+    """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
+    with ledger_of(home) as ledger, ledger.snapshot():
+        ledger.projections = TABLES
+        yield Sources(home, ledger, read_live(home), now_ns())

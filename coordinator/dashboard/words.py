@@ -1,0 +1,111 @@
+"""How values are written on pages: numbers, shares, sizes, times, and texts of devices."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime, timezone
+
+from markupsafe import Markup
+
+_SECOND_NS = 1_000_000_000
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Categories of characters that are not seen, or that turn the text around them."""
+NOTHING = "–"
+
+
+def visible(value: object) -> object:
+    r"""Return `value` with what cannot be seen in a text written out as `\u202e`.
+
+    Markup of our own and what is no text stay as they are; nothing is escaped here.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    if value.isascii() and value.isprintable():
+        return value
+    return "".join(_seen(letter) for letter in value)
+
+
+def number(value: float | None) -> str:
+    """Return a count with commas: 1,204."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share of 0 to 1 in per cent: 96.0 %."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def size(count: float | None) -> str:
+    """Return bytes in the unit that suits them, in powers of ten: 21.4 GB."""
+    if count is None:
+        return NOTHING
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
+def ago(then_ns: int | None, now_ns: int) -> str:
+    """Return how long ago that was: 8 s ago."""
+    return NOTHING if then_ns is None else f"{long(now_ns - then_ns)} ago"
+
+
+def long(nanoseconds: int) -> str:
+    """Return how long that is, in one whole unit: 8 s, 3 min, 5 h, 2 days."""
+    seconds = max(0, nanoseconds) / _SECOND_NS
+    for unit_seconds, unit in ((86_400, "day"), (3600, "h"), (60, "min")):
+        if seconds >= unit_seconds:
+            count = int(seconds // unit_seconds)
+            return f"{count} {unit}{'s' if unit == 'day' and count > 1 else ''}"
+    return f"{seconds:.0f} s"
+
+
+def moment(time_ns: int | None) -> str:
+    """Return a time: 22 November 2026, 14:32:08 UTC."""
+    found = _utc(time_ns)
+    return NOTHING if found is None else f"{found.day} {found:%B %Y, %H:%M:%S} UTC"
+
+
+def clock(time_ns: int | None) -> str:
+    """Return the time of day in UTC: 14:32:08."""
+    found = _utc(time_ns)
+    return NOTHING if found is None else f"{found:%H:%M:%S}"
+
+
+def day(time_ns: int, now_ns: int) -> str:
+    """Return the day: Today, Yesterday, 19 November, 19 November 2025."""
+    found, now = _utc(time_ns), _utc(now_ns)
+    if found is None or now is None:
+        return NOTHING
+    days = (now.date() - found.date()).days
+    if days in {0, 1}:
+        return ("Today", "Yesterday")[days]
+    return f"{found.day} {found:%B}" + ("" if found.year == now.year else f" {found.year}")
+
+
+def iso(time_ns: int | None) -> str:
+    """Return a time for programs: 2026-11-22T14:32:08Z; empty where there is none."""
+    found = _utc(time_ns)
+    return "" if found is None else f"{found:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a count with its word: 1 device, 1,204 devices."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _utc(time_ns: int | None) -> datetime | None:
+    if time_ns is None:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ns // _SECOND_NS, tz=timezone.utc)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _seen(letter: str) -> str:
+    if unicodedata.category(letter) not in _HIDDEN:
+        return letter
+    code = ord(letter)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,35 @@
+"""A dashboard over a coordinator's home that a test makes, asked without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from coordinator.dashboard.app import make_app
+from coordinator.settings import CoordinatorSettings, write_new
+from schemas.values import FleetId
+from tests.coordinator.dashboard.metrics.scraping import NOW_NS, make_home
+
+ADDRESS = "http://127.0.0.1:8787"
+
+
+def settled(home: Path) -> Path:
+    """Write the settings of a coordinator."""
+    write_new(home, CoordinatorSettings(fleet=FleetId("orchard")))
+    return home
+
+
+def a_fleet(home: Path) -> Path:
+    """Write settings, a ledger of two devices, and what is known of them just now."""
+    return settled(make_home(home))
+
+
+def browser(
+    home: Path, *, now_ns: Callable[[], int] = lambda: NOW_NS, **settings: Any
+) -> TestClient:
+    """Return somebody who asks the dashboard over `home`."""
+    app = make_app(home, now_ns=now_ns, **settings)
+    return TestClient(app, base_url=ADDRESS, raise_server_exceptions=False, follow_redirects=False)
