@@ -17,6 +17,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from methods.assignment import FeatureAssignment
+from methods.operator_settings import refuse_unknown
 from methods.part import NO_CONTEXT, PartContext
 from methods.part_settings import PartSettings
 from schemas.values import ClassName, Digest
@@ -150,6 +151,7 @@ class StatisticsCoordinator(ABC, Generic[Assignment, Statistics, Aggregate]):
 
         Raises `MethodError` naming the field that is wrong.
         """
+        refuse_unknown(self.assignment_type, settings)
         return self.assignment_type.of(settings, feature_width)
 
     def read_assignment(self, body: Mapping[str, object]) -> Assignment:

@@ -18,6 +18,7 @@ from learning.networks.network import Network
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.errors import MethodError
 from methods.network_weights import Arrays, decode_weights, encode_weights
+from methods.operator_settings import refuse_unknown
 from methods.training import (
     ClientUpdate,
     CountedUpdate,
@@ -104,6 +105,7 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
         `input_shape` is that of one sample: a picture (c, h, w), or (d,) where the network is
         trained on the features of a frozen backbone.
         """
+        refuse_unknown(self.assignment_type, settings)
         return self.read_assignment({"settings": dict(settings), "input_shape": list(input_shape)})
 
     def read_assignment(self, body: Mapping[str, object]) -> Assignment:

@@ -183,3 +183,15 @@ def test_whether_a_lineage_learns_in_rounds_is_answered_in_one_place() -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node).endswith("lineages.network")
     ]
     assert set(asking) <= {state}
+
+
+def test_no_class_variable_lacks_its_type() -> None:
+    """Python 3.10 refuses a bare `ClassVar` where type hints are resolved, as agents do theirs."""
+    bare = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign)
+        and re.fullmatch(r"['\"]?(typing\.)?ClassVar['\"]?", ast.unparse(node.annotation))
+    ]
+    assert bare == []

@@ -125,3 +125,12 @@ def test_both_sides_of_a_training_method_read_an_assignment(name):
     with pytest.raises(MethodError, match="input_shape"):
         side.read_assignment({"settings": {}, "input_shape": []})
     assert training_device(name).assignment_type is side.assignment_type
+
+
+@pytest.mark.parametrize("name", ["stsa", "rounds"])
+def test_an_unknown_setting_is_told_with_the_nearest_name(name: str) -> None:
+    side = training_coordinator(name) if descriptor(name).trains else statistics_coordinator(name)
+    known = next(iter(side.assignment_type.model_fields["settings"].annotation.model_fields))
+    shape = (3, 32, 32) if descriptor(name).trains else 64
+    with pytest.raises(MethodError, match=rf"^method.settings.{known}s: .* mean '{known}'"):
+        side.assign({f"{known}s": 1}, shape)

@@ -28,7 +28,7 @@ def test_an_assignment_survives_the_wire(settings):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"map_widht": 9}, "settings.map_widht: 9: unknown here"),
+        ({"map_widht": 9}, "method.settings.map_widht: no such setting; did you mean 'map_width'"),
         ({"feature_bits": 6}, "settings.feature_bits: 6"),
         ({"compact_bits": 16}, "settings.compact_bits: 16"),
         ({"form": "small"}, "settings.form: 'small'"),
