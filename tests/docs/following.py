@@ -19,10 +19,13 @@ COPIED_TESTS = ("tests/__init__.py", "tests/conftest.py", "tests/test_architectu
 
 
 def copy_repository(target: Path, *further: str) -> Path:
-    """Copy everything that a method touches or is tested by, and `further` folders."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    """Copy everything that a method touches or is tested by, and `further` folders.
+
+    With what is compiled already, which is taken for unchanged files: else each program that runs
+    in the copy would compile them all.
+    """
     for folder in (*COPIED, *further):
-        shutil.copytree(ROOT / folder, target / folder, ignore=ignored)
+        shutil.copytree(ROOT / folder, target / folder)
     for name in (*COPIED_FILES, *COPIED_TESTS):
         shutil.copy(ROOT / name, target / name)
     return target
