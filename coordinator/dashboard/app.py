@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -16,11 +15,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from coordinator.dashboard.drawing import STATIC, Frame, draw, draw_page
+from coordinator.dashboard.access.doors import Doors
+from coordinator.dashboard.access.login import Entrance, login_routes
+from coordinator.dashboard.answers import (
+    Dashboard,
+    Problem,
+    frame_of,
+    problem_answer,
+    wants_json,
+)
+from coordinator.dashboard.drawing import STATIC, draw_page
 from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
 from coordinator.dashboard.metrics.routes import Metered, metric_routes
 from coordinator.dashboard.page import Page
@@ -29,30 +37,10 @@ from coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from coordinator.errors import LedgerError
 from coordinator.settings import load
 from schemas.errors import FleetledgerError
-from schemas.message import Strict
 
 PAGE_SECONDS = 30.0
 """How long a page may take before it is given up."""
 log = logging.getLogger(__name__)
-
-
-class Problem(Strict):
-    """Why there is no page."""
-
-    status: int
-    title: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Dashboard:
-    """What routes share."""
-
-    home: Path
-    fleet: str
-    method: str
-    version: str
-    now_ns: Callable[[], int]
 
 
 def make_app(
@@ -68,35 +56,26 @@ def make_app(
     """
     settings = load(home)
     dashboard = Dashboard(home, settings.fleet, settings.method.name, _version(), now_ns)
+    doors = Doors.of(home, now_ns)
     app = Starlette(
         routes=[
+            *login_routes(doors),
             *metric_routes(Metered(home, now_ns, dashboard.method)),
             Mount("/static", _Static(directory=STATIC)),
             *_page_routes(dashboard, pages),
         ],
-        middleware=[Middleware(Guard, hosts=LOOPBACK_HOSTS | set(hosts))],
+        middleware=[
+            Middleware(Guard, hosts=LOOPBACK_HOSTS | set(hosts)),
+            Middleware(Entrance, doors=doors),
+        ],
         exception_handlers={
             HTTPException: _refused,
             FleetledgerError: _refused,
             Exception: _failed,
         },
     )
-    app.state.dashboard, app.state.pages = dashboard, pages
+    app.state.dashboard, app.state.pages, app.state.doors = dashboard, pages, doors
     return app
-
-
-def frame_of(request: Request, **values: object) -> Frame:
-    """Return what stands around the answer to a request."""
-    dashboard: Dashboard = request.app.state.dashboard
-    made: dict[str, object] = {
-        "fleet": dashboard.fleet,
-        "version": dashboard.version,
-        "person": None,
-        "pages": request.app.state.pages,
-        "now_ns": dashboard.now_ns(),
-        "path": request.url.path,
-    }
-    return Frame(**(made | values))  # type: ignore[arg-type]
 
 
 def _page_routes(dashboard: Dashboard, pages: Iterable[Page]) -> Iterable[Route]:
@@ -127,25 +106,6 @@ def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[
     return answer
 
 
-def wants_json(request: Request) -> bool:
-    """Whether a request prefers JSON: it names it, and names HTML not or later."""
-    accepted = [
-        part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")
-    ]
-    if "application/json" not in accepted:
-        return False
-    return "text/html" not in accepted or accepted.index("application/json") < accepted.index(
-        "text/html"
-    )
-
-
-def problem_answer(request: Request, problem: Problem) -> Response:
-    """Return why there is no page, as the request wants it."""
-    if wants_json(request) or request.url.path.endswith(".json"):
-        return JSONResponse(problem.model_dump(), problem.status)
-    return HTMLResponse(draw("error.html", frame_of(request), page=problem), problem.status)
-
-
 def _refused(request: Request, error: Exception) -> Response:
     status, title, text = _explained(error)
     return problem_answer(request, Problem(status=status, title=title, text=text))
@@ -168,6 +128,7 @@ _TITLES = {
     405: "This address cannot be used that way.",
     408: "That took too long.",
     413: "That was too much.",
+    429: "Too many wrong secrets.",
 }
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from coordinator.dashboard.serving import DEFAULT_PORT, Listening, serve
+from coordinator.dashboard.access.doors import Doors
+from coordinator.dashboard.access.people import Person, PersonError, Role
+from coordinator.dashboard.serving import DEFAULT_PORT, Listening, link, serve
+from coordinator.dashboard.words import iso
 from coordinator.errors import CommandError
-from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
 
 Home = Annotated[
     Path,
@@ -19,6 +23,8 @@ Home = Annotated[
     ),
 ]
 HOME = Path(DEFAULT_HOME)
+
+RoleOption = Annotated[Role, typer.Option(help="What they may: see, or see and act.")]
 
 app = typer.Typer(invoke_without_command=True, help="Show the fleet on pages that a browser reads.")
 
@@ -46,8 +52,56 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
     listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key)
-    serve(home, listening, _say)
+    serve(home, listening, _own_name(), _say)
+
+
+@app.command("link")
+def make_link(
+    name: Annotated[str, typer.Argument(help="Who it is for; entries will say so.")],
+    role: RoleOption = Role.VIEWER,
+    url: Annotated[
+        str, typer.Option(help="Address of the dashboard.")
+    ] = f"http://127.0.0.1:{DEFAULT_PORT}",
+    home: Home = HOME,
+) -> None:
+    """Print a link that lets somebody in once, within a day."""
+    load(home)
+    _say(link(home, url.rstrip("/"), Person(name, role)))
+
+
+@app.command("token")
+def token(
+    name: Annotated[str | None, typer.Argument(help="Name of the program.")] = None,
+    role: RoleOption = Role.VIEWER,
+    listed: Annotated[bool, typer.Option("--list", help="Show whose tokens there are.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="End NAME's tokens.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Print a bearer token for a program, once; or list and revoke tokens."""
+    load(home)
+    tokens = Doors.of(home, time.time_ns).tokens
+    if listed:
+        for grant in tokens.all():
+            _say(f"{grant.name}\t{grant.role.value}\t{iso(grant.made_ns)}")
+        return
+    if name is None:
+        raise CommandError("say whose token: `fleetledger dashboard token NAME`, or --list")
+    if revoke:
+        ended = tokens.revoke(name)
+        if not ended:
+            raise CommandError(f"{name} has no token; `fleetledger dashboard token --list`")
+        _say(f"{ended} of {name} revoked")
+        return
+    _say(tokens.make(Person(name, role), time.time_ns()))
+
+
+def _own_name() -> str:
+    """Return the name of whoever starts the dashboard, as it may stand in entries."""
+    try:
+        return Person(getpass.getuser(), Role.VIEWER).name
+    except (OSError, KeyError, PersonError):
+        return "someone"
 
 
 def _say(line: str) -> None:
-    Console().print(line, markup=False, soft_wrap=True)
+    typer.echo(line)

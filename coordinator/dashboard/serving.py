@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
+from coordinator.dashboard.access.doors import Doors
+from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
 from coordinator.errors import CoordinatorError
 
@@ -53,15 +56,32 @@ class Listening:
         return f"http{'s' if self.encrypted else ''}://{bracketed}:{port}"
 
 
-def serve(home: Path, listening: Listening, tell: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `tell` is given the address once it can be asked for.
+def serve(home: Path, listening: Listening, name: str, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `tell` is given links for `name` once they can be opened.
 
     Raises `SettingsError` where `home` is no coordinator's, and `DashboardError`.
     """
     app = make_app(home, hosts={listening.host, *listening.allowed_hosts})
     with _listen(listening) as listener:
-        tell(listening.url(listener.getsockname()[1]))
+        url = listening.url(listener.getsockname()[1])
+        tell(f"the dashboard of {app.state.dashboard.fleet} is at {url}; links that work once:")
+        for role in Role:
+            tell(f"{role.value:>8}  {link(home, url, Person(name, role))}")
+        if not listening.local and not listening.encrypted:
+            tell(_IN_CLEAR)
         _server(app, listening).run(sockets=[listener])
+
+
+def link(home: Path, url: str, person: Person) -> str:
+    """Return a new link to the dashboard at `url`, which works once."""
+    now_ns = time.time_ns()
+    return f"{url}/login?token={Doors.of(home, time.time_ns).links.make(person, now_ns)}"
+
+
+_IN_CLEAR = (
+    "warning: others may read along, links and sessions too: it is reached from other machines "
+    "without TLS; give --tls-cert and --tls-key, or put a proxy with TLS before it"
+)
 
 
 def _listen(listening: Listening) -> socket.socket:

@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from coordinator.dashboard.access.doors import Doors
+from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
 from coordinator.settings import CoordinatorSettings, write_new
 from schemas.values import FleetId
@@ -28,8 +30,18 @@ def a_fleet(home: Path) -> Path:
 
 
 def browser(
-    home: Path, *, now_ns: Callable[[], int] = lambda: NOW_NS, **settings: Any
+    home: Path,
+    *,
+    role: Role | None = Role.VIEWER,
+    now_ns: Callable[[], int] = lambda: NOW_NS,
+    **settings: Any,
 ) -> TestClient:
-    """Return somebody who asks the dashboard over `home`."""
+    """Return the browser of somebody who came in at the dashboard over `home`; None: of nobody."""
     app = make_app(home, now_ns=now_ns, **settings)
-    return TestClient(app, base_url=ADDRESS, raise_server_exceptions=False, follow_redirects=False)
+    client = TestClient(
+        app, base_url=ADDRESS, raise_server_exceptions=False, follow_redirects=False
+    )
+    if role is not None:
+        doors: Doors = app.state.doors
+        client.cookies.set(doors.cookie, doors.sessions.make(Person("ana", role), now_ns()))
+    return client

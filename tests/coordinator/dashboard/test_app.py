@@ -58,6 +58,7 @@ def test_a_page_has_landmarks_and_says_as_of_when_it_is(home: Path, path: str) -
     assert page.all("a")[0] == {"class": "skip", "href": "#main"}
     assert page.all("html") == [{"lang": "en"}]
     assert "as of" in answer.text.lower()
+    assert "ana, viewer" in answer.text
     assert [link for link in page.all("a") if link.get("href", "").endswith(".json")]
     ids = [values["id"] for _, values in page.found if "id" in values]
     assert len(ids) == len(set(ids))

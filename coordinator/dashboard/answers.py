@@ -1,0 +1,65 @@
+"""What answers of all routes share: what stands around a page, JSON, problems in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from coordinator.dashboard.drawing import Frame, draw
+from schemas.message import Strict
+
+
+class Problem(Strict):
+    """Why there is no page."""
+
+    status: int
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """What routes share."""
+
+    home: Path
+    fleet: str
+    method: str
+    version: str
+    now_ns: Callable[[], int]
+
+
+def frame_of(request: Request, **values: object) -> Frame:
+    """Return what stands around the answer to a request."""
+    dashboard: Dashboard = request.app.state.dashboard
+    made: dict[str, object] = {
+        "fleet": dashboard.fleet,
+        "version": dashboard.version,
+        "person": getattr(request.state, "person", None),
+        "pages": request.app.state.pages,
+        "now_ns": dashboard.now_ns(),
+        "path": request.url.path,
+    }
+    return Frame(**(made | values))  # type: ignore[arg-type]
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a request prefers JSON: it names it, and names HTML not or later."""
+    accepted = [
+        part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")
+    ]
+    if "application/json" not in accepted:
+        return False
+    return "text/html" not in accepted or accepted.index("application/json") < accepted.index(
+        "text/html"
+    )
+
+
+def problem_answer(request: Request, problem: Problem) -> Response:
+    """Return why there is no page, as the request wants it."""
+    if wants_json(request) or request.url.path.endswith(".json"):
+        return JSONResponse(problem.model_dump(), problem.status)
+    return HTMLResponse(draw("error.html", frame_of(request), page=problem), problem.status)
