@@ -1,7 +1,7 @@
 """Families of metrics in the form of prometheus_client, named by one rule.
 
 The rule: the prefix `fleetledger_`, base units at the end of the name, counts that only grow end
-in `_total` (which the format adds), shares from 0 to 1.
+in `_total`, shares from 0 to 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from coordinator.live.snapshot import CounterNow, HistogramNow
+from coordinator.live.snapshot import HistogramNow
 
 PREFIX = "fleetledger_"
 _UNITS = ("seconds", "bytes", "celsius", "ratio")
@@ -54,15 +54,6 @@ def counters(name: str, text: str, labels: Sequence[str], values: Labelled) -> C
     return family
 
 
-def counted(found: Iterable[CounterNow], labels: Sequence[str]) -> dict[tuple[str, ...], float]:
-    """Return counters of one name by the values of `labels`, summed over all others."""
-    values: dict[tuple[str, ...], float] = {}
-    for one in found:
-        key = tuple(one.labels.get(label, "") for label in labels)
-        values[key] = values.get(key, 0.0) + one.value
-    return values
-
-
 def histogram(name: str, text: str, found: Iterable[HistogramNow]) -> HistogramMetricFamily:
     """Return a family of what was observed how often; without any observation where none is."""
     family = HistogramMetricFamily(PREFIX + name, text, unit=_unit(name))
@@ -86,5 +77,5 @@ def spread(name: str, text: str, values: Sequence[float]) -> Metric:
 
 
 def _unit(name: str) -> str:
-    last = name.rpartition("_")[2]
+    last = name.removesuffix("_total").rpartition("_")[2]
     return last if last in _UNITS else ""

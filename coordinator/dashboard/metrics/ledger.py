@@ -29,7 +29,7 @@ UNION SELECT DISTINCT active_version FROM device
 
 def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
     """Yield what is known of entries, contributions, stages and models."""
-    yield counter("ledger_entries", "Entries of the ledger.", ledger.size)
+    yield counter("ledger_entries_total", "Entries of the ledger.", ledger.size)
     yield gauge("ledger_bytes", "Size of the ledger's database with its log.", _bytes(ledger.path))
     yield _contributions(ledger)
     yield gauge("stages_open", "Stages that are open.", _number(ledger, _OPEN_STAGES))
@@ -83,24 +83,30 @@ def _models(ledger: LedgerReader) -> Iterator[Metric]:
             for version, state, count in ledger.db.execute(_MODEL_DEVICES)
         },
     )
-    yield _correct(ledger)
+    yield from _correct(ledger, desired)
     held = _number(ledger, "SELECT EXISTS (SELECT 1 FROM model_hold)")
     yield gauge("models_held", "1 where new models wait for the operator.", held)
 
 
-def _correct(ledger: LedgerReader) -> Metric:
+def _correct(ledger: LedgerReader, desired: float | None) -> Iterator[Metric]:
     versions = [version for (version,) in ledger.db.execute(_WATCHED) if version is not None]
-    ratios = {version: asdict(correct_ratios(ledger, version)) for version in versions}
-    return gauges(
+    ratios = {
+        (version, classes): ratio
+        for version in versions
+        for classes, ratio in asdict(correct_ratios(ledger, version)).items()
+        if ratio is not None
+    }
+    yield gauges(
         "model_correct_ratio",
         "Share of held-out samples that a model was right for on devices; of pixels, mean IoU.",
         ("version", "classes"),
-        {
-            (str(version), classes): ratio
-            for version, found in ratios.items()
-            for classes, ratio in found.items()
-            if ratio is not None
-        },
+        {(str(version), classes): ratio for (version, classes), ratio in ratios.items()},
+    )
+    yield gauges(
+        "desired_model_correct_ratio",
+        "The same of the version that all devices should run, whichever it is.",
+        ("classes",),
+        {(classes,): ratio for (version, classes), ratio in ratios.items() if version == desired},
     )
 
 

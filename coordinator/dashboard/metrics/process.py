@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import InfoMetricFamily, Metric
 
-from coordinator.dashboard.metrics.families import counted, counters, gauge, histogram
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
+from coordinator.dashboard.metrics.families import counters, gauge, histogram
+from coordinator.live.meters import (
+    COMMIT_SECONDS,
+    CONTRIBUTIONS,
+    MESSAGES,
+    MESSAGES_REFUSED,
+    RECEIPT_SECONDS,
+    ROUND_SECONDS,
+    SOLVE_SECONDS,
+    TRAFFIC_BYTES,
+    Counter,
+)
+from coordinator.live.snapshot import CoordinatorNow, CounterNow, LiveSnapshot, serves
 
 RESULTS = ("accepted", "refused", "later", "repeated")
+_COUNTERS = {
+    MESSAGES_REFUSED: "Messages that were refused, by why.",
+    MESSAGES: "Messages up from devices and down to them, by kind.",
+    TRAFFIC_BYTES: "Bytes of messages up from devices and down to them, by kind.",
+}
 _HISTOGRAMS = {
-    "ledger_commit_seconds": "Time that a group of entries took to be on the disk.",
-    "receipt_seconds": "Time from a message's coming to its receipt.",
-    "solve_seconds": "Time that solving and exporting a model took.",
-    "round_seconds": "Time from the opening of a round to its end.",
+    COMMIT_SECONDS: "Time to decide about a group of inputs and to have it on the disk.",
+    RECEIPT_SECONDS: "Time from when a contribution was taken to when its receipt was sent.",
+    SOLVE_SECONDS: "Time to sum what is held and to solve a head.",
+    ROUND_SECONDS: "Time from when a round opened to when it closed.",
 }
 
 
@@ -33,25 +49,26 @@ def process_families(live: LiveSnapshot | None, accepted: int, time_ns: int) -> 
     yield from _self(now, time_ns)
     found = live.counters if live else ()
     results: dict[tuple[str, ...], float] = {(result,): 0.0 for result in RESULTS if live}
-    results |= counted((one for one in found if one.name == "contributions"), ("result",))
+    results |= _counted(found, CONTRIBUTIONS)
     yield counters(
-        "contributions",
+        CONTRIBUTIONS.name,
         "Contributions by what their devices were told; accepted ones as the ledger has them.",
-        ("result",),
+        CONTRIBUTIONS.labels,
         {**results, ("accepted",): accepted},
     )
-    for name, text, labels in (
-        ("messages_refused", "Messages that were refused.", ("reason",)),
-        ("traffic_bytes", "Bytes of messages, in from devices and out to them.", _TRAFFIC),
-    ):
-        chosen = (one for one in found if one.name == name)
-        yield counters(name, text, labels, counted(chosen, labels))
+    for counter, text in _COUNTERS.items():
+        yield counters(counter.name, text, counter.labels, _counted(found, counter))
     observed = live.histograms if live else ()
-    for name, text in _HISTOGRAMS.items():
-        yield histogram(name, text, (one for one in observed if one.name == name))
+    for kind, text in _HISTOGRAMS.items():
+        yield histogram(kind.name, text, (one for one in observed if one.name == kind.name))
 
 
-_TRAFFIC = ("direction", "kind")
+def _counted(found: Iterable[CounterNow], counter: Counter) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(one.labels.get(label, "") for label in counter.labels): one.value
+        for one in found
+        if one.name == counter.name
+    }
 
 
 def _self(now: CoordinatorNow | None, time_ns: int) -> Iterator[Metric]:

@@ -40,6 +40,7 @@ def test_models_are_told_by_old_and_new_classes(home: Path) -> None:
     assert found['model_correct_ratio{classes="old",version="2"}'] == 25 / 30
     assert found['model_correct_ratio{classes="new",version="2"}'] == 3 / 4
     assert found['model_correct_ratio{classes="all",version="2"}'] == 28 / 34
+    assert found['desired_model_correct_ratio{classes="old"}'] == 25 / 30
     assert 'model_correct_ratio{classes="all",version="1"}' not in found, "nobody runs it"
 
 
@@ -68,8 +69,8 @@ def test_counts_and_times_of_the_process_are_passed_on(home: Path) -> None:
     assert found['contributions_total{result="accepted"}'] == 4, "the ledger knows better"
     assert found['contributions_total{result="refused"}'] == 2
     assert found['contributions_total{result="later"}'] == 0
-    assert found['messages_refused_total{reason="signature"}'] == 4
-    assert found['traffic_bytes_total{direction="in",kind="heartbeat"}'] == 900
+    assert found['messages_refused_total{reason="unbelieved"}'] == 4
+    assert found['traffic_bytes_total{direction="up",kind="heartbeat"}'] == 900
     buckets = [found[f'receipt_seconds_bucket{{le="{le}"}}'] for le in ("0.01", "0.1", "1.0")]
     assert buckets == [3, 5, 5]
     assert found["receipt_seconds_count"] == found['receipt_seconds_bucket{le="+Inf"}'] == 6
