@@ -49,10 +49,12 @@ def make_app(
     now_ns: Callable[[], int] = time.time_ns,
     hosts: Collection[str] = (),
     pages: tuple[Page, ...] = PAGES,
+    per_device: bool = False,
 ) -> Starlette:
     """Return the dashboard of the coordinator in `home`; raise `SettingsError`.
 
-    `hosts` are names under which it may be asked beside those of this machine.
+    `hosts` are names under which it may be asked beside those of this machine; `per_device` has
+    metrics name devices.
     """
     settings = load(home)
     dashboard = Dashboard(home, settings.fleet, settings.method.name, _version(), now_ns)
@@ -60,7 +62,7 @@ def make_app(
     app = Starlette(
         routes=[
             *login_routes(doors),
-            *metric_routes(Metered(home, now_ns, dashboard.method)),
+            *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
             Mount("/static", _Static(directory=STATIC)),
             *_page_routes(dashboard, pages),
         ],

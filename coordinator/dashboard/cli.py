@@ -45,13 +45,16 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         Path | None, typer.Option(help="Certificate chain, PEM.", dir_okay=False)
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.", dir_okay=False)] = None,
+    per_device: Annotated[
+        bool, typer.Option("--per-device", help="Name each device in /metrics.")
+    ] = False,
 ) -> None:
     """Serve the pages until stopped."""
     if context.invoked_subcommand is not None:
         return
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
-    listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key)
+    listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
     serve(home, listening, _own_name(), _say)
 
 

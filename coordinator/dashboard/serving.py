@@ -36,6 +36,8 @@ class Listening:
     allowed_hosts: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    per_device: bool = False
+    """Name devices in metrics."""
 
     @property
     def encrypted(self) -> bool:
@@ -61,7 +63,11 @@ def serve(home: Path, listening: Listening, name: str, tell: Callable[[str], Non
 
     Raises `SettingsError` where `home` is no coordinator's, and `DashboardError`.
     """
-    app = make_app(home, hosts={listening.host, *listening.allowed_hosts})
+    app = make_app(
+        home,
+        hosts={listening.host, *listening.allowed_hosts},
+        per_device=listening.per_device,
+    )
     with _listen(listening) as listener:
         url = listening.url(listener.getsockname()[1])
         tell(f"the dashboard of {app.state.dashboard.fleet} is at {url}; links that work once:")

@@ -23,8 +23,8 @@ from coordinator.live.snapshot import CoordinatorNow, CounterNow, LiveSnapshot, 
 RESULTS = ("accepted", "refused", "later", "repeated")
 _COUNTERS = {
     MESSAGES_REFUSED: "Messages that were refused, by why.",
-    MESSAGES: "Messages up from devices and down to them, by kind.",
-    TRAFFIC_BYTES: "Bytes of messages up from devices and down to them, by kind.",
+    MESSAGES: "Messages in from devices and out to them, by kind.",
+    TRAFFIC_BYTES: "Bytes of messages in from devices and out to them, by kind.",
 }
 _HISTOGRAMS = {
     COMMIT_SECONDS: "Time to decide about a group of inputs and to have it on the disk.",

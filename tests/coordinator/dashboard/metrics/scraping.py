@@ -54,12 +54,11 @@ DEVICES = {
     DeviceId("dev-2"): DeviceNow(device=DeviceId("dev-2"), outbox=9, health=HEALTH),
 }
 COUNTERS = (
-    CounterNow(name="contributions_total", labels={"result": "refused"}, value=2),
-    CounterNow(name="contributions_total", labels={"result": "accepted"}, value=1),
-    CounterNow(name="messages_refused_total", labels={"reason": "unbelieved"}, value=4),
-    CounterNow(
-        name="traffic_bytes_total", labels={"direction": "up", "kind": "heartbeat"}, value=900
-    ),
+    CounterNow(name="contributions", labels={"result": "refused"}, value=2),
+    CounterNow(name="contributions", labels={"result": "accepted"}, value=1),
+    CounterNow(name="messages_refused", labels={"reason": "unbelieved"}, value=4),
+    CounterNow(name="messages", labels={"direction": "in", "kind": "heartbeat"}, value=9),
+    CounterNow(name="traffic_bytes", labels={"direction": "in", "kind": "heartbeat"}, value=900),
 )
 HISTOGRAMS = tuple(
     HistogramNow(name=name, bounds=(0.01, 0.1, 1), counts=(3, 2, 0, 1), total=4.5)

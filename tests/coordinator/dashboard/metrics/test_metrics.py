@@ -70,7 +70,7 @@ def test_counts_and_times_of_the_process_are_passed_on(home: Path) -> None:
     assert found['contributions_total{result="refused"}'] == 2
     assert found['contributions_total{result="later"}'] == 0
     assert found['messages_refused_total{reason="unbelieved"}'] == 4
-    assert found['traffic_bytes_total{direction="up",kind="heartbeat"}'] == 900
+    assert found['traffic_bytes_total{direction="in",kind="heartbeat"}'] == 900
     buckets = [found[f'receipt_seconds_bucket{{le="{le}"}}'] for le in ("0.01", "0.1", "1.0")]
     assert buckets == [3, 5, 5]
     assert found["receipt_seconds_count"] == found['receipt_seconds_bucket{le="+Inf"}'] == 6
