@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from coordinator.assembling import Connect, CoordinatorSurroundings, assemble
 from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
-from schemas.log_lines import LogFormat, LogLevel, about
-from schemas.log_setup import logging_on
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -24,13 +22,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("coordinator")
 
 
-def serve(
-    home: Path, log_format: LogFormat | None = None, log_level: LogLevel | None = None
-) -> None:
+def serve(home: Path) -> None:
     """Serve the fleet of `home` until SIGINT or SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = load(home)
     with ExitStack() as stack:
-        stack.enter_context(logging_on(log_format, log_level))
         coordinator = assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
         stack.callback(coordinator.close)
         shell = coordinator.shell
@@ -40,18 +36,15 @@ def serve(
         stack.callback(shell.say_goodbye)
         if settings.proxy is not None:
             stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
-        began = about("coordinator.began", fleet=settings.fleet, home=str(home))
-        log.info("serving fleet %s from %s", settings.fleet, home, extra=began)
+        log.info("serving fleet %s from %s", settings.fleet, home)
         shell.run()
-        log.info("stopped", extra=about("coordinator.ended"))
 
 
 def start_proxy(home: Path, shell: Shell) -> Embedded:
     """Start the proxy that lives in `home` in this process; an error of its ends the shell too."""
     from coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
 
-    said = about("proxy.began", home=str(home))
-    log.info("the proxy of %s runs here: this process can read its gradients", home, extra=said)
+    log.info("the proxy of %s runs here: this process can read its gradients", home)
     return Embedded(home, shell.stop)
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from device_agent.bench import WORK, AgentWorkbench
 from device_agent.core import heard, inputs
-from device_agent.core.changes.durable import Durable
 from device_agent.core.records import ActiveModel, OutboxKey
 from device_agent.core.requests import (
     AdoptKey,
@@ -33,11 +32,10 @@ from device_agent.core.requests import (
     WakeAt,
 )
 from device_agent.core.session import turn
-from device_agent.core.state import AgentRecords, AgentState
+from device_agent.core.state import AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.features.cache import cache_bytes
 from device_agent.home import AgentHome
-from device_agent.journal import AgentJournal
 from device_agent.keys import KeyRing
 from device_agent.mail import AgentMail
 from device_agent.memory import resident_bytes
@@ -67,13 +65,11 @@ from device_agent.store.store import AgentStore
 from device_agent.worker import AgentWorker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
-from schemas.log_lines import about
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.connection_log import say_connection
 from transport.errors import (
     BlockError,
     FullDiskError,
@@ -130,9 +126,7 @@ class Agent:
         self.wake_at = wake_at
         """When the rules want to be asked again, by the clock."""
         self._parts = parts
-        self._journal = AgentJournal(parts.home.settings.device, parts.clock.seconds)
         self._worker = parts.worker
-        self._device = parts.home.settings.device
         self._stopping = False
         self._status_due = 0.0
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
@@ -166,17 +160,7 @@ class Agent:
         parts.control.start()
         slot = parts.slots.active()
         active = slot.model if slot is not None else None
-        self._say_began(active)
         self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns()))
-
-    def _say_began(self, active: ActiveModel | None) -> None:
-        version = None if active is None else active.version
-        runs = "no model yet" if version is None else f"model {version}"
-        text = f"the agent of {self._parts.home.folder} runs, with {runs}"
-        self._journal.say(logging.INFO, "agent.began", text, version=version)
-
-    def _say_connection(self, event: Connected | Disconnected) -> None:
-        say_connection(self._journal.events, event, self._device)
 
     def stop(self) -> None:
         """End `run` soon; from any thread, or from a signal handler."""
@@ -213,10 +197,10 @@ class Agent:
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected():
-                self._say_connection(event)
+                log.info("connected to the broker")
                 self._give(inputs.AgentConnected())
-            case Disconnected():
-                self._say_connection(event)
+            case Disconnected(reason):
+                log.warning("the broker is away: %s", reason)
                 self._give(inputs.AgentDisconnected())
             case ConnectionProblem(error):
                 self._note_problem(str(error))
@@ -236,17 +220,9 @@ class Agent:
         self._parts.control.acknowledge(message)
 
     def _give(self, event: inputs.Input) -> None:
-        parts, journal = self._parts, self._journal
-
-        def commit(records: AgentRecords, changes: tuple[Durable, ...]) -> None:
-            parts.store.commit(records, changes)
-            journal.wrote(changes)
-
-        journal.begin(parts.state)
-        for request in turn(parts.state, event, parts.clock.seconds(), commit):
+        parts = self._parts
+        for request in turn(parts.state, event, parts.clock.seconds(), parts.store.commit):
             self._carry_out(request)
-            journal.asked(request)
-        journal.end(parts.state, event)
         if isinstance(event, inputs.Started | inputs.Assigned):
             self._rounds.turn_to(asked_round(parts.state), self.traffic())
 
@@ -265,8 +241,8 @@ class Agent:
             case AdoptKey():
                 assert self._parts.keys is not None, "only who has a key asks for one"
                 self._parts.keys.adopt()
-            case Say():
-                pass  # the journal says it, unless it is a problem that is told as well
+            case Say(text):
+                log.info("%s", text)
             case _ if isinstance(request, WORK):
                 self._worker.submit(request)
             case _:
@@ -274,7 +250,7 @@ class Agent:
                     self._send(request)
                 except (NotConnectedError, QueueFullError) as error:
                     # The rules send it again: messages and births by time, reports when welcomed.
-                    log.debug("not sent: %s", error)
+                    log.info("not sent: %s", error)
                 except TransportError as error:
                     self._note_problem(str(error))
 
@@ -365,7 +341,7 @@ class Agent:
         self._worker.put(inputs.FilesListed(left))
 
     def _note_problem(self, text: str) -> None:
-        log.warning("%s", text, extra=about("agent.problem", device=self._device))
+        log.warning("%s", text)
         others = [known for known in self._problems if known != text]
         self._problems = [*others, text][-REMEMBERED:]
 
@@ -383,8 +359,7 @@ class Agent:
             write_status(self._parts.status_file, self._status())
         except (OSError, StoreError) as error:
             if self._status_written:
-                said = about("status.not_written", device=self._device)
-                log.warning("no status from now on: %s", error, extra=said)
+                log.warning("no status from now on: %s", error)
             self._status_written = False
         else:
             self._status_written = True
@@ -444,12 +419,11 @@ class Agent:
         try:
             parts.mail.send("state", Death(reason=self._farewell), retain=True)
         except TransportError as error:
-            log.debug("no goodbye: %s", error)
+            log.info("no goodbye: %s", error)
         parts.control.stop()
         parts.exchange.stop()
         if parts.proxy is not None:
             parts.proxy.stop()
         self._worker.stop(STOP_SECONDS)
-        self._journal.close(self._ended or self._farewell)
         self._write_status()
         parts.store.close()

@@ -90,7 +90,12 @@ def training_coordinator(name: str) -> AnyTrainingCoordinator:
 
 def can_learn(capabilities: Capabilities, method: str) -> bool:
     """Whether a device with these capabilities can run the learning phase of a method."""
-    return descriptor(method).can_run(LEARN, capabilities.features)
+    return can_learn_with(capabilities.features, method)
+
+
+def can_learn_with(features: frozenset[str], method: str) -> bool:
+    """Whether a device with these features can."""
+    return descriptor(method).can_run(LEARN, features)
 
 
 def _module(name: str, side: str) -> ModuleType:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import fleetledger
 from coordinator.cli.tables import print_table
 from simulator.scenario.listing import shipped_table
-from tests.coordinator.every_kind.facts import unpack
+from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_docs import all_commands
 
 NARROW = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
@@ -34,7 +34,9 @@ def said(*words: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack(tmp_path_factory.mktemp("home"))
+    home = unpack(tmp_path_factory.mktemp("home"))
+    run(home, "rebuild")
+    return home
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -52,13 +52,18 @@ class Projection:
     rules: Mapping[str, Rule]
     version: int = 1
     runs: Mapping[str, RunRule] = field(default_factory=dict)
+    indexes: tuple[tuple[str, ...], ...] = ()
+    """Columns that queries look for rows by, beside the key."""
 
     @property
     def declaration(self) -> str:
         """Text that changes when the table has to be made anew."""
         columns = [[name, kind.__name__] for name, kind in self.columns.items()]
         kinds = sorted((*self.rules, *self.runs))
-        return canonical_json([columns, self.key, kinds, self.version]).decode("utf-8")
+        declared = [columns, self.key, kinds, self.version]
+        if self.indexes:
+            declared.append(self.indexes)
+        return canonical_json(declared).decode("utf-8")
 
 
 class Projections:
@@ -85,7 +90,9 @@ class Projections:
     def create(self, db: Database) -> None:
         """Make the tables, empty."""
         for table in self.tables:
-            db.table(table.name).create(dict(table.columns), pk=table.key, strict=True)
+            made = db.table(table.name).create(dict(table.columns), pk=table.key, strict=True)
+            for columns in table.indexes:
+                made.create_index(columns)
 
     def rebuild(self, db: Database, entries: Iterable[Entry]) -> None:
         """Drop all recorded projections and make the declared ones again from `entries`.

@@ -186,7 +186,13 @@ class LedgerReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """See one state of the ledger throughout, whatever the writer commits meanwhile."""
+        """See one state of the ledger throughout, whatever the writer commits meanwhile.
+
+        Inside of another one it is that one.
+        """
+        if self.db.conn.in_transaction:
+            yield
+            return
         self.db.execute("BEGIN")
         try:
             yield

@@ -74,6 +74,12 @@ def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
     return frozenset(name for name in known if name in first and first[name] == last)
 
 
+def names_of_newest(ledger: LedgerReader, version: int) -> frozenset[str]:
+    """Return the same classes by all names that they ever had."""
+    meanings, newest = _meanings(ledger), newest_classes(ledger, version)
+    return newest | frozenset(name for name in meanings if _meant(meanings, name) in newest)
+
+
 def _first_stages(ledger: LedgerReader) -> dict[str, int]:
     meanings, first = _meanings(ledger), dict[str, int]()
     for stage, names in ledger.db.execute("SELECT stage, class_names FROM stage ORDER BY stage"):

@@ -9,20 +9,22 @@ from __future__ import annotations
 from coordinator.ledger.projections import Projections
 from coordinator.topics.classes.views import CLASS
 from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
-from coordinator.topics.devices.views import DEVICE, DEVICE_TWINS
+from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TWINS
 from coordinator.topics.keys.views import DEVICE_KEY
+from coordinator.topics.lineages.views import LINEAGE
 from coordinator.topics.models.views import (
     CANARY,
     DESCENT,
     FLEET_MODEL,
     MEASURED,
     MODEL,
+    MODEL_FAILED,
     MODEL_HOLD,
     TEMPERATURE,
 )
 from coordinator.topics.proxy.views import OLD_MODEL
 from coordinator.topics.releases.views import PUSH, RELEASE, ROOT
-from coordinator.topics.rounds.views import DECLINED, OBSERVATION, ROUND, STOPPED
+from coordinator.topics.rounds.views import DECLINED, NO_DATA, OBSERVATION, ROUND, STOPPED
 from coordinator.topics.stages.views import STAGE, TRANSITION
 
 TABLES = Projections(
@@ -30,6 +32,8 @@ TABLES = Projections(
         DEVICE,
         DEVICE_KEY,
         DEVICE_TWINS,
+        DEVICE_PROBLEM,
+        LINEAGE,
         CLASS,
         STAGE,
         CONTRIBUTION,
@@ -38,9 +42,11 @@ TABLES = Projections(
         ROUND,
         STOPPED,
         DECLINED,
+        NO_DATA,
         OBSERVATION,
         OLD_MODEL,
         MODEL,
+        MODEL_FAILED,
         FLEET_MODEL,
         CANARY,
         MODEL_HOLD,

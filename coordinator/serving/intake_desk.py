@@ -18,7 +18,6 @@ from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
 from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
-from schemas.log_lines import about
 from schemas.offers import Offer
 from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
@@ -90,7 +89,7 @@ class IntakeDesk:
     def _fetched(self, request: TakePayload, fetched: Future[Path]) -> None:
         error = fetched.exception()
         if error is not None:
-            _warn("payload.not_fetched", request, error)
+            log.warning("%s: payload not fetched: %s", request.device, error)
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
@@ -113,7 +112,7 @@ class IntakeDesk:
         fault = self._fault(request, payload)
         cost = reading_cost(payload)
         if fault:
-            _warn("payload.refused", request, fault)
+            log.warning("%s: payload refused: %s", request.device, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)
             return Finished(unusable, json_bytes=cost)
         stored = PayloadStored(request.device, contribution)
@@ -122,7 +121,7 @@ class IntakeDesk:
         try:
             self._store.put(payload)
         except BlobError as error:  # a full disk is no fault of the payload
-            _warn("payload.not_stored", request, error)
+            log.warning("%s: payload not stored: %s", request.device, error)
             missing = PayloadMissing(request.device, contribution, str(error))
             return Finished(missing, json_bytes=cost)
         return Finished(stored, json_bytes=cost)
@@ -145,14 +144,3 @@ class IntakeDesk:
         if dict(samples) != dict(contribution.samples):
             return "samples: the payload counts other images than the message says"
         return ""
-
-
-def _warn(event: str, request: TakePayload, why: object) -> None:
-    said = about(
-        event,
-        device=request.device,
-        stage=request.contribution.key.stage,
-        payload=request.contribution.payload.short,
-    )
-    what = event.replace(".", " ").replace("_", " ")
-    log.warning("%s: %s: %s", request.device, what, why, extra=said)

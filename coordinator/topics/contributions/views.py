@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionRetracted,
@@ -83,17 +84,22 @@ CONTRIBUTION = Projection(
         ContributionRetracted.kind: _contribution_retracted,
     },
     runs={ContributionAccepted.kind: _contributions_accepted},
+    indexes=(("device", "state", "samples"), ("stage", "part", "device")),
 )
 
 
 def _left_out(db: Database, entry: Entry) -> None:
     db.execute("DELETE FROM left_out")
-    rows = [{"device": device, "text": text} for device, text in entry.body["devices"].items()]
+    told = entry.body["devices"].items()
+    rows = [{"device": device, "idx": entry.index, "text": text} for device, text in told]
     db.table("left_out").insert_all(rows)
 
 
 LEFT_OUT = Projection(
-    "left_out", {"device": str, "text": str}, ("device",), {ContributionsLeftOut.kind: _left_out}
+    "left_out",
+    {"device": str, "idx": int, "text": str},
+    ("device",),
+    {ContributionsLeftOut.kind: _left_out},
 )
 """Who meets the bound on what one device may weigh, in words."""
 
@@ -118,8 +124,28 @@ CONTRIBUTION_CLASS = Projection(
 )
 
 
+@dataclass(frozen=True)
+class LeftOutRow:
+    """A device that meets the bound on what one may weigh, with a sentence on how."""
+
+    device: str
+    index: int
+    text: str
+
+
 def left_out(home: Path) -> list[str]:
     """Return what is left out of the sum because a device gave more than its share, in words."""
     with ledger_of(home) as ledger:
-        rows = ledger.db.execute("SELECT text FROM left_out ORDER BY device").fetchall()
-    return [text for (text,) in rows]
+        return [row.text for row in left_out_in(ledger)]
+
+
+def left_out_in(ledger: LedgerReader) -> list[LeftOutRow]:
+    """Return who meets the bound on what one device may weigh, by name."""
+    rows = ledger.db.execute("SELECT device, idx, text FROM left_out ORDER BY device").fetchall()
+    return [LeftOutRow(*row) for row in rows]
+
+
+def contributors(ledger: LedgerReader, stage: int) -> frozenset[str]:
+    """Return who gave something for a stage, whatever became of it."""
+    rows = ledger.db.execute("SELECT DISTINCT device FROM contribution WHERE stage = ?", [stage])
+    return frozenset(device for (device,) in rows.fetchall())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.projections import Projection, json_text
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.devices.entries import (
     DeviceAdmitted,
     DeviceBorn,
     DeviceDoubled,
+    DeviceProblem,
     DeviceSettled,
     DevicesHeard,
     DevicesSilent,
@@ -36,7 +38,9 @@ def _device_born(db: Database, entry: Entry) -> None:
             "boot": entry.body["boot"],
             "installation": entry.body["installation"],
             "provider": able["provider"],
+            "features": json_text(able["features"]),
             "born_ns": entry.time_ns,
+            "born_index": entry.index,
         },
     )
 
@@ -44,12 +48,12 @@ def _device_born(db: Database, entry: Entry) -> None:
 def _devices_silent(db: Database, entry: Entry) -> None:
     since = entry.time_ns - entry.body["seconds"] * 1_000_000_000
     for device in entry.body["devices"]:
-        db.table("device").update(device, {"silent_ns": since})
+        db.table("device").update(device, {"silent_ns": since, "silent_index": entry.index})
 
 
 def _devices_heard(db: Database, entry: Entry) -> None:
     for device in entry.body["devices"]:
-        db.table("device").update(device, {"silent_ns": None})
+        db.table("device").update(device, {"silent_ns": None, "silent_index": None})
 
 
 DEVICE = Projection(
@@ -60,11 +64,16 @@ DEVICE = Projection(
         "boot": str,
         "installation": str,
         "provider": str,
+        "features": str,
         "born_ns": int,
+        "born_index": int,
         "silent_ns": int,
+        "silent_index": int,
         "active_version": int,
         "model_state": str,
         "model_reason": str,
+        "model_version": int,
+        "model_index": int,
         "evaluated_version": int,
         "correct": int,
         "total": int,
@@ -103,6 +112,124 @@ DEVICE_TWINS = Projection(
 )
 
 
+def _problem_told(db: Database, entry: Entry) -> None:
+    row = {"device": entry.device, "about": entry.body["about"], "idx": entry.index}
+    told = {"time_ns": entry.time_ns, "text": entry.body["text"]}
+    db.table("device_problem").insert({**row, **told}, replace=True)
+
+
+def _problems_over(db: Database, entry: Entry) -> None:
+    """Forget those of the run before: a device tells its problems once in every run."""
+    db.execute("DELETE FROM device_problem WHERE device = ?", [entry.device])
+
+
+DEVICE_PROBLEM = Projection(
+    "device_problem",
+    {"device": str, "about": str, "idx": int, "time_ns": int, "text": str},
+    ("device", "about"),
+    {DeviceProblem.kind: _problem_told, DeviceBorn.kind: _problems_over},
+)
+"""What devices said last, in their present runs, that somebody should mend."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What the ledger knows of an admitted device."""
+
+    device: str
+    admitted_index: int
+    boot: str | None
+    born_ns: int | None
+    born_index: int | None
+    provider: str | None
+    features: frozenset[str] | None
+    """What it can run; None before its first birth."""
+    key: str
+    """Hash of its key, `invited` or `revoked`; empty where it has none."""
+    silent_ns: int | None
+    silent_index: int | None
+    active_version: int | None
+    model_state: str | None
+    model_reason: str
+    model_version: int | None
+    """The version that the last report was about."""
+    model_index: int | None
+    """The entry with it."""
+    evaluated_version: int | None
+    mean_iou: float | None
+    held: int
+    samples: int
+    last_index: int
+    """Newest of the entries that are known to be of it."""
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class ProblemRow:
+    """What a device said last of something that somebody should mend."""
+
+    device: str
+    about: str
+    index: int
+    time_ns: int
+    text: str
+
+
+_FACTS = """
+WITH given AS (
+    SELECT device, sum(state = 'held') AS held, max(idx) AS newest,
+        sum(CASE WHEN state = 'held' THEN samples ELSE 0 END) AS samples
+    FROM contribution GROUP BY device
+), known AS (
+    SELECT device.*, device_key.key, device_key.state AS key_state, given.held, given.samples,
+        max(admitted_index, coalesce(born_index, 0), coalesce(model_index, 0),
+            coalesce(given.newest, 0)) AS last_index
+    FROM device LEFT JOIN given USING (device) LEFT JOIN device_key USING (device)
+)
+SELECT known.*, entry.time_ns AS last_ns FROM known JOIN entry ON entry.idx = known.last_index
+ORDER BY device
+"""
+
+
+def facts(ledger: LedgerReader) -> list[DeviceFacts]:
+    """Return the admitted devices by name."""
+    return [
+        DeviceFacts(
+            device=row["device"],
+            admitted_index=row["admitted_index"],
+            boot=row["boot"],
+            born_ns=row["born_ns"],
+            born_index=row["born_index"],
+            provider=row["provider"],
+            features=None if row["features"] is None else frozenset(json.loads(row["features"])),
+            key=_key(row),
+            silent_ns=None if row["key_state"] == "revoked" else row["silent_ns"],
+            silent_index=row["silent_index"],
+            active_version=row["active_version"],
+            model_state=row["model_state"],
+            model_reason=row["model_reason"] or "",
+            model_version=row["model_version"],
+            model_index=row["model_index"],
+            evaluated_version=row["evaluated_version"],
+            mean_iou=row["mean_iou"],
+            held=row["held"] or 0,
+            samples=row["samples"] or 0,
+            last_index=row["last_index"],
+            last_ns=row["last_ns"],
+        )
+        for row in ledger.db.query(_FACTS)
+    ]
+
+
+def problems(ledger: LedgerReader) -> list[ProblemRow]:
+    """Return what devices said last in their present runs, newest first."""
+    rows = ledger.db.query("SELECT * FROM device_problem ORDER BY idx DESC")
+    return [
+        ProblemRow(row["device"], row["about"], row["idx"], row["time_ns"], row["text"])
+        for row in rows
+    ]
+
+
 @dataclass(frozen=True)
 class DeviceRow:
     """An admitted device."""
@@ -130,6 +257,7 @@ class TwinsRow:
     device: str
     one: str
     other: str
+    index: int
 
 
 def devices(home: Path) -> list[DeviceRow]:
@@ -164,10 +292,13 @@ def devices(home: Path) -> list[DeviceRow]:
 def twins(home: Path) -> list[TwinsRow]:
     """Return the devices whose name two installations have, and that wait for the operator."""
     with ledger_of(home) as ledger:
-        rows = list(
-            ledger.db.query("SELECT * FROM device_twins WHERE kept IS NULL ORDER BY device")
-        )
-    return [TwinsRow(row["device"], row["one"], row["other"]) for row in rows]
+        return unsettled(ledger)
+
+
+def unsettled(ledger: LedgerReader) -> list[TwinsRow]:
+    """Return the same of an open ledger."""
+    rows = ledger.db.query("SELECT * FROM device_twins WHERE kept IS NULL ORDER BY device")
+    return [TwinsRow(row["device"], row["one"], row["other"], row["changed_index"]) for row in rows]
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlite_utils import Database
 
@@ -19,6 +20,7 @@ from coordinator.topics.models.entries import (
     DeviceModelStatus,
     ModelDesired,
     ModelExported,
+    ModelFailed,
     ModelsHeld,
     ModelSolved,
     TemperatureFitted,
@@ -121,6 +123,24 @@ MODEL = Projection(
 )
 
 
+def _failed(db: Database, entry: Entry) -> None:
+    _made(db, entry)
+    db.table("model_failed").insert({"idx": entry.index, "reason": entry.body["reason"]})
+
+
+def _made(db: Database, _entry: Entry) -> None:
+    db.execute("DELETE FROM model_failed")
+
+
+MODEL_FAILED = Projection(
+    "model_failed",
+    {"idx": int, "reason": str},
+    ("idx",),
+    {ModelFailed.kind: _failed, ModelSolved.kind: _made},
+)
+"""The last failure to make a model, until one is made."""
+
+
 def _solved_descends(db: Database, entry: Entry) -> None:
     for device in entry.body.get("descends", ()):
         _descent(db, entry.body["version"], device)
@@ -217,7 +237,12 @@ def _shares_of(entry: Entry) -> dict[str, int | float | None]:
 
 
 def _device_model_status(db: Database, entry: Entry) -> None:
-    change = {"model_state": entry.body["state"], "model_reason": entry.body["reason"]}
+    change = {
+        "model_state": entry.body["state"],
+        "model_reason": entry.body["reason"],
+        "model_version": entry.body["version"],
+        "model_index": entry.index,
+    }
     if entry.body["state"] == "active":
         change["active_version"] = entry.body["version"]
     db.table("device").update(str(entry.device), change)
@@ -343,10 +368,48 @@ def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:
     return tuple(device for (device,) in rows.fetchall())
 
 
+@dataclass(frozen=True)
+class GoingOut:
+    """Which model is newest, which goes out to whom, and what keeps one from it."""
+
+    newest: int | None
+    newest_index: int | None
+    desired: int | None
+    """What all devices are to run that nothing else is said of."""
+    canaries: dict[int, tuple[str, ...]]
+    """Devices that were told to run a version of their own, by that version."""
+    held_index: int | None
+    """The entry by which solved models wait for the operator; None where they do not."""
+    failed: tuple[int, str] | None
+    """The entry of the last failure to make a model, and why; None since one was made."""
+
+
+def going_out(ledger: LedgerReader) -> GoingOut:
+    """Return what there is of models, and what of them goes out."""
+    first = _first_row
+    newest = first(ledger, "SELECT version, solved_index FROM model ORDER BY version DESC LIMIT 1")
+    desired = first(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
+    held_by = first(ledger, "SELECT idx FROM model_hold")
+    failed = first(ledger, "SELECT idx, reason FROM model_failed")
+    return GoingOut(
+        newest=newest[0] if newest else None,
+        newest_index=newest[1] if newest else None,
+        desired=desired[0] if desired else None,
+        canaries=_canaries(ledger),
+        held_index=held_by[0] if held_by else None,
+        failed=(failed[0], failed[1]) if failed else None,
+    )
+
+
+def _first_row(ledger: LedgerReader, query: str) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = ledger.db.execute(query).fetchone()
+    return row
+
+
 def held(home: Path) -> bool:
     """Whether solved models wait for the operator."""
     with ledger_of(home) as ledger:
-        return bool(ledger.db.execute("SELECT count(*) FROM model_hold").fetchone()[0])
+        return _first_row(ledger, "SELECT idx FROM model_hold") is not None
 
 
 def canaries(home: Path) -> dict[int, tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import ClassVar
 
 from coordinator.core.entry import EntryBody
@@ -128,7 +127,7 @@ PROXY = LedgerTopic(
     "proxy",
     kinds=(
         Kind(OldModelChosen, _choose, _say_chosen),
-        Kind(OldModelMissed, _miss, _say_missed, worth=logging.WARNING),
+        Kind(OldModelMissed, _miss, _say_missed),
     ),
     follows=tuple(Follows(body, _begin_anew) for body in LINEAGE_KINDS),
 )

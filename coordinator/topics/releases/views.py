@@ -11,7 +11,7 @@ from sqlite_utils import Database
 from coordinator.errors import CommandError
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, json_text
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.settings import CoordinatorSettings
 from coordinator.topics.models.entries import ModelDesired
 from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
@@ -137,9 +137,23 @@ def newest_root(home: Path) -> SignedRoot | None:
 def waiting(home: Path) -> list[WaitingPush]:
     """Return what waits for a release, oldest first; nothing where there is no root."""
     with ledger_of(home) as ledger:
-        if not ledger.db.execute("SELECT count(*) FROM root").fetchone()[0]:
-            return []
-        rows = list(ledger.db.query(_WAITING))
+        return waiting_in(ledger)
+
+
+def root_expiry(ledger: LedgerReader) -> tuple[int, int | None] | None:
+    """Return the entry of the newest root, and when it expires; None where there is no root."""
+    row = ledger.db.execute(
+        "SELECT idx, json_extract(root, '$.document.expires_ns') FROM root"
+        " ORDER BY version DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def waiting_in(ledger: LedgerReader) -> list[WaitingPush]:
+    """Return the same of an open ledger."""
+    if not ledger.db.execute("SELECT count(*) FROM root").fetchone()[0]:
+        return []
+    rows = list(ledger.db.query(_WAITING))
     return [
         WaitingPush(
             row["idx"],

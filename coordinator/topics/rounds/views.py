@@ -11,7 +11,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import (
@@ -151,6 +151,22 @@ DECLINED = Projection(
 )
 
 
+def _without_data(db: Database, entry: Entry) -> None:
+    body = entry.body
+    row = {"idx": entry.index, "device": entry.device, "stage": body["stage"]}
+    db.table("no_data").insert({**row, "round": body.get("round"), "reason": body.get("reason")})
+
+
+NO_DATA = Projection(
+    "no_data",
+    {"idx": int, "device": str, "stage": int, "round": int, "reason": str},
+    ("idx",),
+    {NothingReported.kind: _without_data},
+    indexes=(("stage", "device"),),
+)
+"""Who had nothing for a stage or a round; with a reason, could not, or would not."""
+
+
 def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
     for entry in run:
         answer = entry.body.get("answer")
@@ -254,11 +270,54 @@ def rounds(home: Path) -> list[RoundRow]:
     ]
 
 
+@dataclass(frozen=True)
+class RoundInProgress:
+    """A round that has not closed: whom it asked, and who answered."""
+
+    number: int
+    opened_index: int
+    phase: str
+    asked: tuple[str, ...]
+    answered: frozenset[str]
+
+
+def open_round(ledger: LedgerReader) -> RoundInProgress | None:
+    """Return the round that is open; None where none is."""
+    row = ledger.db.execute(
+        "SELECT number, opened_index, stage FROM round WHERE state = 'open'"
+        " ORDER BY number DESC LIMIT 1"
+    ).fetchone()
+    if row is None:
+        return None
+    number, index, stage = row
+    opened = RoundOpened.model_validate(ledger.entry(index).body)
+    answered = ledger.db.execute(
+        "SELECT device FROM contribution WHERE stage = ? AND part = ? UNION"
+        " SELECT device FROM no_data WHERE stage = ? AND round = ?",
+        [stage, number, stage, number],
+    )
+    return RoundInProgress(
+        number, index, opened.phase, opened.cohort, frozenset(name for (name,) in answered)
+    )
+
+
+def without_data(ledger: LedgerReader, stage: int) -> frozenset[str]:
+    """Return who said that there is nothing to give for a stage, or for a round of it."""
+    rows = ledger.db.execute("SELECT DISTINCT device FROM no_data WHERE stage = ?", [stage])
+    return frozenset(device for (device,) in rows.fetchall())
+
+
+def stopped_in(ledger: LedgerReader) -> tuple[int, str] | None:
+    """Return by which entry and why the open stage asks for no more rounds, where it does not."""
+    row = ledger.db.execute("SELECT idx, reason FROM stopped").fetchone()
+    return None if row is None else (row[0], row[1])
+
+
 def stopped(home: Path) -> str | None:
     """Return why the open stage asks for no more rounds; None where nothing has stopped it."""
     with ledger_of(home) as ledger:
-        found = ledger.db.execute("SELECT reason FROM stopped").fetchone()
-    return None if found is None else str(found[0])
+        found = stopped_in(ledger)
+    return None if found is None else found[1]
 
 
 def declined(home: Path) -> list[DeclinedRow]:

@@ -11,7 +11,7 @@ from sqlite_utils import Database
 
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, json_text
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.stages.entries import StageClosed, StageOpened, TransitionReported
 
 
@@ -110,6 +110,7 @@ class ReportRow:
     device: str
     text: str
     class_names: tuple[str, ...]
+    index: int
 
 
 def stages(home: Path) -> list[StageRow]:
@@ -134,17 +135,47 @@ def stages(home: Path) -> list[StageRow]:
     ]
 
 
+@dataclass(frozen=True)
+class StageInProgress:
+    """The stage that is open."""
+
+    stage: int
+    class_names: tuple[str, ...]
+    opened_index: int
+    opened_ns: int
+    opened_by: str
+
+
+def open_stage_of(ledger: LedgerReader) -> StageInProgress | None:
+    """Return the stage that is open; None where none is."""
+    row = next(
+        ledger.db.query("SELECT * FROM stage WHERE closed_ns IS NULL ORDER BY stage DESC"), None
+    )
+    if row is None:
+        return None
+    return StageInProgress(
+        row["stage"],
+        tuple(json.loads(row["class_names"])),
+        row["opened_index"],
+        row["opened_ns"],
+        row["opened_by"],
+    )
+
+
 def reports(home: Path) -> list[ReportRow]:
     """Return what devices have reported as new since the newest stage was opened."""
     with ledger_of(home) as ledger:
-        rows = list(
-            ledger.db.query(
-                "SELECT * FROM transition"
-                " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1) ORDER BY idx"
-            )
-        )
+        return reports_in(ledger)
+
+
+def reports_in(ledger: LedgerReader) -> list[ReportRow]:
+    """Return the same of an open ledger."""
+    rows = ledger.db.query(
+        "SELECT * FROM transition"
+        " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1) ORDER BY idx"
+    )
     return [
-        ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])))
+        ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])), row["idx"])
         for row in rows
     ]
 

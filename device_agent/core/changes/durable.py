@@ -27,7 +27,6 @@ from device_agent.core.records import (
     Sending,
     Training,
 )
-from device_agent.core.saying import Line
 
 
 class Durable(ABC):
@@ -36,10 +35,6 @@ class Durable(ABC):
     @abstractmethod
     def __call__(self, draft: Draft) -> None:
         """Make of the records what they are from here on."""
-
-    def says(self) -> Line | None:
-        """Return what the device's log says of it; None for what nobody asks about."""
-        return None
 
 
 Piece: TypeAlias = (

@@ -1,0 +1,228 @@
+"""What is said of the fleet just now, in one form for the command line, JSON and pages.
+
+Indices are those of entries in the ledger, so that every statement leads to what it stands on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from schemas.message import Strict
+from schemas.times import IsoTime
+
+DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
+"""`unknown` where no coordinator runs, so that nobody knows; `doubled` where two installations
+have its name."""
+Urgency = Literal["now", "today"]
+
+
+class RightCount(Strict):
+    """How many of some held-out samples a model was right for."""
+
+    correct: int
+    """Of a model of pixels the sum over classes of intersections."""
+    total: int
+    """Of a model of pixels the sum over classes of unions."""
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.correct / self.total
+
+
+class AccuracyThere(Strict):
+    """How well a model does on a device, on its held-out samples, measured there."""
+
+    version: int
+    index: int
+    """The entry with it."""
+    all: RightCount | None
+    old: RightCount | None
+    """Of classes that came in a stage before the newest that the model knows."""
+    new: RightCount | None
+    """Of classes that came in that stage."""
+    mean_iou: float | None = None
+    """Of a model of pixels: mean over classes of intersection over union."""
+
+
+class HealthNow(Strict):
+    """How a device's machine is, as it said last; None where it cannot know."""
+
+    time: IsoTime
+    hottest_zone: str | None = None
+    celsius: float | None = None
+    """Of its hottest thermal zone."""
+    provider: str | None = None
+    power_mode: str | None = None
+    throttled: int | None = None
+    """How often the machine slowed itself down since it was switched on."""
+    free_disk_bytes: int | None = None
+    resident_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    inferences: int | None = None
+    inference_p95_seconds: float | None = None
+
+
+class Trouble(Strict):
+    """Something about a device that somebody should mend."""
+
+    about: str
+    text: str
+    index: int | None = None
+    """The entry that says so; None where only the device says it, every minute."""
+    since: IsoTime | None = None
+
+
+class FleetDevice(Strict):
+    """An admitted device."""
+
+    name: str
+    state: DeviceState
+    last_seen: IsoTime | None = None
+    """When anything of it came last, as far as is known."""
+    online_since: IsoTime | None = None
+    away_since: IsoTime | None = None
+    silent_since: IsoTime | None = None
+    """Since when nothing came that could be believed, where that is long."""
+    admitted_index: int
+    key: str = ""
+    """Hash of its key, `invited` or `revoked`; empty where it has none."""
+    boot: str | None = None
+    """Its newest run."""
+    born_index: int | None = None
+    provider: str | None = None
+    """The ONNX Runtime execution provider that it runs models on."""
+    outbox: int | None = None
+    """Messages that wait there for a receipt."""
+    desired_version: int | None = None
+    active_version: int | None = None
+    model_version: int | None = None
+    """The version that it said something of last, which need not be the active one."""
+    model_state: str | None = None
+    """`active`, `failed` or `rolled_back`."""
+    model_reason: str = ""
+    model_index: int | None = None
+    """The entry with these three."""
+    accuracy: AccuracyThere | None = None
+    health: HealthNow | None = None
+    contributions: int
+    """That are held."""
+    samples: int
+    """Of these."""
+    problems: tuple[Trouble, ...] = ()
+
+
+class CoordinatorRun(Strict):
+    """Whether a coordinator runs, and how it is."""
+
+    running: bool
+    since: IsoTime | None = None
+    stopped_in_order: bool = False
+    last_written: IsoTime | None = None
+    """When it said last that it runs."""
+    version: str | None = None
+    connected: bool = False
+    """To the broker."""
+    connection: str = ""
+    """Why it is not, in words."""
+    making_model: bool = False
+    hindered: str = ""
+    """What keeps it from its work, in words."""
+
+
+class LedgerNow(Strict):
+    """How far the ledger is."""
+
+    size: int
+    """Number of entries."""
+    last_commit: IsoTime | None = None
+
+
+class RoundNow(Strict):
+    """A round that is open."""
+
+    number: int
+    phase: str
+    index: int
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class StageNow(Strict):
+    """The stage that is open."""
+
+    number: int
+    class_names: tuple[str, ...]
+    index: int
+    opened: IsoTime
+    opened_by: str
+    answered: tuple[str, ...]
+    """Devices that gave something for it, or have nothing."""
+    missing: tuple[str, ...]
+    """Devices that could answer and did not."""
+    round: RoundNow | None = None
+
+
+class CanaryNow(Strict):
+    """A version that some devices were told to run, as the only ones."""
+
+    version: int
+    devices: tuple[str, ...]
+
+
+class WaitingRelease(Strict):
+    """A version that is desired and waits for a signature."""
+
+    version: int
+    index: int
+    devices: tuple[str, ...] | None
+    """None for all."""
+
+
+class ModelsNow(Strict):
+    """Which model goes out to whom, and what keeps one from it."""
+
+    newest: int | None = None
+    desired: int | None = None
+    """What all devices are to run that nothing else is said of."""
+    held: bool = False
+    """New ones wait for the operator."""
+    canaries: tuple[CanaryNow, ...] = ()
+    waiting_releases: tuple[WaitingRelease, ...] = ()
+
+
+class StoppedRounds(Strict):
+    """The open stage asks for no more rounds."""
+
+    index: int
+    reason: str
+
+
+class Need(Strict):
+    """Something that needs a person."""
+
+    urgency: Urgency
+    sentence: str
+    devices: tuple[str, ...] = ()
+    index: int | None = None
+    """The entry that it stands on."""
+    command: str | None = None
+    """What mends it, or shows more."""
+
+
+class FleetNow(Strict):
+    """The fleet at one time."""
+
+    fleet: str
+    """Its name; empty where it is not known."""
+    time: IsoTime
+    coordinator: CoordinatorRun
+    ledger: LedgerNow
+    needs: tuple[Need, ...]
+    """What needs a person, the most urgent first."""
+    devices: tuple[FleetDevice, ...]
+    """By name."""
+    stage: StageNow | None = None
+    models: ModelsNow
+    stopped_rounds: StoppedRounds | None = None

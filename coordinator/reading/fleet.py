@@ -1,0 +1,162 @@
+"""The fleet just now, of its ledger and of what a coordinator last wrote beside it."""
+
+from __future__ import annotations
+
+from coordinator.errors import LedgerError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.live.snapshot import LiveSnapshot, serves
+from coordinator.reading.answers import (
+    CanaryNow,
+    CoordinatorRun,
+    FleetDevice,
+    FleetNow,
+    LedgerNow,
+    ModelsNow,
+    RoundNow,
+    StageNow,
+    StoppedRounds,
+    WaitingRelease,
+)
+from coordinator.reading.fleet_devices import fleet_devices
+from coordinator.reading.needs import KnownFleet, needs
+from coordinator.reading.tables import TABLES
+from coordinator.topics.contributions import views as contribution_views
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.views import DeviceFacts
+from coordinator.topics.lineages.views import current_method
+from coordinator.topics.models import views as model_views
+from coordinator.topics.releases import views as release_views
+from coordinator.topics.rounds import views as round_views
+from coordinator.topics.stages import views as stage_views
+from coordinator.topics.stages.views import StageInProgress
+from methods.registry import can_learn_with
+
+__all__ = ["FleetNow", "fleet_now"]
+
+
+def fleet_now(
+    ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str = ""
+) -> FleetNow:
+    """Return the fleet at `time_ns`, as one state of the ledger and the newest live snapshot say.
+
+    `fleet` is its name for where no coordinator has served yet. Raises `LedgerError` where the
+    ledger's tables are not those of this program.
+    """
+    with ledger.snapshot():
+        if TABLES.outdated(ledger.db):
+            raise LedgerError(
+                f"{ledger.path}: its tables were made by another version of this program; start "
+                "the coordinator once, or `fleetledger ledger rebuild` while none runs"
+            )
+        return _fleet_now(ledger, live, time_ns, fleet)
+
+
+def _fleet_now(
+    ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
+) -> FleetNow:
+    run, checkpoint = _run(live, time_ns), ledger.checkpoint
+    facts, out = device_views.facts(ledger), model_views.going_out(ledger)
+    twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
+    devices = fleet_devices(ledger, facts, live if run.running else None, out)
+    stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
+    return FleetNow(
+        fleet=fleet if live is None else live.coordinator.fleet,
+        time=time_ns,
+        coordinator=run,
+        ledger=LedgerNow(
+            size=ledger.size, last_commit=None if checkpoint is None else checkpoint.time_ns
+        ),
+        needs=needs(
+            KnownFleet(
+                run=run,
+                devices=devices,
+                out=out,
+                twins=tuple(twins),
+                stopped=stopped,
+                waiting=tuple(waiting),
+                root=release_views.root_expiry(ledger),
+                reports=tuple(stage_views.reports_in(ledger)),
+                left_out=tuple(contribution_views.left_out_in(ledger)),
+                proxy_problems=_of_others(ledger, devices),
+                last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
+                time_ns=time_ns,
+            )
+        ),
+        devices=devices,
+        stage=None if stage is None else _stage(ledger, stage, facts),
+        models=ModelsNow(
+            newest=out.newest,
+            desired=out.desired,
+            held=out.held_index is not None,
+            canaries=tuple(
+                CanaryNow(version=version, devices=names)
+                for version, names in sorted(out.canaries.items())
+            ),
+            waiting_releases=tuple(
+                WaitingRelease(version=push.version, index=push.action, devices=push.devices)
+                for push in waiting
+            ),
+        ),
+        stopped_rounds=None
+        if stopped is None
+        else StoppedRounds(index=stopped[0], reason=stopped[1]),
+    )
+
+
+def _run(live: LiveSnapshot | None, time_ns: int) -> CoordinatorRun:
+    if live is None:
+        return CoordinatorRun(running=False)
+    now = live.coordinator
+    running = serves(now, time_ns)
+    return CoordinatorRun(
+        running=running,
+        since=now.started_ns if running else None,
+        stopped_in_order=now.stopped,
+        last_written=now.written_ns,
+        version=now.version,
+        connected=running and now.connected,
+        connection=now.connection if running else "",
+        making_model=running and now.making_model,
+        hindered=now.hindered if running else "",
+    )
+
+
+def _of_others(
+    ledger: LedgerReader, devices: tuple[FleetDevice, ...]
+) -> tuple[device_views.ProblemRow, ...]:
+    """Return problems of senders that are no devices, such as the proxy."""
+    known = {device.name for device in devices}
+    return tuple(row for row in device_views.problems(ledger) if row.device not in known)
+
+
+def _stage(ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts]) -> StageNow:
+    method = current_method(ledger)
+    able = [
+        item.device
+        for item in facts
+        if item.key != "revoked"
+        and (item.features is None or method is None or can_learn_with(item.features, method))
+    ]
+    heard = contribution_views.contributors(ledger, stage.stage) | round_views.without_data(
+        ledger, stage.stage
+    )
+    current = round_views.open_round(ledger)
+    return StageNow(
+        number=stage.stage,
+        class_names=stage.class_names,
+        index=stage.opened_index,
+        opened=stage.opened_ns,
+        opened_by=stage.opened_by,
+        answered=tuple(item.device for item in facts if item.device in heard),
+        missing=tuple(name for name in able if name not in heard),
+        round=None
+        if current is None
+        else RoundNow(
+            number=current.number,
+            phase=current.phase,
+            index=current.opened_index,
+            asked=current.asked,
+            answered=tuple(name for name in current.asked if name in current.answered),
+            missing=tuple(name for name in current.asked if name not in current.answered),
+        ),
+    )

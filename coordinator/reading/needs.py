@@ -1,0 +1,252 @@
+"""What needs a person, the most urgent first, each with the command that mends it or shows more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from shlex import quote
+
+from coordinator.core.formatting import some, span
+from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, Trouble
+from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
+from coordinator.topics.contributions.views import LeftOutRow
+from coordinator.topics.devices.views import ProblemRow, TwinsRow
+from coordinator.topics.models.views import GoingOut
+from coordinator.topics.releases.views import WaitingPush
+from coordinator.topics.stages.views import ReportRow
+from schemas.times import iso_time
+
+ROOT_WARNING_NS = 14 * 86_400 * 10**9
+"""So long before a root expires somebody is told."""
+
+
+@dataclass(frozen=True)
+class KnownFleet:
+    """What it is decided by."""
+
+    run: CoordinatorRun
+    devices: tuple[FleetDevice, ...]
+    out: GoingOut
+    twins: tuple[TwinsRow, ...]
+    stopped: tuple[int, str] | None
+    waiting: tuple[WaitingPush, ...]
+    root: tuple[int, int | None] | None
+    """The entry of the newest root, and when it expires."""
+    reports: tuple[ReportRow, ...]
+    left_out: tuple[LeftOutRow, ...]
+    proxy_problems: tuple[ProblemRow, ...]
+    last_entry_ns: int
+    time_ns: int
+
+
+def needs(known: KnownFleet) -> tuple[Need, ...]:
+    """Return what needs a person: what cannot wait first, and in each half the gravest first."""
+    found = [
+        *_of_the_coordinator(known),
+        *_of_twins(known),
+        *_of_work_that_stands(known),
+        *_of_roots(known),
+        *_of_silence(known),
+        *_of_models_on_devices(known),
+        *_of_problems(known),
+        *_of_models_that_wait(known),
+        *_of_shares(known),
+        *_of_reports(known),
+    ]
+    return tuple(sorted(found, key=lambda need: need.urgency != "now"))
+
+
+def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
+    run = known.run
+    if not run.running:
+        yield Need(
+            urgency="now", sentence=_not_running(run), command="fleetledger coordinator serve"
+        )
+        return
+    if run.hindered:
+        yield Need(urgency="now", sentence=f"The coordinator cannot do its work: {run.hindered}.")
+    if not run.connected:
+        why = f": {run.connection}" if run.connection else ""
+        yield Need(urgency="now", sentence=f"The coordinator is not connected to the broker{why}.")
+    ahead = known.last_entry_ns - known.time_ns
+    if ahead > CALENDAR_TOLERANCE_NS:
+        yield Need(
+            urgency="now",
+            sentence=f"Entries of the ledger are {span(ahead)} ahead of this machine's calendar; "
+            "if the calendar is right, say so.",
+            command="fleetledger coordinator correct-clock",
+        )
+
+
+def _not_running(run: CoordinatorRun) -> str:
+    if run.last_written is None:
+        return "No coordinator runs: nothing is taken in, and nothing goes out."
+    how = "was stopped" if run.stopped_in_order else "has not been heard of"
+    when = "at" if run.stopped_in_order else "since"
+    return (
+        f"No coordinator runs: it {how} {when} {iso_time(run.last_written)}. Nothing is taken in, "
+        "and nothing goes out."
+    )
+
+
+def _of_twins(known: KnownFleet) -> Iterator[Need]:
+    for row in known.twins:
+        yield Need(
+            urgency="now",
+            sentence=f"Two installations run as {row.device}, {row.one} and {row.other}: nothing "
+            "more of it is taken in until you say which one goes on (`agent status` on each says "
+            "which it is).",
+            devices=(row.device,),
+            index=row.index,
+            command=f"fleetledger coordinator settle {row.device} --installation ID",
+        )
+
+
+def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
+    if known.stopped is not None:
+        index, reason = known.stopped
+        yield Need(
+            urgency="now",
+            sentence=f"Rounds have stopped: {reason}",
+            index=index,
+            command="fleetledger coordinator resume-rounds",
+        )
+    if known.out.failed is not None:
+        index, reason = known.out.failed
+        yield Need(
+            urgency="now",
+            sentence=f"No model could be made: {reason}",
+            index=index,
+            command=f"fleetledger ledger show {index}",
+        )
+    for push in known.waiting:
+        whom = "all devices" if push.devices is None else some(push.devices)
+        yield Need(
+            urgency="now",
+            sentence=f"Model {push.version} waits for a release before {whom} may install it.",
+            devices=push.devices or (),
+            index=push.action,
+            command=f"fleetledger model sign {push.version} --key FILE",
+        )
+
+
+def _of_roots(known: KnownFleet) -> Iterator[Need]:
+    index, expires = known.root or (None, None)
+    if expires is None:
+        return
+    left = expires - known.time_ns
+    if left > ROOT_WARNING_NS:
+        return
+    expired = left <= 0
+    how = "expired: nothing is installed by it any more" if expired else "expires soon"
+    yield Need(
+        urgency="now" if expired else "today",
+        sentence=f"The fleet's root {how} ({iso_time(expires)}).",
+        index=index,
+        command="fleetledger trust rotate --expire-days DAYS --sign-with FILE",
+    )
+
+
+def _of_silence(known: KnownFleet) -> Iterator[Need]:
+    silent = [item for item in known.devices if item.silent_since is not None]
+    if silent:
+        first = min(item.silent_since for item in silent if item.silent_since is not None)
+        yield Need(
+            urgency="now",
+            sentence=f"Nothing that can be believed came of {some(d.name for d in silent)}, the "
+            f"longest since {iso_time(first)}.",
+            devices=tuple(item.name for item in silent),
+            command="fleetledger agent status",
+        )
+
+
+def _of_models_on_devices(known: KnownFleet) -> Iterator[Need]:
+    failed: defaultdict[tuple[int | None, str], list[FleetDevice]] = defaultdict(list)
+    for item in known.devices:
+        if item.model_state in {"failed", "rolled_back"} and item.state != "revoked":
+            failed[item.model_version, item.model_state].append(item)
+    for (version, state), items in failed.items():
+        said = next((f": {item.model_reason}" for item in items if item.model_reason), "")
+        what = "failed" if state == "failed" else "was rolled back"
+        index = items[0].model_index
+        yield Need(
+            urgency="today",
+            sentence=f"Model {version} {what} on {some(item.name for item in items)}{said}.",
+            devices=tuple(item.name for item in items),
+            index=index,
+            command=f"fleetledger ledger show {index}",
+        )
+
+
+def _of_problems(known: KnownFleet) -> Iterator[Need]:
+    told: defaultdict[str, list[tuple[str, Trouble]]] = defaultdict(list)
+    for item in known.devices:
+        for trouble in item.problems if item.state != "revoked" else ():
+            told[trouble.about].append((item.name, trouble))
+    for row in known.proxy_problems:
+        trouble = Trouble(about=row.about, text=row.text, index=row.index, since=row.time_ns)
+        told[row.about].append((row.device, trouble))
+    for about, items in told.items():
+        names = tuple(dict.fromkeys(name for name, _ in items))
+        index = next((trouble.index for _, trouble in items if trouble.index is not None), None)
+        others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        yield Need(
+            urgency="today",
+            sentence=f"{items[0][0]}{others} has a problem with {about}: {items[0][1].text}",
+            devices=names,
+            index=index,
+            command="fleetledger agent doctor"
+            if index is None
+            else f"fleetledger ledger show {index}",
+        )
+
+
+def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
+    out = known.out
+    tried = set(out.canaries)
+    if out.held_index is not None and out.newest not in {None, out.desired, *tried}:
+        yield Need(
+            urgency="today",
+            sentence=f"Model {out.newest} is held: it goes to no device until you push it.",
+            index=out.held_index,
+            command=f"fleetledger model push {out.newest}",
+        )
+    for version, names in sorted(out.canaries.items()):
+        if version == out.desired:
+            continue
+        yield Need(
+            urgency="today",
+            sentence=f"Model {version} is tried on {some(names)}: let all devices have it, or go "
+            "back.",
+            devices=names,
+            command=f"fleetledger model push {version}",
+        )
+
+
+def _of_shares(known: KnownFleet) -> Iterator[Need]:
+    for row in known.left_out:
+        yield Need(
+            urgency="today",
+            sentence=f"Something is left out of the sum: {row.text}",
+            devices=(row.device,),
+            index=row.index,
+            command=f"fleetledger ledger show {row.index}",
+        )
+
+
+def _of_reports(known: KnownFleet) -> Iterator[Need]:
+    named: defaultdict[str, list[ReportRow]] = defaultdict(list)
+    for row in known.reports:
+        for name in row.class_names:
+            named[name].append(row)
+    for name, rows in sorted(named.items()):
+        devices = tuple(dict.fromkeys(row.device for row in rows))
+        yield Need(
+            urgency="today",
+            sentence=f"{some(devices)} {'has' if len(devices) == 1 else 'have'} images of "
+            f"{name}, which no stage has asked for.",
+            devices=devices,
+            index=rows[-1].index,
+            command=f"fleetledger coordinator open-stage {quote(name)}",
+        )

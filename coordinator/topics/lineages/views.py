@@ -1,0 +1,30 @@
+"""Lineages for whoever asks with SQL."""
+
+from __future__ import annotations
+
+from sqlite_utils import Database
+
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.projections import Projection
+from coordinator.ledger.reader import LedgerReader
+from coordinator.topics.lineages.entries import LINEAGE_KINDS
+
+
+def _begun(db: Database, entry: Entry) -> None:
+    body = entry.body
+    row = {"idx": entry.index, "kind": entry.kind, "name": body["name"], "method": body["method"]}
+    db.table("lineage").insert(row)
+
+
+LINEAGE = Projection(
+    "lineage",
+    {"idx": int, "kind": str, "name": str, "method": str},
+    ("idx",),
+    {body.kind: _begun for body in LINEAGE_KINDS},
+)
+
+
+def current_method(ledger: LedgerReader) -> str | None:
+    """Return the method that the fleet learns with now; None before the first lineage."""
+    row = ledger.db.execute("SELECT method FROM lineage ORDER BY idx DESC LIMIT 1").fetchone()
+    return None if row is None else str(row[0])

@@ -1,0 +1,211 @@
+"""The fleet just now: who is there, what runs where and how well, and what needs a person."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coordinator.errors import LedgerError
+from coordinator.ledger.reader import ledger_of
+from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
+from coordinator.reading.fleet import FleetNow, fleet_now
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.stages.commands import CloseStage, OpenStage
+from schemas.health import DeviceHealth, HealthProblem, ThermalZone
+from schemas.message import Message
+from schemas.models import ModelStatus
+from schemas.reports import ClassResult, Evaluation, Problem
+from schemas.values import DeviceId
+from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
+from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.reading.test_views import RULES, write
+from tests.coordinator.topics.models.test_models import wanted
+
+NOW = 5_000 * SECOND
+
+
+def live(*devices: DeviceNow, **changes: object) -> LiveSnapshot:
+    """What a coordinator that runs has written a second ago."""
+    values = {
+        "fleet": "orchard",
+        "version": "1",
+        "pid": 1,
+        "started_ns": NOW - 100 * SECOND,
+        "written_ns": NOW - SECOND,
+        "connected": True,
+    }
+    run_now = CoordinatorNow.model_validate(values | changes)
+    return LiveSnapshot(coordinator=run_now, devices={item.device: item for item in devices})
+
+
+def here(name: str, **changes: object) -> DeviceNow:
+    """A device that is online."""
+    values = {"device": name, "online": True, "since_ns": NOW - 9 * SECOND, "heard_ns": NOW}
+    return DeviceNow.model_validate(values | changes)
+
+
+def seen(tmp_path: Path, bench: Bench, snapshot: LiveSnapshot | None) -> FleetNow:
+    """The fleet whose ledger a bench has made."""
+    tmp_path.mkdir(exist_ok=True)
+    write(tmp_path, bench)
+    with ledger_of(tmp_path) as ledger:
+        return fleet_now(ledger, snapshot, NOW)
+
+
+def two_stages() -> Bench:
+    """A model of `cat` and `dog` of stage 1, and `eel` of stage 2, measured on dev-1."""
+    bench = Bench(RULES)
+    bench.begin("dev-1", "dev-2", classes=("cat", "dog"))
+    bench.give("dev-1", contribution("a", samples={"cat": 3, "dog": 2}))
+    bench.command(OpenStage(class_names=names("eel")))
+    bench.give("dev-1", contribution("b", stage=2, samples={"eel": 2}))
+    bench.command(CloseStage())
+    bench.make_model(wanted(bench.wait(10)))
+    return bench
+
+
+def evaluation(version: int, **results: tuple[int, int]) -> Message:
+    return Evaluation(
+        model_version=version,
+        manifest=exported(version).manifest.digest,
+        results={
+            names(name)[0]: ClassResult(correct=right, total=total)
+            for name, (right, total) in results.items()
+        },
+        provider="CPUExecutionProvider",
+        seconds=0.1,
+        bytes_up=1,
+        bytes_down=2,
+    )
+
+
+def test_accuracy_on_a_device_is_told_for_old_and_new_classes(tmp_path: Path) -> None:
+    bench = two_stages()
+    bench.message("dev-1", evaluation(1, cat=(3, 4), dog=(2, 2), eel=(1, 5)))
+    fleet = seen(tmp_path, bench, live(here("dev-1")))
+    measured = fleet.devices[0].accuracy
+    assert measured is not None
+    assert measured.all is not None
+    assert (measured.all.correct, measured.all.total) == (6, 11)
+    assert measured.old is not None
+    assert (measured.old.correct, measured.old.total) == (5, 6)
+    assert measured.new is not None
+    assert measured.new.share == 0.2
+    assert bench.entries[measured.index][0].kind == "device.evaluated"
+    assert fleet.devices[1].accuracy is None
+
+
+def test_devices_are_online_away_or_never_seen(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.begin("dev-1", "dev-2")
+    bench.command(AdmitDevice(device=DeviceId("dev-3")))
+    there = here("dev-1", outbox=4)
+    gone = here("dev-2", online=False, heard_ns=NOW - 60 * SECOND)
+    fleet = seen(tmp_path, bench, live(there, gone))
+    assert [item.state for item in fleet.devices] == ["online", "away", "never seen"]
+    assert fleet.devices[0].outbox == 4
+    assert fleet.devices[1].last_seen == NOW - 60 * SECOND
+    assert fleet.devices[2].last_seen is None
+    assert fleet.coordinator.since == NOW - 100 * SECOND
+    assert fleet.fleet == "orchard"
+    assert fleet.needs == ()
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "said"),
+    [
+        (None, "nothing goes out"),
+        (live(written_ns=NOW - 60 * SECOND), "not been heard of since 1970-01-01T01:22:20Z"),
+        (live(stopped=True), "was stopped at 1970-01-01T01:23:19Z"),
+    ],
+)
+def test_without_a_coordinator_nobody_knows_who_is_there(
+    tmp_path: Path, snapshot: LiveSnapshot | None, said: str
+) -> None:
+    bench = Bench()
+    bench.begin("dev-1")
+    fleet = seen(tmp_path, bench, snapshot)
+    assert not fleet.coordinator.running
+    assert [item.state for item in fleet.devices] == ["unknown"]
+    assert said in fleet.needs[0].sentence
+    assert fleet.needs[0].command == "fleetledger coordinator serve"
+
+
+def test_the_open_stage_says_who_is_missing(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.begin("dev-1", "dev-2")
+    bench.give("dev-2", contribution("a"))
+    fleet = seen(tmp_path, bench, live())
+    assert fleet.stage is not None
+    assert (fleet.stage.answered, fleet.stage.missing) == (("dev-2",), ("dev-1",))
+    assert fleet.stage.round is None
+    assert bench.entries[fleet.stage.index][0].kind == "stage.opened"
+
+
+def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.begin("dev-1")
+    bench.message("dev-1", Problem(about="sample", text="x.png cannot be read"))
+    fleet = seen(tmp_path / "before", bench, live(here("dev-1")))
+    (trouble,) = fleet.devices[0].problems
+    assert (trouble.about, trouble.text) == ("sample", "x.png cannot be read")
+    (need,) = fleet.needs
+    assert need.sentence == "dev-1 has a problem with sample: x.png cannot be read"
+    assert need.index == trouble.index
+    bench.born("dev-1")
+    after = seen(tmp_path / "after", bench, live(here("dev-1")))
+    assert after.devices[0].problems == ()
+    assert after.needs == ()
+
+
+def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.begin("dev-1")
+    said = DeviceHealth(
+        temperatures=(
+            ThermalZone(zone="cpu", celsius=50.0),
+            ThermalZone(zone="gpu", celsius=71.5),
+        ),
+        free_disk_bytes=10,
+        problems=(HealthProblem(about="disk", text="nearly full"),),
+    )
+    fleet = seen(tmp_path, bench, live(here("dev-1", health=said, health_ns=NOW)))
+    health = fleet.devices[0].health
+    assert health is not None
+    assert (health.hottest_zone, health.celsius, health.free_disk_bytes) == ("gpu", 71.5, 10)
+    assert [need.sentence for need in fleet.needs] == ["dev-1 has a problem with disk: nearly full"]
+
+
+def test_a_model_that_failed_on_devices_is_one_need(tmp_path: Path) -> None:
+    bench = two_stages()
+    manifest = exported(1).manifest.digest
+    for name in ("dev-1", "dev-2"):
+        status = ModelStatus(version=1, manifest=manifest, state="failed", reason="self-test")
+        bench.message(name, status)
+    fleet = seen(tmp_path, bench, live())
+    assert "Model 1 failed on dev-1, dev-2: self-test." in [n.sentence for n in fleet.needs]
+
+
+def test_times_are_written_as_iso_times(tmp_path: Path) -> None:
+    fleet = seen(tmp_path, two_stages(), live())
+    assert json.loads(fleet.model_dump_json())["time"] == "1970-01-01T01:23:20Z"
+
+
+def test_a_ledger_of_an_older_program_says_what_to_do_and_then_has_every_need(
+    tmp_path: Path,
+) -> None:
+    """It holds every kind of entry; whatever needs a person leads to an entry of it."""
+    home = unpack(tmp_path)
+    with ledger_of(home) as ledger, pytest.raises(LedgerError, match="ledger rebuild"):
+        fleet_now(ledger, None, NOW)
+    run(home, "rebuild")
+    with ledger_of(home) as ledger:
+        fleet = fleet_now(ledger, None, NOW)
+        assert fleet.ledger.size == ledger.size
+        indices = [need.index for need in fleet.needs if need.index is not None]
+        assert indices
+        assert max(indices) < ledger.size
+    assert FleetNow.model_validate(fleet.model_dump()) == fleet
+    assert sorted({need.urgency for need in fleet.needs}) == ["now", "today"]
