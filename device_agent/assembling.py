@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +16,8 @@ from device_agent.bench import AgentWorkbench, Bench
 from device_agent.capabilities import find_capabilities
 from device_agent.core.records import EnrollingState
 from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
+from device_agent.health.machine import Machine
+from device_agent.health.telling import HealthReader, TextfileWriter
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
 from device_agent.mail import AgentMail, Signing, make_will
@@ -40,6 +42,8 @@ from transport.transfer import BlockExchange, Exchange, Party
 Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 """Makes the connection of a role (`control`, `data` or `proxy`), with its will."""
 Traffic = Callable[[], Counts]
+_TEXTFILE_SECONDS = 60.0
+"""Between two textfiles where the coordinator is told nothing of the machine."""
 
 
 def slots_in(state_folder: Path) -> ModelSlots:
@@ -70,6 +74,8 @@ class AgentSurroundings:
     """By which it decides; those of its settings if left out."""
     tells_status: bool = True
     """Whether it writes its status file, for people who look."""
+    machine: Machine | None = field(default_factory=Machine)
+    """Of which it tells how it is; None where there is none to be told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ def assemble(
 
     Raises `StoreError`, and `HomeError` or `SettingsError` for keys and roots that cannot be used.
     """
+    machine = around.machine
     make_folder(home.state_folder, durable=around.durable)
     # Features and exemplars tell of images.
     home.state_folder.chmod(0o700)
@@ -139,6 +146,8 @@ def assemble(
         clock=around.clock,
         proxy=run.proxy,
         keys=run.keys,
+        health=None if machine is None else HealthReader(machine, home.state_folder),
+        textfile=None if machine is None else _textfile_of(home),
     )
     return AssembledAgent(Agent(parts), parts, run)
 
@@ -179,7 +188,7 @@ def _begun(
     blocks.on_failure = worker.fail
     return AgentRun(
         identity=DeviceIdentity(store.installation, boot, around.capabilities, formers),
-        rules=around.rules or rules_of(home),
+        rules=around.rules or _told_of(rules_of(home), around.machine),
         keys=keys,
         control=control,
         exchange=blocks,
@@ -198,6 +207,18 @@ def _begun(
     )
 
 
+def _told_of(rules: AgentRules, machine: Machine | None) -> AgentRules:
+    return rules if machine is not None else replace(rules, health_seconds=None)
+
+
+def _textfile_of(home: AgentHome) -> TextfileWriter | None:
+    settings = home.settings.health
+    if settings.textfile is None:
+        return None
+    path = home.folder / settings.textfile
+    return TextfileWriter(path, settings.seconds or _TEXTFILE_SECONDS)
+
+
 def rules_of(home: AgentHome) -> AgentRules:
     """Return the settings by which the rules decide."""
     return AgentRules(
@@ -212,6 +233,7 @@ def rules_of(home: AgentHome) -> AgentRules:
         trust=trust_of(home.settings),
         pinned=pinned_of(home),
         silent_seconds=home.settings.trust.silent_hours * 3600,
+        health_seconds=home.settings.health.seconds or None,
     )
 
 

@@ -32,6 +32,7 @@ from device_agent.errors import AgentError, DamagedError
 from device_agent.features.cache import FeatureCache
 from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
+from device_agent.health.inferences import InferenceMeter, Inferences
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import InstalledModel, SessionSettings
@@ -75,6 +76,10 @@ class AgentWorkbench(Protocol):
     def provider(self) -> str | None:
         """Return the execution provider in use; None before a model was loaded."""
 
+    @property
+    def inferences(self) -> Inferences:
+        """Return what the active model was asked so far."""
+
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
 
@@ -90,6 +95,7 @@ class Bench:
             model.providers, model.threads, model.batch, frozenset(model.domains)
         )
         self._home = home
+        self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
         self._samples = LocalSamples(home.data_folder)
@@ -101,6 +107,11 @@ class Bench:
     def provider(self) -> str | None:
         """Return the execution provider in use; None before a model was loaded."""
         return self._host.provider
+
+    @property
+    def inferences(self) -> Inferences:
+        """Return what the active model was asked so far, from any thread."""
+        return self._meter.now()
 
     @cached_property
     def _source(self) -> FolderSource | SceneFolder:
@@ -263,7 +274,10 @@ class Bench:
     def _active_model(self, active: ActiveModel) -> InstalledModel | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
         model = self._installer.active()
-        return model if model is not None and model.manifest.digest == active.manifest else None
+        if model is None or model.manifest.digest != active.manifest:
+            return None
+        model.on_answer = self._meter.note
+        return model
 
     def _evaluate(self, request: Evaluate) -> Input:
         folder, active = self._home.evaluation_folder, request.active

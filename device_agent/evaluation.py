@@ -94,7 +94,7 @@ def _scores(model: InstalledModel, pictures: Sequence[PictureFile], batch: int) 
     outcomes = read_pictures(pictures, model.manifest.preprocessing)
     pixels = (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
     while images := list(islice(pixels, batch)):
-        yield model.scores(model.features(images))
+        yield model.classify(images)
 
 
 def _sample_files(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:

@@ -146,6 +146,13 @@ bfloat16 = false
 # With the coordinator's key: tell when nothing new that it signed came for so many hours.
 silent_hours = 24
 
+[health]
+# How often the coordinator is told how this machine is: temperatures, throttling, free disk,
+# memory, how long the model takes; 0 for never.
+seconds = 60
+# What node_exporter's textfile collector reads, in a folder that this program may write into.
+# textfile = "/var/lib/node_exporter/fleetledger.prom"
+
 [policy]
 # Whether features of single images, or moments of a class's features, may leave this device. A
 # fleet whose method needs them is told that this device gives none.

@@ -67,7 +67,7 @@ def measure(
         return tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
     values: list[float] = []
     for chosen in _batches(images, batch):
-        scores = model.scores(model.features(np.stack(chosen)))
+        scores = model.classify(np.stack(chosen))
         values += uncertainty(scores, head_of(model), request.known, request.rules).tolist()
     return tuple(values)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from contextlib import suppress
 
 import psutil
 
@@ -16,6 +17,15 @@ _LARGE_BYTES = 256 * 1024
 def resident_bytes() -> int:
     """Return the resident memory of this process in bytes."""
     return int(psutil.Process().memory_info().rss)
+
+
+def resident_with_children() -> int:
+    """Return the resident memory of this process and of those it started, in bytes."""
+    found = resident_bytes()
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it may end meanwhile
+            found += int(child.memory_info().rss)
+    return found
 
 
 def frugal_allocation() -> None:

@@ -126,6 +126,16 @@ class TrustSettings(Strict):
     something every hour."""
 
 
+class HealthSettings(Strict):
+    """What is told of the machine."""
+
+    seconds: float = Field(default=60.0, ge=0, le=86_400)
+    """How often the coordinator is told how this machine is; 0 for never."""
+    textfile: Path | None = None
+    """A file that ends in `.prom`, which node_exporter's textfile collector reads; written as
+    often, every minute where the coordinator is told nothing."""
+
+
 class AgentSettings(Strict):
     """Everything in `agent.toml`."""
 
@@ -146,3 +156,4 @@ class AgentSettings(Strict):
     training: AgentTrainingSettings = AgentTrainingSettings()
     policy: PolicySettings = PolicySettings()
     trust: TrustSettings = TrustSettings()
+    health: HealthSettings = HealthSettings()

@@ -27,6 +27,7 @@ from device_agent.core.requests import (
     Request,
     Say,
     Send,
+    SendHealth,
     SendHeartbeat,
     SendOutboxMessage,
     WakeAt,
@@ -35,6 +36,8 @@ from device_agent.core.session import turn
 from device_agent.core.state import AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.features.cache import cache_bytes
+from device_agent.health.telling import HealthReader, TextfileWriter, hindered
+from device_agent.health.textfile import AgentNumbers
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
 from device_agent.mail import AgentMail
@@ -65,6 +68,7 @@ from device_agent.store.store import AgentStore
 from device_agent.worker import AgentWorker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
+from schemas.health import DeviceHealth
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
@@ -117,6 +121,10 @@ class AgentParts:
     """What the proxy fetches; None where there can be no proxy."""
     keys: KeyRing | None = None
     """The device's own; None where it can have none."""
+    health: HealthReader | None = None
+    """Reads how the machine is; None where there is none to be told of."""
+    textfile: TextfileWriter | None = None
+    """What node_exporter reads; None where it reads nothing."""
 
 
 class Agent:
@@ -192,6 +200,9 @@ class Agent:
             self._give(inputs.Ticked())
         if clock.seconds() >= self._status_due or self._news() != self._told_news:
             self._write_status()
+        textfile, reader = self._parts.textfile, self._parts.health
+        if textfile is not None and reader is not None and textfile.is_due(clock.seconds()):
+            self._write_textfile(textfile, reader)
         return event is not None or bool(finished) or ticked
 
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
@@ -273,6 +284,22 @@ class Agent:
                 mail.send("msg", body)
             case SendHeartbeat():
                 mail.send("hb", self._heartbeat(request))
+            case SendHealth() if self._parts.health is not None:
+                mail.send("hb", self._health(self._parts.health))
+
+    def _health(self, reader: HealthReader) -> DeviceHealth:
+        bench = self._parts.bench
+        return reader.health(bench.provider, bench.inferences, hindered(self._parts.state))
+
+    def _write_textfile(self, textfile: TextfileWriter, reader: HealthReader) -> None:
+        state = self._parts.state
+        numbers = AgentNumbers(
+            health=self._health(reader),
+            inferences=self._parts.bench.inferences,
+            outbox=len(state.records.outbox),
+            version=state.models.active.version if state.models.active else None,
+        )
+        textfile.write(numbers, self._parts.clock.seconds())
 
     def _heartbeat(self, request: SendHeartbeat) -> Heartbeat:
         traffic = self.traffic()

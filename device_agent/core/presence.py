@@ -12,7 +12,7 @@ from device_agent.core.changes.durable import Change
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.enrolling import ask_anew
 from device_agent.core.records import Files, PresenceState, Sending, Try
-from device_agent.core.requests import ReferTo, Say, Send, SendHeartbeat
+from device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.contributions import HeldPart, PartKey, held_digest
@@ -180,3 +180,18 @@ def heartbeat_due(state: AgentState, now: float) -> AgentDecision:
         seen_size=None if records.seen is None else records.seen.size,
     )
     return change(later) + ask(heartbeat)
+
+
+def health_due(state: AgentState, now: float) -> AgentDecision:
+    """Say how the machine is, after the welcome, to a coordinator that wants to know."""
+    every, presence = state.rules.health_seconds, state.presence
+    if every is None or not presence.welcomed or now < presence.health_due:
+        return NOTHING_TO_DO
+    if presence.unheeding == presence.coordinator:
+        return NOTHING_TO_DO
+    return change(replace(presence, health_due=now + every)) + ask(SendHealth())
+
+
+def health_unheeded(state: AgentState, event: inputs.HealthUnheeded, _now: float) -> AgentDecision:
+    """Say no more of it to this run of the coordinator; the next one may be newer."""
+    return change(replace(state.presence, unheeding=event.coordinator))

@@ -193,6 +193,9 @@ class PresenceState:
     """What the coordinator is known to hold, from welcomes and from receipts since the birth."""
     birth: Try = Try(0, 0.0)
     heartbeat_due: float = 0.0
+    health_due: float = 0.0
+    unheeding: BootId | None = None
+    """Boot of a coordinator that does not know what a device's health is."""
     doubted: bool = False
     """Whether the owner was told in this connection of an old birth of the coordinator."""
 

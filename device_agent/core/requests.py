@@ -47,6 +47,11 @@ class SendHeartbeat:
 
 
 @dataclass(frozen=True)
+class SendHealth:
+    """Publish how the machine is; the shell asks it."""
+
+
+@dataclass(frozen=True)
 class ReferTo:
     """Let what is said from here on refer to this birth of the coordinator."""
 
@@ -174,6 +179,7 @@ Request: TypeAlias = (
     Send
     | SendOutboxMessage
     | SendHeartbeat
+    | SendHealth
     | ReferTo
     | AdoptKey
     | Scan

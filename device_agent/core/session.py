@@ -6,6 +6,8 @@ The rules, in the order of their modules:
   repeated with growing waits until the coordinator's welcome to this boot is complete. A new run of
   the coordinator gets a new birth. Nothing but births and heartbeats is sent before the welcome, or
   while the coordinator is away.
+- **Health** (`presence`). Once welcomed, a device says now and then how its machine is, unless the
+  coordinator answers that it does not know such a message.
 - **Enrolling** (`enrolling`). A key that waits for the coordinator's word is shown to it until the
   answer; a device without another key says nothing else before.
 - **A shorter ledger** (`presence`, `heard`). If a new run of the coordinator has fewer entries than
@@ -139,6 +141,8 @@ def _next_time(state: AgentState, now: float) -> float:
     if state.presence.connected:
         times += [state.presence.birth.due, state.presence.heartbeat_due]
         times.append(state.enrolling.tried.due)
+        if state.rules.health_seconds is not None:
+            times.append(state.presence.health_due)
     return min((time for time in times if time > now), default=now + state.rules.scan_seconds)
 
 
@@ -169,6 +173,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     heard.silence_due,
     telling.problems_due,
     presence.heartbeat_due,
+    presence.health_due,
 )
 
 # Each function takes the input under which it is listed; one table cannot say so in types.
@@ -180,6 +185,7 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.CoordinatorBeat: heard.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
+    inputs.HealthUnheeded: presence.health_unheeded,
     inputs.KeyEnrolled: enrolling.enrolled,
     inputs.Assigned: scanning.assigned,
     inputs.DesiredArrived: models.desired,

@@ -65,6 +65,8 @@ class AgentRules:
     settle_seconds: float = 1.0
     """Until the next scan, when files were perhaps still being written."""
     heartbeat_seconds: float = 15.0
+    health_seconds: float | None = None
+    """How often the coordinator is told how the machine is; None for never."""
     birth_shortest: float = 5.0
     birth_longest: float = 60.0
     message_shortest: float = 2.0

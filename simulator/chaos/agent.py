@@ -74,6 +74,7 @@ class CrashableAgent(Crashable):
                 name_installation=lambda: self._boot(f"installation {self.installations}"),
                 # For people; it is replaced every two seconds, and may be torn.
                 tells_status=False,
+                machine=None,
             ),
         )
         made.run.exchange.start()

@@ -30,6 +30,7 @@ from device_agent.core.requests import (
     Train,
 )
 from device_agent.errors import AgentError, DamagedError
+from device_agent.health.inferences import Inferences
 from device_agent.home import AgentHome
 from device_agent.measuring import head_of
 from device_agent.shell import AgentParts
@@ -96,6 +97,7 @@ class DeviceBench:
 
     __slots__ = ("_seen", "compute_seconds", "deliver", "delivered", "equipment", "resources")
     provider = "CPUExecutionProvider"
+    inferences = Inferences()
 
     def __init__(self, resources: Resources) -> None:
         self.equipment: Equipment | None = None

@@ -192,6 +192,7 @@ class VirtualDevice:
             capabilities=context.capabilities,
             rules=context.rules,
             tells_status=False,
+            machine=None,
         )
 
     def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:

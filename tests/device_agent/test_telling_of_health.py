@@ -1,0 +1,81 @@
+"""The whole agent says how it is, until a coordinator says that this means nothing to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from device_agent.assembling import AgentSurroundings, assemble, rules_of
+from device_agent.core.telling import problem
+from schemas.health import DeviceHealth
+from schemas.reports import Evaluation
+from tests.device_agent import models
+from tests.device_agent.scripted import (
+    FAST,
+    RunningAgent,
+    ScriptedCoordinator,
+    eventually,
+    greet,
+    write_settings,
+)
+from transport.memory import InMemoryBroker
+
+TELLING = replace(FAST, health_seconds=0.1)
+
+
+def test_a_device_says_what_its_model_was_asked(home: Path) -> None:
+    broker = InMemoryBroker()
+    coordinator = ScriptedCoordinator.in_memory(broker)
+    running = RunningAgent(broker, home, TELLING)
+    greet(coordinator)
+    health, envelope = coordinator.wait_for(DeviceHealth)
+    assert (health.provider, health.inferences, health.problems) == (None, 0, ())
+    assert health.resident_bytes is not None
+    assert health.free_disk_bytes is not None
+    good = models.exported(1)
+    desired = models.desired_of(good.manifest, good, action=7)
+    coordinator.desire(desired, good.manifest.canonical_bytes(), *good.files.values())
+    coordinator.wait_for(Evaluation)
+    health, later = coordinator.wait_for(DeviceHealth, lambda said: bool(said.inferences))
+    assert health.provider == "CPUExecutionProvider"
+    assert health.inferences == 4
+    assert health.inference_p95_seconds is not None
+    assert later.header.boot == envelope.header.boot
+    running.stop()
+    coordinator.stop()
+
+
+def test_an_older_coordinator_is_told_no_more(home: Path) -> None:
+    broker = InMemoryBroker()
+    coordinator = ScriptedCoordinator.in_memory(broker)
+    running = RunningAgent(broker, home, TELLING)
+    greet(coordinator)
+    coordinator.wait_for(DeviceHealth)
+    text = "kind: 'device.health' is not a message of devices; see docs/protocol"
+    coordinator.send("ctl", problem("message", text))
+    presence = running.agent._parts.state
+    eventually(lambda: presence.presence.unheeding == coordinator.sender.boot)
+    assert running.agent._problems == []
+    running.stop()
+    coordinator.stop()
+
+
+def test_settings_say_how_often_and_what_node_exporter_reads(tmp_path: Path) -> None:
+    def assembled(more: str, **around: object):
+        home = write_settings(tmp_path, more)
+        broker = InMemoryBroker()
+        surroundings = AgentSurroundings(
+            lambda role, will: broker.connection(role, will=will), **around
+        )
+        made = assemble(home, surroundings).parts
+        made.store.close()
+        return made, rules_of(home)
+
+    parts, rules = assembled("")
+    assert (rules.health_seconds, parts.textfile) == (60, None)
+    parts, rules = assembled('[health]\nseconds = 0\ntextfile = "agent.prom"\n')
+    assert rules.health_seconds is None
+    assert parts.textfile is not None
+    parts, _ = assembled("", machine=None)
+    assert parts.state.rules.health_seconds is None
+    assert parts.health is None
