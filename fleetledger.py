@@ -188,7 +188,9 @@ def _explain_missing(error: ImportError) -> str | None:
     extra = EXTRAS.get(package)
     if extra is None:
         return _explain_collision(package)
-    text = f"this needs {package} ({error}): pip install 'fleetledger[{extra}]'"
+    from schemas.installing import pip_install
+
+    text = f"this needs {package} ({error}): {pip_install(extra)}"
     if package == "onnxruntime":
         text += " (on a Jetson, NVIDIA's wheel instead: see `fleetledger agent doctor`)"
     return text

@@ -11,6 +11,8 @@ from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
+from schemas.installing import pip_install
+
 OURS = "fleetledger"
 PACKAGES = (
     "coordinator",
@@ -59,7 +61,7 @@ def _collisions_of(package: str, others: dict[str, Path], root: Path) -> Iterato
         worse = folder == root or (hidden and imported == folder)
         text = f"the installed {name!r} brings a package {package!r} too, in {folder}"
         text += ", and that one counts" if worse else "; ours counts, and hides that one"
-        again = f"; pip install --force-reinstall {OURS}" if folder == root else ""
+        again = f"; {pip_install(options='--force-reinstall')}" if folder == root else ""
         yield Collision(package, text, f"pip uninstall {name}{again}; {_ALONE}", worse)
     if imported is not None and hidden and imported not in others.values():
         text = f"{imported / package} is imported in place of ours in {root}"

@@ -25,6 +25,7 @@ from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from device_agent.status import Status, read_status
 from methods.registry import METHODS, descriptor
+from schemas.installing import pip_install
 from schemas.reports import Problem
 from schemas.settings_file import SettingsError
 from transport.errors import TransportError
@@ -106,7 +107,7 @@ def _numpy() -> Finding:
     try:
         import numpy  # noqa: PLC0415 - its absence is a finding
     except ImportError as error:
-        return Finding("numpy", "missing", str(error), "pip install fleetledger")
+        return Finding("numpy", "missing", str(error), pip_install())
     return Finding("numpy", "ok", numpy.__version__)
 
 
@@ -139,9 +140,9 @@ def runtime_command() -> str:
             "https://pypi.jetson-ai-lab.io"
         )
     if not has_gpu():
-        return "pip install 'fleetledger[cpu]'"
+        return pip_install("cpu")
     replace = "pip uninstall -y onnxruntime; " if find_spec("onnxruntime") else ""
-    return f"{replace}pip install 'fleetledger[gpu]'"
+    return f"{replace}{pip_install('gpu')}"
 
 
 def jetson_release(file: Path = JETSON_FILE) -> str | None:
@@ -181,10 +182,10 @@ def _feature_command(feature: str) -> str:
     if feature == "onnxruntime":
         return runtime_command()
     if feature != _TORCH:
-        return "pip install fleetledger"
+        return pip_install()
     if jetson_release() is not None:
         return f"pip install torch --index-url {JETSON_INDEX}"
-    return "pip install 'fleetledger[train]'"
+    return pip_install("train")
 
 
 def _broker(home: AgentHome) -> Finding:

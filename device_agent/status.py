@@ -16,6 +16,7 @@ from device_agent.settings import Exemplars, Samples
 from methods.registry import can_learn
 from schemas.assignments import Assignment
 from schemas.former_names import Renamed
+from schemas.installing import pip_install
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest, FleetId
 from transport.meter import Counts
@@ -161,7 +162,7 @@ def describe_training(state: AgentState) -> str:
     if assignment is None or assignment.frozen is not None:
         return ""
     if not can_learn(state.identity.capabilities, assignment.method):
-        return "never asked: torch is not installed; pip install 'fleetledger[train]'"
+        return f"never asked: torch is not installed; {pip_install('train')}"
     last = max(records.answered, default=None)
     before = "no round is answered yet"
     if last is not None:

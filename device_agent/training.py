@@ -35,6 +35,7 @@ from methods.training import (
 )
 from schemas.assignments import Assignment
 from schemas.envelope import INLINE_LIMIT
+from schemas.installing import pip_install
 from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
@@ -161,7 +162,7 @@ def load_side(assignment: Assignment) -> Loaded:
     except ImportError as error:
         raise MissingError(
             "torch: not installed, and this fleet trains networks; "
-            "pip install 'fleetledger[train]', or NVIDIA's wheel on a Jetson"
+            f"{pip_install('train')}, or NVIDIA's wheel on a Jetson"
         ) from error
     side = training_device(assignment.method)
     pictures = None

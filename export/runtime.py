@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from export.errors import ModelFileError, RuntimeMissingError
+from schemas.installing import pip_install
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4
@@ -64,6 +65,6 @@ def _runtime() -> Any:  # noqa: ANN401 - a module without type information
         import onnxruntime  # noqa: PLC0415 - heavy, and an extra: loaded where it is needed
     except ImportError as error:
         raise RuntimeMissingError(
-            "onnxruntime: not installed; run `pip install 'fleetledger[cpu]'`"
+            f"onnxruntime: not installed; run `{pip_install('cpu')}`"
         ) from error
     return onnxruntime

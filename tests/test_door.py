@@ -11,6 +11,7 @@ import typer
 
 import fleetledger
 from schemas.errors import FleetledgerError
+from schemas.installing import pip_install
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "onnx", "onnxruntime", "pydantic", "sqlite_utils", "paho", "PIL")
@@ -148,7 +149,7 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     assert call(monkeypatch, "agent", "import-what", package) == 1
     text = capsys.readouterr().err
     assert text.count("\n") == 1
-    assert f"pip install 'fleetledger[{fleetledger.EXTRAS[package]}]'" in text
+    assert pip_install(fleetledger.EXTRAS[package]) in text
 
 
 def test_every_extra_that_is_named_exists() -> None:

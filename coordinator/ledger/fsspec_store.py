@@ -11,6 +11,7 @@ from typing import Any
 
 from coordinator.errors import BlobError, BlobMissingError
 from coordinator.ledger.folder_store import PART_BYTES
+from schemas.installing import pip_install
 from schemas.values import Digest
 
 
@@ -67,9 +68,7 @@ def _connect(url: str) -> tuple[Any, str]:
         # Only coordinators with a remote store pay for it.
         import fsspec  # noqa: PLC0415
     except ImportError as error:
-        raise BlobError(
-            f"blobs: {url!r} needs fsspec; `pip install 'fleetledger[coordinator]'`"
-        ) from error
+        raise BlobError(f"blobs: {url!r} needs fsspec; `{pip_install('coordinator')}`") from error
     try:
         filesystem, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError, OSError) as error:

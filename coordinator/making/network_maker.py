@@ -84,7 +84,7 @@ class NetworkMaker:
         except (FleetledgerError, LearningError) as error:
             return Finished(RoundNotAveraged(request.opened.number, str(error)))
         except ImportError as error:  # torch went since the network was imported
-            reason = f"{error}, and the method needs it here; pip install 'fleetledger[train]'"
+            reason = f"{error}, and the method needs it here: install the extra 'train'"
             return Finished(RoundNotAveraged(request.opened.number, reason))
 
     def export(self, request: ExportHead, lineage: NetworkImported) -> Finished:

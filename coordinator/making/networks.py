@@ -27,6 +27,7 @@ from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
 from methods.registry import descriptor, training_coordinator
 from methods.training_sides import AnyTrainingAssignment
+from schemas.installing import pip_install
 from schemas.models import AnyPreprocessing, of_pictures
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
@@ -118,7 +119,7 @@ def _check_torch(method: str, assignment: AnyTrainingAssignment) -> None:
     if assignment.coordinator_trains and find_spec("torch") is None:
         raise NetworkSettingsError(
             f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
-            "installed here; pip install 'fleetledger[train]', or change the settings"
+            f"installed here; {pip_install('train')}, or change the settings"
         )
 
 

@@ -12,6 +12,7 @@ from export.runtime import LoadedModel
 from export.segmentation import export_segmentation
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
+from schemas.installing import pip_install
 from schemas.models import AnyPreprocessing, Preprocessing
 
 
@@ -67,9 +68,7 @@ def with_trunk(network: object, arrays: Arrays, file: Path) -> Arrays:
             "out, or give --first-weights"
         )
     if find_spec("torch") is None:
-        raise NetworkSettingsError(
-            f"trunk: reading {file} needs torch; pip install 'fleetledger[train]'"
-        )
+        raise NetworkSettingsError(f"trunk: reading {file} needs torch; {pip_install('train')}")
     from learning.networks.segmentation.weights import read_trunk  # noqa: PLC0415 - needs torch
 
     return {**arrays, **read_trunk(file, network)}

@@ -21,6 +21,7 @@ from coordinator.proxy.shell import ProxyParts, ProxyProgram
 from coordinator.proxy.store import ProxyStore
 from coordinator.proxy.workbench import ScoringBench, ScoringWorker
 from schemas.envelope import PROXY, Sender
+from schemas.installing import pip_install
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -107,7 +108,7 @@ def take_home(home: Path) -> WriterLock:
     """Check that a proxy can run here, and take its folder; raise `ProxyError`."""
     if find_spec("torch") is None:
         raise ProxyError(
-            "torch: not installed, and a proxy computes with it; pip install 'fleetledger[train]'"
+            f"torch: not installed, and a proxy computes with it; {pip_install('train')}"
         )
     # Pictures lie here that nobody else should see.
     home.chmod(0o700)

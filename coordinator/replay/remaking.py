@@ -21,13 +21,13 @@ from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, Tak
 from learning.errors import LearningError
 from methods.registry import training_coordinator
 from schemas.errors import FleetledgerError
+from schemas.installing import pip_install
 from schemas.offers import Offer
 from schemas.tensors import Expected, decode_tensors
 from schemas.values import Digest
 
 State = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 _MAX_HEAD_BYTES = 1 << 30
-_NEEDS_TORCH = "the coordinator trained in it, which needs torch; pip install 'fleetledger[train]'"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Remaking:
         if trains_here(side.read_assignment(recipe.request.lineage.settings)) and (
             find_spec("torch") is None
         ):
-            return "cannot be made again", _NEEDS_TORCH
+            return "cannot be made again", _needs_torch()
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 
     def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[State, str] | None:
@@ -213,3 +213,7 @@ def _title(recipe: Recipe) -> str:
 
 def _digests(offers: Mapping[str, Offer]) -> dict[str, Digest]:
     return {name: offer.digest for name, offer in sorted(offers.items())}
+
+
+def _needs_torch() -> str:
+    return f"the coordinator trained in it, which needs torch; {pip_install('train')}"

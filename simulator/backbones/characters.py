@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 
 from schemas.canonical import canonical_json
+from schemas.installing import pip_install
 from schemas.text import TextPreprocessing
 from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
@@ -83,5 +84,5 @@ def _torch_version() -> str:
     except importlib.metadata.PackageNotFoundError as error:
         raise BackboneError(
             "backbone.network: 'characters' learns with torch, which is not installed; "
-            "pip install 'fleetledger[train]', or give network = 'file'"
+            f"{pip_install('train')}, or give network = 'file'"
         ) from error

@@ -10,6 +10,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
+from schemas.installing import pip_install
 from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.kept import kept_backbone
@@ -108,5 +109,5 @@ def _torchvision(module: str) -> Any:  # noqa: ANN401 - a module that may not be
 def _no_torch() -> BackboneError:
     return BackboneError(
         "backbone.network: 'torchvision' needs torch and torchvision, which are not installed; "
-        "pip install 'fleetledger[train]', or give network = 'file'"
+        f"{pip_install('train')}, or give network = 'file'"
     )

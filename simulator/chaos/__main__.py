@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from schemas.installing import pip_install
 from simulator.chaos.many import read_range, run_seeds, summarise
 from simulator.chaos.running import fast_folder
 from simulator.errors import ChaosError
@@ -49,7 +50,7 @@ def main(
     left_out = len(chosen) - len(reports)
     if left_out and not result["broken"]:
         console.print(
-            f"{left_out} seeds left out: their fleets train; pip install 'fleetledger[train]'",
+            f"{left_out} seeds left out: their fleets train; {pip_install('train')}",
             markup=False,
             highlight=False,
         )

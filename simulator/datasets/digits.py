@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from schemas.installing import pip_install
 from schemas.values import ClassName
 from simulator.datasets.images import LabelledImages, Split
 from simulator.datasets.splitting import stratified_split
@@ -23,7 +24,7 @@ def load_digits() -> LabelledImages:
         from sklearn.datasets import load_digits as load  # noqa: PLC0415 - takes a second to import
     except ImportError as error:
         raise DatasetError(
-            "data set digits: needs scikit-learn; pip install 'fleetledger[simulator]'"
+            f"data set digits: needs scikit-learn; {pip_install('simulator')}"
         ) from error
     bunch = load()
     images = np.rint(bunch.images * 255 / _LARGEST_VALUE).astype(np.uint8)

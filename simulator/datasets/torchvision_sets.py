@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.installing import pip_install
 from schemas.values import ClassName
 from simulator.datasets.images import LabelledImages, Split
 from simulator.errors import DatasetError
@@ -53,7 +54,7 @@ def open_torchvision(kind: TorchvisionSet, root: Path, **arguments: bool) -> Any
     except ImportError as error:
         raise DatasetError(
             f"data.set: {kind.name} is read by torchvision, which is not installed; "
-            "pip install 'fleetledger[train]', or use set = 'npz' (docs/datasets.md)"
+            f"{pip_install('train')}, or use set = 'npz' (docs/datasets.md)"
         ) from error
     try:
         return dataset(root, download=False, **arguments)

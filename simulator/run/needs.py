@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from methods.descriptor import LEARN
 from methods.registry import descriptor
+from schemas.installing import pip_install
 from simulator.errors import RunError
 from simulator.scenario.model import Scenario
 from simulator.scenario.trainer import JOINT, trainer_of
@@ -29,6 +30,5 @@ def check_method_runs(method: str) -> None:
     if missing:
         extras = ",".join(EXTRAS.get(name, "simulator") for name in missing)
         raise RunError(
-            f"method.name: {method!r} needs {' and '.join(missing)}: "
-            f"pip install 'fleetledger[{extras}]'"
+            f"method.name: {method!r} needs {' and '.join(missing)}: {pip_install(extras)}"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from device_agent.collisions import PACKAGES, ROOT, collisions
+from schemas.installing import pip_install
 
 
 def install(folder: Path, package: str, *, declared: bool = True) -> PathDistribution:
@@ -57,7 +58,7 @@ def test_one_in_the_same_folder_has_written_over_ours(tmp_path: Path) -> None:
     other = install(tmp_path, "transport")
     found = next(item for item in collisions([other], root=tmp_path) if "other" in item.text)
     assert found.hides_ours
-    assert "pip install --force-reinstall fleetledger" in found.way_out
+    assert pip_install(options="--force-reinstall") in found.way_out
 
 
 def test_the_doctor_tells_of_one_that_is_imported_in_place_of_ours(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from device_agent.errors import MissingError
 from device_agent.home import AgentHome
 from device_agent.report import finding_lines, status_lines
 from device_agent.status import Status, is_running, read_status, write_status
+from schemas.installing import pip_install
 from schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.scripted import write_settings
@@ -57,14 +58,14 @@ def test_a_missing_onnx_runtime_is_told_with_the_command(
 
     monkeypatch.setattr(doctor, "describe_runtime", missing)
     found = finding(home, "onnxruntime")
-    assert (found.verdict, found.way_out) == ("missing", "pip install 'fleetledger[cpu]'")
+    assert (found.verdict, found.way_out) == ("missing", pip_install("cpu"))
 
 
 @pytest.mark.parametrize(
     ("release", "gpu", "command"),
     [
-        (None, False, "pip install 'fleetledger[cpu]'"),
-        (None, True, "pip install 'fleetledger[gpu]'"),
+        (None, False, pip_install("cpu")),
+        (None, True, pip_install("gpu")),
         ("R36", True, "pip install onnxruntime-gpu --index-url https://pypi.jetson-ai-lab.io/jp6"),
         ("R35", True, "install NVIDIA's onnxruntime-gpu wheel for Jetson Linux R35"),
     ],
@@ -86,7 +87,7 @@ def test_a_gpu_that_is_not_used_is_noted(home: AgentHome, monkeypatch: pytest.Mo
         "note",
         "1.20, will try CPUExecutionProvider; there is a GPU",
     )
-    assert "fleetledger[gpu]" in found.way_out
+    assert pip_install("gpu") in found.way_out
 
 
 def test_the_release_of_a_jetson_is_read_from_its_file(
@@ -113,7 +114,7 @@ def test_every_phase_of_the_fleets_method_is_judged_and_of_no_other(
     )
     found = finding(home, "stsa, phase learn")
     assert (found.verdict, found.text) == ("missing", "needs onnxruntime")
-    assert found.way_out == "pip install 'fleetledger[cpu]'"
+    assert found.way_out == pip_install("cpu")
 
 
 def test_torch_is_spoken_of_only_where_the_fleet_trains(
@@ -127,7 +128,7 @@ def test_torch_is_spoken_of_only_where_the_fleet_trains(
     write_status(home.status_file, status_of(home, method="rounds"))
     found = finding(home, "rounds, phase learn")
     assert (found.verdict, found.text) == ("missing", "needs torch")
-    assert found.way_out == "pip install 'fleetledger[train]'"
+    assert found.way_out == pip_install("train")
     monkeypatch.setattr(doctor, "jetson_release", lambda: "R36")
     assert finding(home, "rounds, phase learn").way_out.startswith("pip install torch --index-url")
 

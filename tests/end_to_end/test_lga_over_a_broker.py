@@ -19,6 +19,7 @@ from coordinator.topics.models.entries import DeviceEvaluated
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.envelope import PROXY
+from schemas.installing import pip_install
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from tests.end_to_end.process_fleet import bring, put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
@@ -184,7 +185,7 @@ def test_a_device_without_torch_says_so_and_runs_what_others_trained(fleet: Flee
     asked = {device for _, body in fleet.entries(RoundOpened) for device in body.cohort}
     assert asked == set(TRAINING)
     told = fleet.agent("status", LIGHT)
-    assert "never asked: torch is not installed; pip install 'fleetledger[train]'" in told
+    assert f"never asked: torch is not installed; {pip_install('train')}" in told
     assert "version 2" in told
     assert "no torch, so that it trains no network" in fleet.shown(DeviceBorn, LIGHT)
     assert LIGHT in {device for device, body in fleet.entries(DeviceEvaluated) if body.version == 2}

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from schemas.installing import pip_install
+
 CODE = """
 import sys
 sys.modules["onnxruntime"] = None
@@ -17,9 +19,7 @@ except RuntimeMissingError as error:
 
 def test_a_missing_runtime_is_a_sentence_with_the_command_that_mends_it() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == (
-        "onnxruntime: not installed; run `pip install 'fleetledger[cpu]'`"
-    )
+    assert done.stdout.strip() == (f"onnxruntime: not installed; run `{pip_install('cpu')}`")
 
 
 def test_importing_export_loads_no_runtime() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
+from schemas.installing import pip_install
 from transport.brokers.child import ChildBroker as Broker
 from transport.brokers.embedded import EmbeddedBroker
 from transport.brokers.mosquitto import MosquittoBroker, find_mosquitto
@@ -41,5 +42,5 @@ def _choose(prefer: Literal["mosquitto", "amqtt"] | None) -> type[Broker]:
         return EmbeddedBroker
     raise BrokerStartError(
         f"no broker found ({prefer or 'mosquitto or amqtt'}): install Mosquitto "
-        "(`apt install mosquitto`) or the Python broker (`pip install 'fleetledger[broker]'`)"
+        f"(`apt install mosquitto`) or the Python broker (`{pip_install('broker')}`)"
     )

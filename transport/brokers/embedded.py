@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from schemas.installing import pip_install
 from schemas.private_file import write_private
 from transport.brokers.child import ChildBroker
 from transport.errors import BrokerStartError
@@ -41,9 +42,7 @@ class EmbeddedBroker(ChildBroker):
     def command(self) -> list[str]:
         """Return the command line."""
         if not self.is_installed():
-            raise BrokerStartError(
-                "amqtt is not installed; try `pip install 'fleetledger[broker]'`"
-            )
+            raise BrokerStartError(f"amqtt is not installed; try `{pip_install('broker')}`")
         return [sys.executable, "-m", "transport.brokers.amqtt_server", str(self._configuration)]
 
     def environment(self) -> dict[str, str]:

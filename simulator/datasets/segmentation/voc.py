@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learning.errors import ImageError
+from schemas.installing import pip_install
 from schemas.values import ClassName
 from simulator.datasets.folders import require_folder
 from simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
@@ -68,7 +69,7 @@ def _read_matlab(path: Path) -> NDArray[np.uint8]:
         from scipy.io import loadmat  # noqa: PLC0415 - in the extra `simulator`
         from scipy.io.matlab import MatReadError  # noqa: PLC0415
     except ImportError as error:
-        raise ImageError("SBD's masks need scipy; pip install 'fleetledger[simulator]'") from error
+        raise ImageError(f"SBD's masks need scipy; {pip_install('simulator')}") from error
     try:
         values = loadmat(path)["GTcls"][0]["Segmentation"][0]
     except (*_UNREADABLE, MatReadError) as error:

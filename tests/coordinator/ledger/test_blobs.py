@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from coordinator.errors import BlobCorruptError, BlobError, BlobMissingError, Bl
 from coordinator.ledger import folder_store
 from coordinator.ledger.blobs import Blobs, BlobStore, prune
 from coordinator.ledger.store import Ledger
+from schemas.installing import pip_install
 from schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, SMALL, draft
 
@@ -150,9 +152,7 @@ def test_an_unknown_scheme_is_named() -> None:
 
 def test_a_missing_fsspec_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(
-        BlobError, match=r"needs fsspec; `pip install 'fleetledger\[coordinator\]'`"
-    ):
+    with pytest.raises(BlobError, match=re.escape(f"needs fsspec; `{pip_install('coordinator')}`")):
         BlobStore("memory://x")
 
 

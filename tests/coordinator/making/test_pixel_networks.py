@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from learning.networks.segmentation.registry import build_segmentation
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights, encode_weights
 from schemas.errors import SchemaError
+from schemas.installing import pip_install
 from schemas.models import FEATURES, SCORES
 from schemas.values import ClassName, Digest
 from tests.coordinator.making.dense_rounds import SCENES, let_rounds_segment, scenes_home
@@ -167,7 +169,7 @@ def test_a_trunk_without_torch_is_told_what_to_install(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coordinator.making.pixel_networks.find_spec", lambda _: None)
-    with pytest.raises(NetworkSettingsError, match=r"pip install 'fleetledger\[train\]'"):
+    with pytest.raises(NetworkSettingsError, match=re.escape(pip_install("train"))):
         prepare_network(file.parent, file, first=FirstFiles(trunk=file.parent / "trunk.pth"))
 
 

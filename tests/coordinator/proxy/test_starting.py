@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from coordinator.errors import ProxyError
 from coordinator.proxy import running
 from coordinator.proxy.settings import ProxyHomeSettings, load, read_password, write_new
 from coordinator.settings import CoordinatorSettings
+from schemas.installing import pip_install
 from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
 from schemas.values import FleetId
@@ -50,7 +52,7 @@ def test_without_torch_a_proxy_says_what_to_install(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "find_spec", lambda name: None)
-    with pytest.raises(ProxyError, match=r"pip install 'fleetledger\[train\]'"):
+    with pytest.raises(ProxyError, match=re.escape(pip_install("train"))):
         running.serve(home)
 
 

@@ -12,6 +12,7 @@ from export.errors import PreprocessingFileError
 from export.preprocessing_file import preprocessing_toml
 from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
+from schemas.installing import pip_install
 from schemas.values import ClassName
 from simulator.backbones.loading import Backbone, load_backbone
 from simulator.datasets.digits import split_digits
@@ -198,4 +199,4 @@ for weights in (None, "IMAGENET1K_V1"):
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.count("pip install 'fleetledger[train]'") == 2
+    assert done.stdout.count(pip_install("train")) == 2

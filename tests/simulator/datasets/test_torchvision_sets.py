@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from schemas.installing import pip_install
 from simulator.datasets.loading import load_split
 from simulator.errors import DatasetError
 from simulator.scenario.model import DataSettings
@@ -179,5 +180,5 @@ except DatasetError as error:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'fleetledger[train]'" in done.stdout
+    assert pip_install("train") in done.stdout
     assert "set = 'npz'" in done.stdout

@@ -1,8 +1,11 @@
 """What a method lacks here is told with the command that installs it."""
 
+import re
+
 import pytest
 
 from methods.descriptor import LEARN, Descriptor
+from schemas.installing import pip_install
 from simulator.errors import RunError
 from simulator.run import needs
 
@@ -17,5 +20,5 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch):
     )
     monkeypatch.setattr(needs, "descriptor", lambda _: descriptor)
     monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "torch" else object())
-    with pytest.raises(RunError, match=r"'lga' needs torch: pip install 'fleetledger\[train\]'"):
+    with pytest.raises(RunError, match=re.escape(f"'lga' needs torch: {pip_install('train')}")):
         needs.check_method_runs("lga")
