@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from coordinator.assembling import Connect, CoordinatorSurroundings, assemble
 from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
+from schemas.log_lines import LogFormat, LogLevel, about
+from schemas.log_setup import logging_on
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("coordinator")
 
 
-def serve(home: Path) -> None:
+def serve(
+    home: Path, log_format: LogFormat | None = None, log_level: LogLevel | None = None
+) -> None:
     """Serve the fleet of `home` until SIGINT or SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = load(home)
     with ExitStack() as stack:
+        stack.enter_context(logging_on(log_format, log_level))
         coordinator = assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
         stack.callback(coordinator.close)
         shell = coordinator.shell
@@ -36,15 +40,18 @@ def serve(home: Path) -> None:
         stack.callback(shell.say_goodbye)
         if settings.proxy is not None:
             stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
-        log.info("serving fleet %s from %s", settings.fleet, home)
+        began = about("coordinator.began", fleet=settings.fleet, home=str(home))
+        log.info("serving fleet %s from %s", settings.fleet, home, extra=began)
         shell.run()
+        log.info("stopped", extra=about("coordinator.ended"))
 
 
 def start_proxy(home: Path, shell: Shell) -> Embedded:
     """Start the proxy that lives in `home` in this process; an error of its ends the shell too."""
     from coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
 
-    log.info("the proxy of %s runs here: this process can read its gradients", home)
+    said = about("proxy.began", home=str(home))
+    log.info("the proxy of %s runs here: this process can read its gradients", home, extra=said)
     return Embedded(home, shell.stop)
 
 

@@ -17,15 +17,16 @@ def main(arguments: list[str]) -> int:
     """Run the agent whose home is the one argument; return the exit code."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from device_agent.running import run_agent, set_up_logging  # noqa: PLC0415 - after the above
+    from device_agent.running import run_agent  # noqa: PLC0415 - after the above
     from schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
+    from schemas.log_setup import logging_on  # noqa: PLC0415
 
-    set_up_logging()
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m device_agent HOME\n")
         return 2
     try:
-        run_agent(Path(arguments[0]))
+        with logging_on():
+            run_agent(Path(arguments[0]))
     except FleetledgerError as error:
         if os.environ.get("FLEETLEDGER_DEBUG") == "1":
             raise

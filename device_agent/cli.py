@@ -12,6 +12,9 @@ import typer
 
 from device_agent.home import NewHome, write_home
 from schemas.keys import read_verify_key
+from schemas.log_lines import LogFormat, LogLevel
+from schemas.log_options import FormatOption, LevelOption
+from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
 from schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
@@ -96,8 +99,13 @@ def rotate_key(home: Home = HOME) -> None:
 
 
 @app.command()
-def run(home: Home = HOME) -> None:
+def run(
+    home: Home = HOME,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
+) -> None:
     """Contribute, receive models, measure them, until stopped."""
+    os.environ[FORMAT_VARIABLE], os.environ[LEVEL_VARIABLE] = log_format.value, log_level.value
     # The command line's own machinery would stay in memory for as long as the agent runs.
     paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

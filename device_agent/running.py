@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-import sys
 from pathlib import Path
 
 from device_agent.assembling import AgentSurroundings, Connect, assemble
@@ -57,10 +55,3 @@ def mqtt_connect(home: AgentHome) -> Connect:
         )
 
     return connect
-
-
-def set_up_logging() -> None:
-    """Log to standard error, where a service manager expects it."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s: %(message)s"
-    )

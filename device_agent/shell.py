@@ -17,6 +17,7 @@ from pathlib import Path
 
 from device_agent.bench import WORK, AgentWorkbench
 from device_agent.core import heard, inputs
+from device_agent.core.changes.durable import Durable
 from device_agent.core.records import ActiveModel, OutboxKey
 from device_agent.core.requests import (
     AdoptKey,
@@ -33,12 +34,13 @@ from device_agent.core.requests import (
     WakeAt,
 )
 from device_agent.core.session import turn
-from device_agent.core.state import AgentState
+from device_agent.core.state import AgentRecords, AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.features.cache import cache_bytes
 from device_agent.health.telling import HealthReader, TextfileWriter, hindered
 from device_agent.health.textfile import AgentNumbers
 from device_agent.home import AgentHome
+from device_agent.journal import AgentJournal
 from device_agent.keys import KeyRing
 from device_agent.mail import AgentMail
 from device_agent.memory import resident_bytes
@@ -69,11 +71,13 @@ from device_agent.worker import AgentWorker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
 from schemas.health import DeviceHealth
+from schemas.log_lines import about
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
+from transport.connection_log import say_connection
 from transport.errors import (
     BlockError,
     FullDiskError,
@@ -134,7 +138,9 @@ class Agent:
         self.wake_at = wake_at
         """When the rules want to be asked again, by the clock."""
         self._parts = parts
+        self._journal = AgentJournal(parts.home.settings.device, parts.clock.seconds)
         self._worker = parts.worker
+        self._device = parts.home.settings.device
         self._stopping = False
         self._status_due = 0.0
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
@@ -168,7 +174,17 @@ class Agent:
         parts.control.start()
         slot = parts.slots.active()
         active = slot.model if slot is not None else None
+        self._say_began(active)
         self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns()))
+
+    def _say_began(self, active: ActiveModel | None) -> None:
+        version = None if active is None else active.version
+        runs = "no model yet" if version is None else f"model {version}"
+        text = f"the agent of {self._parts.home.folder} runs, with {runs}"
+        self._journal.say(logging.INFO, "agent.began", text, version=version)
+
+    def _say_connection(self, event: Connected | Disconnected) -> None:
+        say_connection(self._journal.events, event, self._device)
 
     def stop(self) -> None:
         """End `run` soon; from any thread, or from a signal handler."""
@@ -208,10 +224,10 @@ class Agent:
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected():
-                log.info("connected to the broker")
+                self._say_connection(event)
                 self._give(inputs.AgentConnected())
-            case Disconnected(reason):
-                log.warning("the broker is away: %s", reason)
+            case Disconnected():
+                self._say_connection(event)
                 self._give(inputs.AgentDisconnected())
             case ConnectionProblem(error):
                 self._note_problem(str(error))
@@ -231,9 +247,17 @@ class Agent:
         self._parts.control.acknowledge(message)
 
     def _give(self, event: inputs.Input) -> None:
-        parts = self._parts
-        for request in turn(parts.state, event, parts.clock.seconds(), parts.store.commit):
+        parts, journal = self._parts, self._journal
+
+        def commit(records: AgentRecords, changes: tuple[Durable, ...]) -> None:
+            parts.store.commit(records, changes)
+            journal.wrote(changes)
+
+        journal.begin(parts.state)
+        for request in turn(parts.state, event, parts.clock.seconds(), commit):
             self._carry_out(request)
+            journal.asked(request)
+        journal.end(parts.state, event)
         if isinstance(event, inputs.Started | inputs.Assigned):
             self._rounds.turn_to(asked_round(parts.state), self.traffic())
 
@@ -252,8 +276,8 @@ class Agent:
             case AdoptKey():
                 assert self._parts.keys is not None, "only who has a key asks for one"
                 self._parts.keys.adopt()
-            case Say(text):
-                log.info("%s", text)
+            case Say():
+                pass  # the journal says it, unless it is a problem that is told as well
             case _ if isinstance(request, WORK):
                 self._worker.submit(request)
             case _:
@@ -261,7 +285,7 @@ class Agent:
                     self._send(request)
                 except (NotConnectedError, QueueFullError) as error:
                     # The rules send it again: messages and births by time, reports when welcomed.
-                    log.info("not sent: %s", error)
+                    log.debug("not sent: %s", error)
                 except TransportError as error:
                     self._note_problem(str(error))
 
@@ -368,7 +392,7 @@ class Agent:
         self._worker.put(inputs.FilesListed(left))
 
     def _note_problem(self, text: str) -> None:
-        log.warning("%s", text)
+        log.warning("%s", text, extra=about("agent.problem", device=self._device))
         others = [known for known in self._problems if known != text]
         self._problems = [*others, text][-REMEMBERED:]
 
@@ -386,7 +410,8 @@ class Agent:
             write_status(self._parts.status_file, self._status())
         except (OSError, StoreError) as error:
             if self._status_written:
-                log.warning("no status from now on: %s", error)
+                said = about("status.not_written", device=self._device)
+                log.warning("no status from now on: %s", error, extra=said)
             self._status_written = False
         else:
             self._status_written = True
@@ -446,11 +471,12 @@ class Agent:
         try:
             parts.mail.send("state", Death(reason=self._farewell), retain=True)
         except TransportError as error:
-            log.info("no goodbye: %s", error)
+            log.debug("no goodbye: %s", error)
         parts.control.stop()
         parts.exchange.stop()
         if parts.proxy is not None:
             parts.proxy.stop()
         self._worker.stop(STOP_SECONDS)
+        self._journal.close(self._ended or self._farewell)
         self._write_status()
         parts.store.close()

@@ -222,9 +222,9 @@ def train(
     while following is not None:
         session, works = following, works + 1
         if session.job.work is not None:
-            log.info("round %d: work %d begins", instruction.round.number, works)
+            log.debug("round %d: work %d begins", instruction.round.number, works)
             trained = brought_back(train_alone(session.job.work, engine))
-            log.info("round %d: work %d is done", instruction.round.number, works)
+            log.debug("round %d: work %d is done", instruction.round.number, works)
         following = session.after(trained)
     return TrainingDone(session.answer(trained), time.perf_counter() - began)
 

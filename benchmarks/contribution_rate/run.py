@@ -86,20 +86,24 @@ class Bench:
 
 def measure_coordinator(bench: Bench) -> Measured:
     """Let a real coordinator process take everything in; count the entries in its ledger."""
-    return _measure_served(bench, bench.home)
+    return measure_served(bench, bench.home)
 
 
 def measure_signed(bench: Bench) -> Measured:
     """Do the same with devices that sign."""
-    return _measure_served(bench, bench.signed_home, bench.keys)
+    return measure_served(bench, bench.signed_home, bench.keys)
 
 
-def _measure_served(
-    bench: Bench, template: Path, keys: Mapping[DeviceId, SigningKey] | None = None
+def measure_served(
+    bench: Bench,
+    template: Path,
+    keys: Mapping[DeviceId, SigningKey] | None = None,
+    options: Sequence[str] = (),
 ) -> Measured:
+    """Serve a copy of a home, with options of `coordinator serve`, and have everything taken in."""
     home = bench.folder / "home"
     shutil.copytree(template, home)
-    with serving(bench.broker, home, TOPICS) as served:
+    with serving(bench.broker, home, TOPICS, *options) as served:
         messages = bench.messages if keys is None else signed(bench.messages, keys, served.birth)
         before = _cpu_seconds(served.process)
         began, ended = bench.fleet.give(Task(TOPICS, messages, bench.plan.window, answered=True))

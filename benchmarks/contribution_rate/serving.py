@@ -40,14 +40,17 @@ class Served:
 
 
 @contextmanager
-def serving(broker: MosquittoBroker, home: Path, topics: FleetTopics) -> Iterator[Served]:
+def serving(
+    broker: MosquittoBroker, home: Path, topics: FleetTopics, *options: str
+) -> Iterator[Served]:
     """Serve `home`; give process and birth once the coordinator has announced itself.
 
     Raises `RuntimeError` with the end of its log if it does not end in an orderly way.
     """
     log = home / "log"
     with _birth(broker, topics) as heard, log.open("wb") as file:
-        command = [sys.executable, "-m", "fleetledger", "coordinator", "serve", "--home", str(home)]
+        serve = [sys.executable, "-m", "fleetledger", "coordinator", "serve", "--home", str(home)]
+        command = [*serve, *options]
         process = subprocess.Popen(command, stderr=file)
         try:
             if not heard.announced.wait(PATIENCE_SECONDS) or heard.birth is None:

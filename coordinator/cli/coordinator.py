@@ -40,6 +40,8 @@ from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.rounds.views import RoundRow
 from coordinator.topics.stages import views as stage_views
 from coordinator.topics.stages.commands import CloseStage, OpenStage
+from schemas.log_lines import LogFormat, LogLevel
+from schemas.log_options import FormatOption, LevelOption
 from schemas.values import DeviceId, FleetId
 
 ProxyHome = Annotated[
@@ -83,11 +85,15 @@ def init(
 
 
 @app.command()
-def serve(home: Home = HOME) -> None:
+def serve(
+    home: Home = HOME,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
+) -> None:
     """Lead the fleet until stopped."""
     from coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
 
-    serve_until_stopped(home)
+    serve_until_stopped(home, log_format, log_level)
 
 
 @app.command("proxy-init")
@@ -110,11 +116,15 @@ def proxy_init(
 
 
 @app.command()
-def proxy(home: ProxyHome = PROXY_HOME) -> None:
+def proxy(
+    home: ProxyHome = PROXY_HOME,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
+) -> None:
     """Take gradients from devices and score the fleet's models, until stopped; needs torch."""
     from coordinator.proxy.running import serve as serve_until_stopped  # noqa: PLC0415 - heavy
 
-    serve_until_stopped(home)
+    serve_until_stopped(home, log_format, log_level)
 
 
 @app.command()

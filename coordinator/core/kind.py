@@ -12,6 +12,7 @@ The laws, which the tests hold:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from coordinator.core.entry import EntryBody
 from schemas.values import DeviceId
+
+TOLD = logging.DEBUG
+"""The level of what the operator is told at the same time in words that say what to do."""
 
 Part = TypeVar("Part")
 """A topic's part of the state."""
@@ -80,6 +84,12 @@ class Kind(Follows[Part, Body]):
     """What devices are told again."""
     reorders: bool = False
     """Whether the proxy has another order after it, or none."""
+    worth: int | Callable[[Body], int] = logging.INFO
+    """The level of its line in the log."""
+
+    def level(self, body: Body) -> int:
+        """Return the level of an entry's line in the log."""
+        return self.worth if isinstance(self.worth, int) else self.worth(body)
 
 
 Change = Callable[[Any, Place], None]

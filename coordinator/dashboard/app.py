@@ -29,11 +29,13 @@ from coordinator.dashboard.answers import (
     wants_json,
 )
 from coordinator.dashboard.drawing import STATIC, draw_page
+from coordinator.dashboard.following import Follower
 from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
 from coordinator.dashboard.metrics.routes import Metered, metric_routes
 from coordinator.dashboard.page import Page
 from coordinator.dashboard.pages import PAGES
 from coordinator.dashboard.sources import Asked, NotThereError, open_sources
+from coordinator.dashboard.stream import stream_route
 from coordinator.errors import LedgerError
 from coordinator.settings import load
 from schemas.errors import FleetledgerError
@@ -58,10 +60,11 @@ def make_app(
     """
     settings = load(home)
     dashboard = Dashboard(home, settings.fleet, settings.method.name, _version(), now_ns)
-    doors = Doors.of(home, now_ns)
+    doors, follower = Doors.of(home, now_ns), Follower(home, now_ns)
     app = Starlette(
         routes=[
             *login_routes(doors),
+            stream_route(follower),
             *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
             Mount("/static", _Static(directory=STATIC)),
             *_page_routes(dashboard, pages),
@@ -76,7 +79,8 @@ def make_app(
             Exception: _failed,
         },
     )
-    app.state.dashboard, app.state.pages, app.state.doors = dashboard, pages, doors
+    app.state.dashboard, app.state.pages = dashboard, pages
+    app.state.doors, app.state.follower = doors, follower
     return app
 
 

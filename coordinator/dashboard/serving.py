@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from coordinator.dashboard.access.doors import Doors
 from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
+from coordinator.dashboard.following import Follower
 from coordinator.errors import CoordinatorError
 
 DEFAULT_PORT = 8787
@@ -101,6 +102,19 @@ def _listen(listening: Listening) -> socket.socket:
         ) from error
 
 
+class _Server(uvicorn.Server):
+    """Lets those go who listen for changes before it waits for answers to end."""
+
+    def __init__(self, config: uvicorn.Config, follower: Follower) -> None:
+        super().__init__(config)
+        self._follower = follower
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop in order."""
+        self._follower.stop()
+        await super().shutdown(sockets)
+
+
 def _server(app: Starlette, listening: Listening) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
@@ -116,4 +130,4 @@ def _server(app: Starlette, listening: Listening) -> uvicorn.Server:
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app.state.follower)

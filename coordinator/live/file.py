@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -26,6 +27,7 @@ from coordinator.live.snapshot import (
     HealthPoint,
     HistogramNow,
     LiveSnapshot,
+    serves,
 )
 from coordinator.paths import live_path
 from schemas.values import DeviceId
@@ -121,6 +123,29 @@ def read_live(home: Path) -> LiveSnapshot | None:
             histograms=tuple(map(HistogramNow.model_validate_json, _meters(db, HistogramNow))),
         )
     return None
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Who is there."""
+
+    online: frozenset[str] = frozenset()
+    serves: bool = False
+    """Whether a coordinator does; where none does, nobody knows who is there."""
+
+
+def read_presence(home: Path, time_ns: int) -> Presence:
+    """Return who is there, and no more: for who asks every second."""
+    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
+        db.execute("BEGIN")
+        if _version(db) != VERSION:
+            return Presence()
+        for (body,) in db.execute("SELECT body FROM now"):
+            if not serves(CoordinatorNow.model_validate_json(body), time_ns):
+                return Presence()
+            found = db.execute("SELECT device FROM device WHERE online")
+            return Presence(frozenset(name for (name,) in found), serves=True)
+    return Presence()
 
 
 def read_health(home: Path, device: DeviceId) -> list[HealthPoint]:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,8 @@ from coordinator.proxy.store import ProxyStore
 from coordinator.proxy.workbench import ScoringBench, ScoringWorker
 from schemas.envelope import PROXY, Sender
 from schemas.installing import pip_install
+from schemas.log_lines import LogFormat, LogLevel, about
+from schemas.log_setup import logging_on
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -49,19 +52,21 @@ class ProxySurroundings:
     clock: Clock = SYSTEM_CLOCK
 
 
-def serve(home: Path) -> None:
+def serve(
+    home: Path, log_format: LogFormat | None = None, log_level: LogLevel | None = None
+) -> None:
     """Run the proxy of `home` until SIGINT or SIGTERM; raise `ProxyError` or `SettingsError`."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = load(home)
     lock = take_home(home)
-    try:
+    with ExitStack() as stack:
+        stack.callback(lock.release)
+        stack.enter_context(logging_on(log_format, log_level))
         proxy = build(home, settings, mqtt_connect(home, settings))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: proxy.stop())
-        log.info("proxy of fleet %s from %s", settings.fleet, home)
+        began = about("proxy.began", fleet=settings.fleet, home=str(home))
+        log.info("proxy of fleet %s from %s", settings.fleet, home, extra=began)
         proxy.run()
-    finally:
-        lock.release()
 
 
 class Embedded:

@@ -31,8 +31,11 @@ from coordinator.proxy.store import ProxyStore
 from coordinator.proxy.workbench import ScoringWorker
 from schemas.envelope import PROXY
 from schemas.errors import SchemaError
+from schemas.log_lines import about
+from schemas.log_setup import EventLog
 from schemas.values import Digest
 from transport.clock import SYSTEM_CLOCK, Clock
+from transport.connection_log import say_connection
 from transport.errors import BlockError, TransportError
 from transport.interface import (
     Connected,
@@ -73,6 +76,7 @@ class ProxyProgram:
 
     def __init__(self, parts: ProxyParts) -> None:
         self._parts = parts
+        self._events = EventLog("coordinator.proxy.events", parts.clock.seconds)
         self._stopping = False
 
     def run(self) -> None:
@@ -130,12 +134,10 @@ class ProxyProgram:
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected():
-                log.info("connected to the broker")
+                say_connection(self._events, event)
                 self._give(inputs.ProxyConnected())
-            case Disconnected(reason):
-                log.warning("the broker is away: %s", reason)
-            case ConnectionProblem(error):
-                log.warning("%s", error)
+            case Disconnected() | ConnectionProblem():
+                say_connection(self._events, event)
             case IncomingMessage():
                 if event.payload:  # else a retained order was cleared
                     self._take_message(event)
@@ -145,7 +147,7 @@ class ProxyProgram:
         try:
             happened = self._parts.mail.read(message)
         except SchemaError as error:
-            log.warning("%s: %s", message.topic, error)
+            log.warning("%s: %s", message.topic, error, extra=about("message.not_readable"))
         else:
             self._give(happened)
 
@@ -188,7 +190,7 @@ class ProxyProgram:
             self._parts.control.publish(message)
         except TransportError as error:
             # Devices ask again for their receipts, and a score is told again.
-            log.info("not sent to %s: %s", message.topic, error)
+            log.info("not sent to %s: %s", message.topic, error, extra=about("message.not_sent"))
 
     def _fetch_payload(self, request: FetchPayload) -> None:
         parts, name = self._parts, request.name
@@ -218,14 +220,14 @@ class ProxyProgram:
             if error is None:
                 parts.workbench.put(inputs.WeightsFetched(offer.digest))
                 return
-            log.warning("weights of order %d: %s", request.order.action, error)
+            _warn_of_weights(request, error)
             parts.workbench.put(inputs.WeightsLost(offer.digest))
 
         try:
             path = self._weights_path(offer.digest)
             fetched = parts.ordinary.fetch(offer, path, PROXY, seconds=FETCH_SECONDS)
         except BlockError as error:
-            log.warning("weights of order %d: %s", request.order.action, error)
+            _warn_of_weights(request, error)
             parts.workbench.put(inputs.WeightsLost(offer.digest))
         else:
             fetched.add_done_callback(finished)
@@ -255,3 +257,9 @@ class ProxyProgram:
 
     def _weights_path(self, digest: Digest) -> Path:
         return self._parts.incoming / digest
+
+
+def _warn_of_weights(request: FetchWeights, error: BaseException) -> None:
+    action = request.order.action
+    said = about("weights.not_fetched", index=action)
+    log.warning("weights of order %d: %s", action, error, extra=said)

@@ -41,6 +41,7 @@ from schemas.values import Digest
 class _Decided(NamedTuple):
     """A group that is in the core's state, and on the disk once it is committed."""
 
+    entries: list[NewEntry]
     drafts: list[EntryDraft]
     small_blobs: Mapping[Digest, bytes] | None
     pruned: Mapping[Digest, int] | None
@@ -73,6 +74,8 @@ class LedgerEngine:
         """When the last entry was made that lay in the ledger at the start."""
         self._decided: _Decided | None = None
         """The group that could not be committed yet."""
+        self.on_commit: Callable[[int, Sequence[NewEntry]], None] = lambda _first, _entries: None
+        """Called after a commit with the index of its first entry, and its entries."""
         self._core = self._replayed()
         self._ahead_ns = max(0, self._last_ns - clock())
 
@@ -127,6 +130,7 @@ class LedgerEngine:
         now_ns = self._clock() + self._ahead_ns
         self._core.live.calendar_ns = self._calendar()
         drafts: list[EntryDraft] = []
+        entries: list[NewEntry] = []
         requests: list[Request] = []
         for happening in happenings:
             decision = self._core.handle(happening, now_ns)
@@ -134,11 +138,12 @@ class LedgerEngine:
             for entry in decision.entries:
                 before = self._core.state.clock.set_back_ns
                 requests.extend(self._core.apply(entry, now_ns))
+                entries.append(entry)
                 drafts.append(_draft(entry, now_ns))
                 by_ns = self._core.state.clock.set_back_ns - before
                 now_ns -= by_ns
                 self._ahead_ns -= by_ns
-        self._decided = _Decided(drafts, small_blobs, pruned, requests)
+        self._decided = _Decided(entries, drafts, small_blobs, pruned, requests)
         return self.commit()
 
     def commit(self) -> list[Request]:
@@ -149,8 +154,10 @@ class LedgerEngine:
         decided = self._decided
         if decided is None:
             return []
+        first = self.ledger.size
         self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
         self._decided = None
+        self.on_commit(first, decided.entries)
         return decided.requests
 
     def close(self) -> None:

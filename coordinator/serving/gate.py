@@ -36,6 +36,7 @@ from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_key_
 from schemas.envelope import PROXY, Envelope, decode, split
 from schemas.errors import EnvelopeError, SchemaError, SignatureError
 from schemas.keys import VerifyKey
+from schemas.log_lines import about
 from schemas.seals import Seal, read_seal
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
@@ -202,7 +203,8 @@ class Gate:
         self.refused[device] += 1
         count = self.refused[device]
         if count & (count - 1) == 0:  # the first, and whenever there are twice as many
-            log.warning("%s: not believed, %d so far: %s", device, count, reason)
+            said = about("message.not_believed", device=device, so_far=count)
+            log.warning("%s: not believed, %d so far: %s", device, count, reason, extra=said)
         return inputs.MessageRefused(device, reason)
 
 

@@ -11,6 +11,7 @@ from coordinator.serving.quotas import Quotas
 from schemas.contributions import Contribution
 from schemas.envelope import decode
 from schemas.errors import SchemaError
+from schemas.log_lines import about
 from schemas.topics import DeviceTopic, FleetTopics
 from schemas.values import DeviceId
 from transport.clock import Clock
@@ -42,7 +43,7 @@ class Hearing:
         try:
             spoken = self._topics.parse(message.topic)
         except SchemaError as error:
-            log.warning("a message that is none of ours: %s", error)
+            log.warning("a message that is none of ours: %s", error, extra=about("message.foreign"))
             return None, True
         if not message.payload:
             return None, True  # a retained message was cleared
@@ -72,7 +73,8 @@ class Hearing:
             self.unreadable[device] += 1
             count = self.unreadable[device]
             if count & (count - 1) == 0:  # the first, and whenever there are twice as many
-                log.warning("%s: not readable, %d so far: %s", device, count, error)
+                said = about("message.not_readable", device=device, so_far=count)
+                log.warning("%s: not readable, %d so far: %s", device, count, error, extra=said)
             return inputs.UnreadableMessage(device, str(error))
 
     def _put_off(
@@ -81,7 +83,8 @@ class Hearing:
         """Say now and then to a device that sends too much when it may send again."""
         count = self._quotas.left_out[spoken.device]
         if count & (count - 1) == 0:  # the first, and whenever there are twice as many
-            log.warning("%s: %d messages beyond its quota so far", spoken.device, count)
+            said = about("message.beyond_quota", device=spoken.device, so_far=count)
+            log.warning("%s: %d messages beyond its quota so far", spoken.device, count, extra=said)
         if payload.find(b"\n", 0, _LONGEST_ANSWERED + 1) < 0:
             return None
         seconds = self._quotas.put_off(spoken, now, offers=offers)

@@ -18,6 +18,7 @@ from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
 from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
+from schemas.log_lines import about
 from schemas.offers import Offer
 from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
@@ -89,7 +90,7 @@ class IntakeDesk:
     def _fetched(self, request: TakePayload, fetched: Future[Path]) -> None:
         error = fetched.exception()
         if error is not None:
-            log.warning("%s: payload not fetched: %s", request.device, error)
+            _warn("payload.not_fetched", request, error)
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
@@ -112,7 +113,7 @@ class IntakeDesk:
         fault = self._fault(request, payload)
         cost = reading_cost(payload)
         if fault:
-            log.warning("%s: payload refused: %s", request.device, fault)
+            _warn("payload.refused", request, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)
             return Finished(unusable, json_bytes=cost)
         stored = PayloadStored(request.device, contribution)
@@ -121,7 +122,7 @@ class IntakeDesk:
         try:
             self._store.put(payload)
         except BlobError as error:  # a full disk is no fault of the payload
-            log.warning("%s: payload not stored: %s", request.device, error)
+            _warn("payload.not_stored", request, error)
             missing = PayloadMissing(request.device, contribution, str(error))
             return Finished(missing, json_bytes=cost)
         return Finished(stored, json_bytes=cost)
@@ -144,3 +145,14 @@ class IntakeDesk:
         if dict(samples) != dict(contribution.samples):
             return "samples: the payload counts other images than the message says"
         return ""
+
+
+def _warn(event: str, request: TakePayload, why: object) -> None:
+    said = about(
+        event,
+        device=request.device,
+        stage=request.contribution.key.stage,
+        payload=request.contribution.payload.short,
+    )
+    what = event.replace(".", " ").replace("_", " ")
+    log.warning("%s: %s: %s", request.device, what, why, extra=said)

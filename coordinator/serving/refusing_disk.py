@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from schemas.log_lines import about
 from transport.backoff import Backoff
 from transport.clock import Clock
 
@@ -30,7 +31,7 @@ class RefusingDisk:
         self.hindered = f"{error}. {consequence}; it is tried again until it succeeds"
         if self._attempts == 0:
             self._began = now
-            log.error("%s", self.hindered)
+            log.error("%s", self.hindered, extra=about("disk.refused"))
         self._attempts += 1
         self._next = now + self._backoff.next()
 
@@ -38,9 +39,8 @@ class RefusingDisk:
         """Note that an attempt succeeded."""
         if self._attempts:
             seconds = self._clock.seconds() - self._began
-            log.warning(
-                "written after all, after %.0f s, %d times refused", seconds, self._attempts
-            )
+            text = "written after all, after %.0f s, %d times refused"
+            log.warning(text, seconds, self._attempts, extra=about("disk.wrote"))
         self._attempts, self._next, self.hindered = 0, 0.0, ""
         self._backoff.reset()
 

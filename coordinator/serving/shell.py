@@ -35,6 +35,7 @@ from coordinator.serving.file_server import FileServer
 from coordinator.serving.gate import Gate
 from coordinator.serving.hearing import Hearing
 from coordinator.serving.intake_desk import IntakeDesk
+from coordinator.serving.journal import Journal
 from coordinator.serving.live_writer import LiveWriter
 from coordinator.serving.metering import Metering
 from coordinator.serving.operator import AnswersCommands, WaitingCommand
@@ -44,6 +45,7 @@ from coordinator.serving.refusing_disk import RefusingDisk
 from coordinator.trust.invitations import Invitations
 from schemas.envelope import Sender, encode
 from schemas.errors import SchemaError
+from schemas.log_lines import about
 from schemas.message import Message
 from schemas.presence import (
     Birth,
@@ -130,6 +132,8 @@ class Shell:
         self._parts = parts
         self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
         self._metering = Metering(parts.meters)
+        self._journal = Journal(parts.clock, parts.engine.core.live)
+        parts.engine.on_commit = self._journal.committed
         self._stopping = False
         self._uncommitted: _Group | None = None
         """What the disk refused: a broker does not bring again what was neither acknowledged nor
@@ -166,6 +170,7 @@ class Shell:
         if self._stopping and self._parts.live is not None:  # else it ends because of an error
             self._parts.live.note(stopped=True, connected=False)
             self._write_live(self._parts.live)
+        self._journal.close()
 
     def step(self, seconds: float = TICK_SECONDS) -> bool:
         """Gather one group, commit it, carry out what it asks for.
@@ -197,6 +202,7 @@ class Shell:
         requests = self._committed(group)
         if requests is None:
             return True
+        self._journal.heard(group.happenings)
         for message in group.messages:
             self._parts.connection.acknowledge(message)
         self._take_in([item for item in requests if isinstance(item, TakePayload)], group.since)
@@ -275,14 +281,14 @@ class Shell:
     ) -> None:
         match event:
             case Connected():
-                log.info("connected to the broker")
+                self._journal.broker(event)
                 self._note_link(None)
                 group.happenings.append(inputs.CoordinatorConnected())
             case Disconnected(reason):
-                log.warning("the broker is away: %s", reason)
+                self._journal.broker(event)
                 self._note_link(reason)
-            case ConnectionProblem(error):
-                log.warning("%s", error)
+            case ConnectionProblem():
+                self._journal.broker(event)
             case IncomingMessage():
                 happening, within_quota = self._hearing.hear(event)
                 size = len(event.payload)
@@ -309,7 +315,8 @@ class Shell:
         self._compared[message.device] = seen
         text = told_otherwise(self._parts.engine.ledger, seen)
         if text:
-            log.error("%s: %s", message.device, text)
+            said = about("ledger.doubted", device=message.device)
+            log.error("%s: %s", message.device, text, extra=said)
             yield inputs.HistoryDoubted(message.device, text)
 
     def _commands(self) -> Iterable[inputs.Input]:
@@ -362,15 +369,19 @@ class Shell:
             case ForgetInvitation(invitation):
                 parts.invitations.forget(invitation)
             case TellOperator(text):
-                log.error("%s", text)
+                log.error("%s", text, extra=about("operator.told"))
             case AnswerOperator(_, done, text):
-                log.info("operator: %s%s", "" if done else "refused: ", text)
+                # What was done stands in the entries, which are said as well.
+                level = logging.DEBUG if done else logging.WARNING
+                said = about("operator.answered", done=done)
+                log.log(level, "operator: %s%s", "" if done else "refused: ", text, extra=said)
 
     def _prune(self, digests: Iterable[Digest]) -> None:
         try:
             prune_held(self._parts.engine.ledger, self._parts.store, digests)
         except (LedgerError, BlobError) as error:
-            log.warning("bytes that nothing needs were not deleted: %s", error)
+            said = about("bytes.not_deleted")
+            log.warning("bytes that nothing needs were not deleted: %s", error, extra=said)
 
     def _send(self, request: SendToDevice) -> None:
         body = request.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 from pydantic import Field
@@ -68,7 +69,7 @@ CLASSES = LedgerTopic(
     kinds=(
         # Nobody is told: the stage that it is named for follows in the same decision, and a device
         # that heard of the name first would count its images for the stage before.
-        Kind(ClassNamed, _name, _say_named),
+        Kind(ClassNamed, _name, _say_named, worth=logging.DEBUG),
         Kind(ClassRenamed, _rename, _say_renamed, tells_all_their_assignment),
         Kind(ClassMerged, _merge, _say_merged, tells_all_their_assignment),
     ),

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.state import (
     AcceptedShard,
@@ -220,7 +220,7 @@ CONTRIBUTIONS = LedgerTopic(
             _say_retracted,
             lambda body: Telling("retraction", (body.device,)),
         ),
-        Kind(ContributionsLeftOut, _leave_out, _say_left_out),
+        Kind(ContributionsLeftOut, _leave_out, _say_left_out, worth=TOLD),
         Kind(NothingReported, _note_nothing, _say_nothing),
     ),
     follows=(Follows(ClockCorrected, _move_times),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import span
-from coordinator.core.kind import Kind, LedgerTopic, Place, Telling, changes_nothing
+from coordinator.core.kind import TOLD, Kind, LedgerTopic, Place, Telling, changes_nothing
 from coordinator.topics.devices.state import Device, DevicesState, Doubled
 from schemas.presence import Capabilities
 from schemas.values import BootId, DeviceId
@@ -186,10 +187,16 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             lambda body: Telling("everything", (body.device,)),
         ),
         Kind(DeviceBorn, _begin_run, _say_born),
-        Kind(DeviceDoubled, _freeze, _say_doubled, _tells_of_installations),
+        Kind(
+            DeviceDoubled,
+            _freeze,
+            _say_doubled,
+            _tells_of_installations,
+            worth=TOLD,
+        ),
         Kind(DeviceSettled, _settle, _say_settled, _tells_of_installations),
-        Kind(DevicesSilent, _fall_silent, _say_silent),
-        Kind(DevicesHeard, _hear, _say_heard),
-        Kind(DeviceProblem, changes_nothing, _say_problem),
+        Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD),
+        Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
+        Kind(DeviceProblem, changes_nothing, _say_problem, worth=logging.WARNING),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -223,6 +224,10 @@ def _say_status(body: DeviceModelStatus, at: Place) -> str:
     return f"On device {at.device} model {body.version} is {state}{reason}."
 
 
+def _worth_of_status(body: DeviceModelStatus) -> int:
+    return logging.INFO if body.state == "active" else logging.WARNING
+
+
 class DeviceEvaluated(EntryBody):
     """Accuracy measured on a device with the model that runs there."""
 
@@ -288,10 +293,10 @@ MODELS = LedgerTopic(
         Kind(TemperatureFitted, _fit, _say_fitted),
         Kind(ModelSolved, _solve, _say_solved),
         Kind(ModelExported, _export, _say_exported),
-        Kind(ModelFailed, _fail, _say_failed),
+        Kind(ModelFailed, _fail, _say_failed, worth=logging.WARNING),
         Kind(ModelDesired, _desire, _say_desired, lambda body: Telling("desired", body.devices)),
         Kind(ModelsHeld, _hold, _say_held),
-        Kind(DeviceModelStatus, _take_status, _say_status),
+        Kind(DeviceModelStatus, _take_status, _say_status, worth=_worth_of_status),
         Kind(DeviceEvaluated, _evaluate, _say_evaluated),
     ),
     follows=tuple(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),

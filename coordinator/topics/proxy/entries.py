@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 from coordinator.core.entry import EntryBody
@@ -127,7 +128,7 @@ PROXY = LedgerTopic(
     "proxy",
     kinds=(
         Kind(OldModelChosen, _choose, _say_chosen),
-        Kind(OldModelMissed, _miss, _say_missed),
+        Kind(OldModelMissed, _miss, _say_missed, worth=logging.WARNING),
     ),
     follows=tuple(Follows(body, _begin_anew) for body in LINEAGE_KINDS),
 )

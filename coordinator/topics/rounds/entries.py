@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Annotated, ClassVar
 
@@ -383,8 +384,8 @@ ROUNDS = LedgerTopic(
         Kind(RoundOpened, _open, _say_opened, lambda _: Telling("round")),
         Kind(RoundClosed, _close, _say_closed, lambda _: Telling("round")),
         Kind(WeightsAveraged, _average, _say_averaged, reorders=True),
-        Kind(WeightsPruned, _prune, _say_pruned),
-        Kind(RoundFailed, _fail, _say_failed),
+        Kind(WeightsPruned, _prune, _say_pruned, worth=logging.DEBUG),
+        Kind(RoundFailed, _fail, _say_failed, worth=logging.WARNING),
         Kind(RoundsStopped, _stop, _say_stopped),
         Kind(RoundsResumed, _resume, _say_resumed),
         Kind(DescentMarked, _mark, _say_marked),

@@ -9,6 +9,7 @@ from device_agent.core.draft import Draft
 from device_agent.core.records import (
     Waited,
 )
+from device_agent.core.saying import Line, because, warning
 from schemas.assignments import Assignment
 from schemas.models import DesiredModel, ModelStatus
 from schemas.values import BootId
@@ -24,6 +25,15 @@ class AssignmentTaken(Durable):
     def __call__(self, draft: Draft) -> None:
         draft.assignment, draft.ledger_boot = self.assignment, self.ledger_boot
 
+    def says(self) -> Line:
+        """Tell what the device is asked."""
+        asked, instruction = self.assignment, self.assignment.round
+        fields = {"stage": asked.stage, "index": asked.action, "method": asked.method}
+        if instruction is None:
+            return Line("stage.asked", f"asked to contribute to stage {asked.stage}", fields)
+        text = f"asked to take part in round {instruction.number} of stage {asked.stage}"
+        return Line("stage.asked", text, {**fields, "round": instruction.number})
+
 
 @dataclass(frozen=True)
 class DesiredTaken(Durable):
@@ -34,6 +44,12 @@ class DesiredTaken(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.desired, draft.ledger_boot = self.desired, self.ledger_boot
+
+    def says(self) -> Line:
+        """Tell what the device is to run."""
+        version = self.desired.version
+        fields = {"version": version, "index": self.desired.action}
+        return Line("model.asked", f"asked to run model {version}", fields)
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,28 @@ class ActionEnded(Durable):
         draft.status = self.status
         if self.action is not None:
             draft.acted = self.action
+
+    def says(self) -> Line:
+        """Tell what runs now, or why the former model stays."""
+        status, version = self.status, self.status.version
+        if status.state == "active":
+            former = status.previous_version
+            fields = {"version": version, "index": self.action, "previous": former}
+            text = f"runs model {version} from here on" + (
+                f"; before it {former}" if former else ""
+            )
+            return Line("model.switched", text, fields)
+        back = status.state == "rolled_back"
+        event, came = (
+            ("model.rolled_back", "was rolled back") if back else ("model.refused", "was not taken")
+        )
+        return warning(
+            event,
+            f"model {version} {came}{because(status.reason)}",
+            version=version,
+            index=self.action,
+            reason=status.reason,
+        )
 
 
 @dataclass(frozen=True)

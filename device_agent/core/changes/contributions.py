@@ -13,6 +13,7 @@ from device_agent.core.records import (
     OutboxMessage,
     PartState,
 )
+from device_agent.core.saying import Line, because, contribution_line, of_part, warning
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.values import ClassName, Digest
 
@@ -52,6 +53,10 @@ class PartWritten(Durable):
             OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), self.attached
         )
 
+    def says(self) -> Line:
+        """Tell what is given."""
+        return contribution_line("contribution.made", "made", self.contribution)
+
 
 @dataclass(frozen=True)
 class PartWithdrawn(Durable):
@@ -70,6 +75,11 @@ class PartWithdrawn(Durable):
         body = Withdrawal(key=self.key, revision=self.revision, reason=self.reason)
         draft.post(OutboxKey("withdrawal", self.key), OutboxMessage(self.revision, body))
 
+    def says(self) -> Line:
+        """Tell what is taken back."""
+        text = f"takes part {self.key.part} of stage {self.key.stage} back{because(self.reason)}"
+        return Line("part.withdrawn", text, of_part(self.key, reason=self.reason))
+
 
 @dataclass(frozen=True)
 class NothingWritten(Durable):
@@ -84,6 +94,11 @@ class NothingWritten(Durable):
         message = OutboxKey("nothing", PartKey(stage=self.stage, part=0))
         draft.post(message, OutboxMessage(0, Nothing(stage=self.stage, reason=self.reason)))
 
+    def says(self) -> Line:
+        """Tell that there is nothing, and why."""
+        text = f"nothing for stage {self.stage}{because(self.reason)}"
+        return Line("stage.nothing", text, {"stage": self.stage, "reason": self.reason})
+
 
 @dataclass(frozen=True)
 class AcceptanceNoted(Durable):
@@ -94,6 +109,12 @@ class AcceptanceNoted(Durable):
     def __call__(self, draft: Draft) -> None:
         draft.take_out(self.message)
         _mark_part(draft, self.message, "accepted")
+
+    def says(self) -> Line:
+        """Tell that it arrived."""
+        key, about = self.message.key, self.message.about
+        text = f"{about} {key.part} of stage {key.stage} was received"
+        return Line("contribution.received", text, of_part(key, about=about))
 
 
 @dataclass(frozen=True)
@@ -109,6 +130,13 @@ class RefusalNoted(Durable):
         draft.take_out(self.message)
         _mark_part(draft, self.message, "refused")
 
+    def says(self) -> Line:
+        """Tell that it will never count, and why."""
+        key, about = self.message.key, self.message.about
+        text = f"{about} {key.part} of stage {key.stage} is refused{because(self.reason)}"
+        fields = of_part(key, about=about, reason=self.reason)
+        return warning("contribution.refused", text, **fields)
+
 
 @dataclass(frozen=True)
 class PartRetracted(Durable):
@@ -121,6 +149,12 @@ class PartRetracted(Durable):
         message = OutboxKey("contribution", self.key)
         draft.refuse(Refusal(message, draft.parts[self.key].revision, None, self.reason))
         _mark_part(draft, message, "refused")
+
+    def says(self) -> Line:
+        """Tell that it counts no more, and why."""
+        key = self.key
+        text = f"part {key.part} of stage {key.stage} was taken out{because(self.reason)}"
+        return warning("part.retracted", text, **of_part(key, reason=self.reason))
 
 
 @dataclass(frozen=True)

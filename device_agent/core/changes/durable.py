@@ -27,6 +27,7 @@ from device_agent.core.records import (
     Sending,
     Training,
 )
+from device_agent.core.saying import Line
 
 
 class Durable(ABC):
@@ -35,6 +36,10 @@ class Durable(ABC):
     @abstractmethod
     def __call__(self, draft: Draft) -> None:
         """Make of the records what they are from here on."""
+
+    def says(self) -> Line | None:
+        """Return what the device's log says of it; None for what nobody asks about."""
+        return None
 
 
 Piece: TypeAlias = (

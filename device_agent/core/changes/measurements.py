@@ -10,6 +10,7 @@ from device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
 )
+from device_agent.core.saying import Line, because
 from learning.numerics.detection import Detector
 from schemas.contributions import PartKey
 from schemas.reports import Evaluation, Transition
@@ -24,6 +25,16 @@ class ModelEvaluated(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.evaluation = self.evaluation
+
+    def says(self) -> Line:
+        """Tell how well the model does here."""
+        found, version = self.evaluation, self.evaluation.model_version
+        correct = sum(result.correct for result in found.results.values())
+        total = sum(result.total for result in found.results.values())
+        text = f"model {version} was right for {correct} of {total} held-out samples"
+        return Line(
+            "model.measured", text, {"version": version, "correct": correct, "total": total}
+        )
 
 
 @dataclass(frozen=True)
@@ -50,3 +61,10 @@ class TransitionWritten(Durable):
         draft.reported |= set(body.classes)
         key = PartKey(stage=body.stage, part=body.number)
         draft.post(OutboxKey("transition", key), OutboxMessage(0, body))
+
+    def says(self) -> Line:
+        """Tell what is new."""
+        body, names = self.transition, ", ".join(sorted(self.transition.classes))
+        text = f"sees something new in stage {body.stage}, by {body.why}{because(names)}"
+        fields = {"stage": body.stage, "why": body.why, "classes": names}
+        return Line("transition.noticed", text, fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from device_agent.core.changes.durable import Durable
@@ -11,6 +12,7 @@ from device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
 )
+from device_agent.core.saying import Line, because, contribution_line
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.proxy import PrototypeGradients
 from schemas.rounds import Observation
@@ -39,6 +41,10 @@ class AnswerWritten(Durable):
         draft.post(
             OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), self.attached
         )
+
+    def says(self) -> Line:
+        """Tell what is given."""
+        return contribution_line("contribution.made", "made", self.contribution)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,13 @@ class RoundDeclined(Durable):
             message,
             OutboxMessage(0, Nothing(stage=self.stage, round=self.number, reason=self.reason)),
         )
+
+    def says(self) -> Line:
+        """Tell that there is nothing for the round, and why."""
+        text = f"nothing for round {self.number}{because(self.reason)}"
+        fields = {"stage": self.stage, "round": self.number, "reason": self.reason}
+        level = logging.WARNING if self.reason else logging.INFO
+        return Line("round.nothing", text, fields, level)
 
 
 @dataclass(frozen=True)

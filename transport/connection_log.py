@@ -1,0 +1,32 @@
+"""What a program's log says of its connection to the broker; the same in every program."""
+
+from __future__ import annotations
+
+import logging
+
+from schemas.log_lines import LogEvent
+from schemas.log_setup import EventLog
+from transport.interface import Connected, ConnectionProblem, Disconnected
+
+BROKER_EVENTS = {
+    "broker.connected": "the connection is there",
+    "broker.away": "it is lost, and why; it comes back by itself",
+    "broker.problem": "something went wrong on it",
+}
+
+
+def say_connection(
+    events: EventLog,
+    event: Connected | Disconnected | ConnectionProblem,
+    device: str | None = None,
+) -> None:
+    """Say how the connection to the broker is; `device` is whose it is."""
+    match event:
+        case Connected():
+            said = LogEvent("broker.connected", device)
+            events.tell(logging.INFO, said, "connected to the broker")
+        case Disconnected(reason):
+            said = LogEvent("broker.away", device, more={"reason": reason})
+            events.tell(logging.WARNING, said, f"the broker is away: {reason}")
+        case ConnectionProblem(error):
+            events.tell(logging.WARNING, LogEvent("broker.problem", device), str(error))
