@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli import history
-from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError, LedgerLockedError
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
 from coordinator.ledger.blobs import Blobs, BlobStore
@@ -28,9 +28,11 @@ from coordinator.ledger.describe import explain, time_text
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import rebuild as rebuild_tables
+from coordinator.ledger.store import Ledger
 from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
 from coordinator.paths import ledger_path
+from coordinator.reading.explorer import commands, metadata
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
@@ -128,6 +130,38 @@ def export(
     key = keys.public_key(home)
     typer.echo(f"{size} entries in {folder}; who audits them needs the fleet's name and this key:")
     typer.echo(str(key))
+
+
+@app.command()
+def explore(
+    home: Home = Path(DEFAULT_HOME),
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; `metadata.json` in the home if left out.")
+    ] = None,
+) -> None:
+    """Write what Datasette is told of the ledger; print how to open it in SQLite explorers."""
+    path, written = _existing(home), out or home / "metadata.json"
+    try:
+        _have_views(path)
+        told = metadata(load(home).fleet if (home / FILE_NAME).is_file() else home.name)
+        written.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except LedgerError as error:
+        _stop(str(error), _FAILED)
+    except (OSError, SettingsError) as error:
+        _stop(f"--out: {error}" if isinstance(error, OSError) else str(error), _USAGE)
+    for line in commands(path, written):
+        typer.echo(line)
+
+
+def _have_views(path: Path) -> None:
+    """Have the ledger's writer make the views, where one of an older program has not."""
+    with LedgerReader.open_read_only(path, TABLES) as ledger:
+        if not (TABLES.lacks_views(ledger.db) or TABLES.outdated(ledger.db)):
+            return
+    try:
+        Ledger.open(path, TABLES).close()
+    except LedgerLockedError:
+        _stop("a coordinator of an older program runs; start it anew, then come back", _FAILED)
 
 
 @app.command()

@@ -54,23 +54,40 @@ class Projection:
     runs: Mapping[str, RunRule] = field(default_factory=dict)
     indexes: tuple[tuple[str, ...], ...] = ()
     """Columns that queries look for rows by, beside the key."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Column to the `table.column` that it names, for explorers; SQLite enforces none of it."""
 
     @property
     def declaration(self) -> str:
         """Text that changes when the table has to be made anew."""
         columns = [[name, kind.__name__] for name, kind in self.columns.items()]
         kinds = sorted((*self.rules, *self.runs))
-        declared = [columns, self.key, kinds, self.version]
+        declared: list[Any] = [columns, self.key, kinds, self.version]
         if self.indexes:
             declared.append(self.indexes)
+        if self.references:
+            declared.append(dict(self.references))
         return canonical_json(declared).decode("utf-8")
+
+    @property
+    def statement(self) -> str:
+        """The statement that makes the table."""
+        lines = [f'"{name}" {_SQL_TYPES[kind]}' for name, kind in self.columns.items()]
+        lines.append(f"PRIMARY KEY ({_quoted(self.key)})")
+        for name, target in self.references.items():
+            table, _, column = target.partition(".")
+            lines.append(f'FOREIGN KEY ("{name}") REFERENCES "{table}" ("{column}")')
+        return f'CREATE TABLE "{self.name}" ({", ".join(lines)}) STRICT'
 
 
 class Projections:
     """All projections of a ledger, in the order in which their rules run."""
 
-    def __init__(self, tables: Iterable[Projection] = ()) -> None:
+    def __init__(
+        self, tables: Iterable[Projection] = (), views: Mapping[str, str] | None = None
+    ) -> None:
         self.tables = tuple(tables)
+        self.views = views or {}
         self._rules: dict[str, list[RunRule]] = {}
         for table in self.tables:
             alone = {kind: _one_by_one(rule) for kind, rule in table.rules.items()}
@@ -90,9 +107,9 @@ class Projections:
     def create(self, db: Database) -> None:
         """Make the tables, empty."""
         for table in self.tables:
-            made = db.table(table.name).create(dict(table.columns), pk=table.key, strict=True)
+            db.execute(table.statement)
             for columns in table.indexes:
-                made.create_index(columns)
+                db.table(table.name).create_index(columns)
 
     def rebuild(self, db: Database, entries: Iterable[Entry]) -> None:
         """Drop all recorded projections and make the declared ones again from `entries`.
@@ -106,6 +123,20 @@ class Projections:
         for table in self.tables:
             db.execute("INSERT INTO projection VALUES (?, ?)", (table.name, table.declaration))
         self.apply(db, entries)
+
+    def make_views(self, db: Database) -> None:
+        """Have the views that are declared, and no others; the caller holds a transaction."""
+        for name in _views(db):
+            db.execute(f'DROP VIEW "{name}"')
+        for statement in self._view_statements().values():
+            db.execute(statement)
+
+    def lacks_views(self, db: Database) -> bool:
+        """Whether the views in `db` are others than are declared."""
+        return _views(db) != self._view_statements()
+
+    def _view_statements(self) -> dict[str, str]:
+        return {name: f'CREATE VIEW "{name}" AS {query}' for name, query in self.views.items()}
 
     def outdated(self, db: Database) -> bool:
         """Whether the tables in `db` were declared in another way than these."""
@@ -149,6 +180,17 @@ def _one_by_one(rule: Rule) -> RunRule:
             rule(db, entry)
 
     return run
+
+
+_SQL_TYPES: Mapping[type, str] = {int: "INTEGER", str: "TEXT", float: "REAL", bytes: "BLOB"}
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _views(db: Database) -> dict[str, str]:
+    return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'").fetchall())
 
 
 def _recorded(db: Database) -> dict[str, str]:

@@ -6,7 +6,10 @@ these tables; they decide on `coordinator.core.state`.
 
 from __future__ import annotations
 
-from coordinator.ledger.projections import Projections
+from dataclasses import replace
+
+from coordinator.ledger.projections import Projection, Projections
+from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
 from coordinator.topics.classes.views import CLASS
 from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
 from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TWINS
@@ -27,36 +30,52 @@ from coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 from coordinator.topics.rounds.views import DECLINED, NO_DATA, OBSERVATION, ROUND, STOPPED
 from coordinator.topics.stages.views import STAGE, TRANSITION
 
+
+def _linked(table: Projection) -> Projection:
+    """Return a table whose columns say what they name."""
+    found = {
+        name: REFERENCES.get(f"{table.name}.{name}", REFERENCES.get(name, ""))
+        for name in table.columns
+    }
+    own = {f"{table.name}.{name}" for name in table.key if len(table.key) == 1}
+    links = {name: target for name, target in found.items() if target and target not in own}
+    return replace(table, references=links)
+
+
 TABLES = Projections(
-    (
-        DEVICE,
-        DEVICE_KEY,
-        DEVICE_TWINS,
-        DEVICE_PROBLEM,
-        LINEAGE,
-        CLASS,
-        STAGE,
-        CONTRIBUTION,
-        CONTRIBUTION_CLASS,
-        LEFT_OUT,
-        ROUND,
-        STOPPED,
-        DECLINED,
-        NO_DATA,
-        OBSERVATION,
-        OLD_MODEL,
-        MODEL,
-        MODEL_FAILED,
-        FLEET_MODEL,
-        CANARY,
-        MODEL_HOLD,
-        MEASURED,
-        ROOT,
-        PUSH,
-        RELEASE,
-        DESCENT,
-        TRANSITION,
-        TEMPERATURE,
-    )
+    map(
+        _linked,
+        (
+            DEVICE,
+            DEVICE_KEY,
+            DEVICE_TWINS,
+            DEVICE_PROBLEM,
+            LINEAGE,
+            CLASS,
+            STAGE,
+            CONTRIBUTION,
+            CONTRIBUTION_CLASS,
+            LEFT_OUT,
+            ROUND,
+            STOPPED,
+            DECLINED,
+            NO_DATA,
+            OBSERVATION,
+            OLD_MODEL,
+            MODEL,
+            MODEL_FAILED,
+            FLEET_MODEL,
+            CANARY,
+            MODEL_HOLD,
+            MEASURED,
+            ROOT,
+            PUSH,
+            RELEASE,
+            DESCENT,
+            TRANSITION,
+            TEMPERATURE,
+        ),
+    ),
+    SQL_VIEWS,
 )
 """Every projection of a coordinator's ledger."""

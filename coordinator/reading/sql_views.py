@@ -1,0 +1,124 @@
+"""Views of the ledger's tables for whoever asks with SQL: plain names, times that people read.
+
+They lie in the ledger's database beside the tables, and its one writer makes them when it opens it.
+A time is ISO 8601 in UTC; where SQLite's calendar does not reach, it is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+
+def _query(text: str) -> str:
+    """Return a query in which `ISO(column)` is what SQLite makes a time of nanoseconds by."""
+    return re.sub(
+        r"ISO\(([\w.]+)\)",
+        r"strftime('%Y-%m-%dT%H:%M:%SZ', \1 / 1000000000, 'unixepoch')",
+        " ".join(text.split()),
+    )
+
+
+_VIEWS = {
+    "entries": """
+        SELECT idx AS entry, ISO(time_ns) AS time, kind, actor, device, body
+        FROM entry""",
+    "devices": """
+        SELECT device.device, ISO(admitted.time_ns) AS admitted,
+            ISO(born_ns) AS last_start, ISO(silent_ns) AS silent_since, provider,
+            active_version AS runs_model, model_state, model_reason, evaluated_version,
+            correct, total, round(1.0 * correct / total, 4) AS accuracy, mean_iou,
+            (SELECT count(*) FROM contribution WHERE contribution.device = device.device
+                AND state IN ('held', 'answer')) AS contributions,
+            (SELECT coalesce(sum(samples), 0) FROM contribution
+                WHERE contribution.device = device.device
+                AND state IN ('held', 'answer')) AS samples,
+            bytes_up, bytes_down, admitted_index AS entry
+        FROM device LEFT JOIN entry AS admitted ON admitted.idx = admitted_index""",
+    "stages": """
+        SELECT stage, class_names AS classes, ISO(opened_ns) AS opened, opened_by,
+            ISO(closed_ns) AS closed, closed_because, answered, expected,
+            opened_index AS entry
+        FROM stage""",
+    "classes": """
+        SELECT name, class_index AS number, meaning AS means,
+            (SELECT coalesce(sum(contribution_class.samples), 0) FROM contribution_class
+                JOIN contribution USING (idx)
+                WHERE contribution_class.name = class.name
+                AND state IN ('held', 'answer')) AS samples
+        FROM class""",
+    "contributions": """
+        SELECT contribution.idx AS entry, ISO(entry.time_ns) AS time,
+            contribution.device, stage, part, revision, state, samples, payload_bytes AS bytes,
+            payload
+        FROM contribution JOIN entry USING (idx)""",
+    "rounds": """
+        SELECT number AS round, stage, round_of_stage, phase, state, asked, counted, missing,
+            looking, samples, reason, ISO(opened_ns) AS opened,
+            ISO(closed_ns) AS closed, round((closed_ns - opened_ns) / 1e9, 1) AS seconds,
+            weights_bytes AS bytes_to_each, client_drift, opened_index AS entry
+        FROM round""",
+    "models": """
+        SELECT version, state, class_names AS classes, contributions,
+            ISO(solved_ns) AS made,
+            (SELECT count(*) FROM device WHERE active_version = version) AS runs_on,
+            (SELECT count(*) FROM measured WHERE measured.version = model.version) AS measured_on,
+            (SELECT round(1.0 * sum(correct) / sum(total), 4) FROM measured
+                WHERE measured.version = model.version) AS accuracy,
+            parity_difference, parity_agreement, lineage, manifest, solved_index AS entry
+        FROM model""",
+    "accuracy_per_class": """
+        SELECT measured.version, measured.device, found.key AS class,
+            json_extract(found.value, '$.correct') AS correct,
+            json_extract(found.value, '$.total') AS total,
+            round(1.0 * json_extract(found.value, '$.correct')
+                / json_extract(found.value, '$.total'), 4) AS accuracy,
+            ISO(entry.time_ns) AS time, measured.idx AS entry
+        FROM measured JOIN entry ON entry.idx = measured.idx,
+            json_each(entry.body, '$.results') AS found""",
+    "problems": """
+        SELECT idx AS entry, ISO(time_ns) AS time, device,
+            json_extract(body, '$.about') AS about, json_extract(body, '$.text') AS text
+        FROM entry WHERE kind = 'device.problem'""",
+    "sightings": """
+        SELECT idx AS entry, ISO(time_ns) AS time, device, why, class_names AS classes,
+            model_version AS with_model, images, uncertainty, baseline
+        FROM transition""",
+    "releases": """
+        SELECT number, version, ISO(expires_ns) AS expires, key, action AS pushed_by_entry,
+            idx AS entry
+        FROM release""",
+    "keys": """
+        SELECT device, state, key, ISO(expires_ns) AS expires, changed_index AS entry
+        FROM device_key""",
+}
+SQL_VIEWS: Mapping[str, str] = {name: _query(text) for name, text in _VIEWS.items()}
+"""View to its query."""
+
+REFERENCES: Mapping[str, str] = {
+    "device": "device.device",
+    "idx": "entry.idx",
+    "admitted_index": "entry.idx",
+    "changed_index": "entry.idx",
+    "opened_index": "entry.idx",
+    "solved_index": "entry.idx",
+    "action": "entry.idx",
+    "stage": "stage.stage",
+    "round": "round.number",
+    "best_round": "round.number",
+    "previous_round": "round.number",
+    "current_round": "round.number",
+    "follows": "round.number",
+    "version": "model.version",
+    "active_version": "model.version",
+    "evaluated_version": "model.version",
+    "model_version": "model.version",
+    "release_number": "release.number",
+    "contribution_class.name": "class.name",
+    "root.version": "",
+    "contribution_class.idx": "contribution.idx",
+}
+"""Column, or table and column, to what it names; explorers make links of it, nothing enforces it.
+
+An empty text stands for a column that names nothing, though others of its name do.
+"""
