@@ -157,7 +157,7 @@ def fill(home: Path, plan: Plan, lineage: BackboneImported) -> None:
     """
     random = np.random.default_rng(1)
     sender = Sender(FLEET, plan.names[0], BootId.fresh())
-    one = _contribution(sender, 0, lineage, random).read(Contribution)
+    one = _contribution(sender, PartKey(stage=1, part=0), lineage, random).read(Contribution)
     engine = LedgerEngine.open(home, load(home).rules)
     try:
         for part in range(plan.parts):
@@ -172,11 +172,12 @@ def _like(one: Contribution, device: DeviceId, part: int) -> Contribution:
     return one.model_copy(update={"key": PartKey(stage=1, part=part), "payload": payload})
 
 
-def make_messages(plan: Plan, lineage: BackboneImported) -> list[list[bytes]]:
+def make_messages(plan: Plan, lineage: BackboneImported, stage: int = 1) -> list[list[bytes]]:
     """Return the envelopes of every device: different real statistics, payloads attached."""
     random = np.random.default_rng(1)
+    keys = [PartKey(stage=stage, part=part) for part in range(plan.parts)]
     return [
-        [encode(_contribution(sender, part, lineage, random)) for part in range(plan.parts)]
+        [encode(_contribution(sender, key, lineage, random)) for key in keys]
         for sender in (Sender(FLEET, name, BootId.fresh()) for name in plan.names)
     ]
 
@@ -214,7 +215,7 @@ def make_answer() -> bytes:
 
 
 def _contribution(
-    sender: Sender, part: int, lineage: BackboneImported, random: Generator
+    sender: Sender, key: PartKey, lineage: BackboneImported, random: Generator
 ) -> Envelope:
     assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
     largest = assignment.settings.largest
@@ -222,7 +223,7 @@ def _contribution(
     labels = [CLASSES[index % len(CLASSES)] for index in range(SAMPLES_PER_PART)]
     made = statistics_device(lineage.method).finish(assignment, features, labels)
     body = Contribution(
-        key=PartKey(stage=1, part=part),
+        key=key,
         revision=0,
         payload_kind="statistics",
         method=lineage.method,

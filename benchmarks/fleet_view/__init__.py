@@ -1,0 +1,1 @@
+"""What the dashboard takes with a thousand devices, and what it takes from the coordinator."""
