@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from coordinator.core import inputs
 from coordinator.core.commands import Command
-from coordinator.core.decision import Decision, ask, record
+from coordinator.core.decision import Decision, ask, made_by, record
 from coordinator.core.devices import Devices
 from coordinator.core.done import CommandDone
 from coordinator.core.entry import OPERATOR, EntryBody, NewEntry
@@ -108,8 +108,8 @@ class Core:
                 return self.devices.doubts(device, text)
             case inputs.PayloadUnusable() | inputs.PayloadMissing():
                 return self._not_stored(happening, now_ns)
-            case inputs.OperatorCommand(ticket, command):
-                return self._command(ticket, command, now_ns)
+            case inputs.OperatorCommand(ticket, command, actor):
+                return made_by(actor, self._command(ticket, command, now_ns))
             case inputs.Tick():
                 return self.silence.look(now_ns) + self._look_around(now_ns)
             case _:

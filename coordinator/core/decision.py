@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from coordinator.core.entry import COORDINATOR, EntryBody, NewEntry
+from coordinator.core.entry import COORDINATOR, OPERATOR, EntryBody, NewEntry
 from coordinator.core.requests import Request
 from schemas.values import DeviceId
 
@@ -32,6 +32,17 @@ def record(body: EntryBody, *, actor: str = COORDINATOR) -> Decision:
 def record_for(device: DeviceId, body: EntryBody) -> Decision:
     """Return the decision to commit one entry that `device` made."""
     return Decision(entries=(NewEntry(body, str(device), device),))
+
+
+def made_by(actor: str, decision: Decision) -> Decision:
+    """Return the decision with `actor` in place of the operator whose name nobody knows."""
+    if actor == OPERATOR:
+        return decision
+    entries = (
+        replace(entry, actor=actor) if entry.actor == OPERATOR else entry
+        for entry in decision.entries
+    )
+    return Decision(tuple(entries), decision.requests)
 
 
 def ask(*requests: Request) -> Decision:

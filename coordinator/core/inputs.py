@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.core.commands import Command
+from coordinator.core.entry import OPERATOR
 from coordinator.core.work import WorkResult
 from schemas.contributions import Contribution
 from schemas.envelope import Envelope
@@ -121,6 +122,8 @@ class OperatorCommand:
 
     ticket: str
     command: Command
+    actor: str = OPERATOR
+    """Who made it: entries of it say so."""
 
 
 @dataclass(frozen=True)

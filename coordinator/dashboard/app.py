@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from coordinator.dashboard.access.doors import Doors
 from coordinator.dashboard.access.login import Entrance, login_routes
+from coordinator.dashboard.actions.routes import action_routes
 from coordinator.dashboard.answers import (
     Dashboard,
     Problem,
@@ -65,6 +66,7 @@ def make_app(
         routes=[
             *login_routes(doors),
             stream_route(follower),
+            *action_routes(),
             *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
             Mount("/static", _Static(directory=STATIC)),
             *_page_routes(dashboard, pages),

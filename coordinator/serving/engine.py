@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from coordinator.core.core import Core
 from coordinator.core.entry import NewEntry
-from coordinator.core.inputs import Input, OperatorCommand
+from coordinator.core.inputs import Input
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
 from coordinator.core.state import read_entry
@@ -189,7 +189,7 @@ def carry_out_waiting(home: Path) -> bool:
     inbox = OperatorInbox(home)
     try:
         for waiting in inbox.waiting():
-            requests = engine.process([OperatorCommand(waiting.ticket, waiting.command)])
+            requests = engine.process([waiting.input])
             answer_operator(inbox, requests)
             for request in requests:
                 if isinstance(request, ForgetInvitation):

@@ -6,11 +6,12 @@ coordinator carries it out and writes the answer into the same row.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,11 +20,15 @@ from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
 
 from coordinator.core.commands import Command
+from coordinator.core.entry import OPERATOR
+from coordinator.core.inputs import OperatorCommand
 from coordinator.errors import CommandError, InboxError, OperatorTimeoutError, QuestionError
 from schemas.message import explain
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
+_OPERATOR_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_ACTOR = re.compile(rf"{OPERATOR}(:{_OPERATOR_NAME.pattern})?")
 _ASKS = 2
 """In the column `done`, beside 0 and 1."""
 _COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
@@ -45,6 +50,20 @@ class WaitingCommand:
 
     ticket: str
     command: Command
+    actor: str = OPERATOR
+    """Who made it, as its entries will say."""
+
+    @property
+    def input(self) -> OperatorCommand:
+        """The same for the core."""
+        return OperatorCommand(self.ticket, self.command, self.actor)
+
+
+def actor_of(name: str) -> str:
+    """Return who makes entries by commands of the operator `name`; raise `InboxError`."""
+    if not _OPERATOR_NAME.fullmatch(name):
+        raise InboxError(f"operator: {name!r} is not allowed as a name")
+    return f"{OPERATOR}:{name}"
 
 
 class AnswersCommands(Protocol):
@@ -73,17 +92,21 @@ class OperatorInbox:
                     "body": str,
                     "done": int,
                     "answer": str,
+                    "actor": str,
                 },
                 pk="number",
                 if_not_exists=True,
             )
+            self._take_over()
 
-    def submit(self, command: Command) -> str:
-        """Put a command in and return its ticket."""
+    def submit(self, command: Command, *, actor: str = OPERATOR) -> str:
+        """Put a command of `actor` in and return its ticket."""
         ticket = secrets.token_hex(8)
         body = _COMMAND.dump_json(command).decode("utf-8")
         with self._translated("written"):
-            self._table.insert({"ticket": ticket, "body": body, "done": None, "answer": None})
+            self._table.insert(
+                {"ticket": ticket, "body": body, "done": None, "answer": None, "actor": actor}
+            )
         return ticket
 
     def waiting(self) -> list[WaitingCommand]:
@@ -97,7 +120,11 @@ class OperatorInbox:
             except ValidationError as error:
                 self.answer(row["ticket"], done=False, text=f"command: {explain(error)}")
                 continue
-            found.append(WaitingCommand(row["ticket"], command))
+            actor = row["actor"] or OPERATOR
+            if not _ACTOR.fullmatch(actor):
+                self.answer(row["ticket"], done=False, text="actor: is no operator's name")
+                continue
+            found.append(WaitingCommand(row["ticket"], command, actor))
         return found
 
     def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
@@ -120,6 +147,13 @@ class OperatorInbox:
         """Close the file."""
         self._database.close()
 
+    def _take_over(self) -> None:
+        """Add the column `actor` to a file of before; another process may be quicker."""
+        if "actor" in self._table.columns_dict:
+            return
+        with suppress(sqlite3.OperationalError):
+            self._table.add_column("actor", str)
+
     @contextmanager
     def _translated(self, verb: str) -> Iterator[None]:
         try:
@@ -136,6 +170,7 @@ def send(
     *,
     carry_out_here: Callable[[], bool],
     timeout_seconds: float = 30.0,
+    actor: str = OPERATOR,
 ) -> str:
     """Submit a command, wait for it, and return the answer's text.
 
@@ -145,7 +180,7 @@ def send(
     """
     inbox = OperatorInbox(home)
     try:
-        ticket = inbox.submit(command)
+        ticket = inbox.submit(command, actor=actor)
         answer = _wait(inbox, ticket, carry_out_here, time.monotonic() + timeout_seconds)
     finally:
         inbox.close()

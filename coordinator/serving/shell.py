@@ -329,7 +329,7 @@ class Shell:
         except InboxError as error:
             self._inbox_disk.refused(error, "The operator's commands wait")
             return []
-        return [inputs.OperatorCommand(waiting.ticket, waiting.command) for waiting in commands]
+        return [waiting.input for waiting in commands]
 
     def _tick(self) -> Iterable[inputs.Input]:
         now = self._parts.clock.seconds()

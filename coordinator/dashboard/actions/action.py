@@ -1,0 +1,58 @@
+"""What an action is: what it is called, what it does, what it asks for, and its command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from shlex import quote
+
+from coordinator.core.commands import Command
+
+Values = Mapping[str, str]
+"""What was filled in, by field; what was left empty is absent."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One thing that an action asks for."""
+
+    name: str
+    label: str
+    help: str = ""
+    required: bool = True
+    """Whether it has to be filled in."""
+    several: bool = False
+    """Words, with spaces or commas between them."""
+    flag: bool = False
+    """Yes, or nothing."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that an operator may do."""
+
+    name: str
+    """In addresses."""
+    title: str
+    """What is done, as on a button."""
+    effect: str
+    """What comes of it, in a sentence."""
+    command: Callable[[Values], Command]
+    """Makes it; raises `ValidationError` or `FleetledgerError` where a value is wrong."""
+    line: Callable[[Values], tuple[str, ...]]
+    """The same as words of the command line, after `fleetledger`."""
+    fields: tuple[Asked, ...] = ()
+
+    def command_line(self, values: Values) -> str:
+        """Return what does the same on the command line; what is missing is in capitals."""
+        filled = {field.name: field.name.upper() for field in self.fields if field.required}
+        return " ".join(("fleetledger", *map(quote, self.line(filled | dict(values)))))
+
+
+DEVICE = Asked("device", "Device")
+REASON = Asked("reason", "Reason", "It stays in the ledger.")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return words that have spaces or commas between them."""
+    return tuple(text.replace(",", " ").split())

@@ -1,0 +1,160 @@
+"""Every action, by name."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.actions.action import DEVICE, REASON, Action, Asked, Values, words
+from coordinator.topics.classes.commands import MergeClasses, RenameClass
+from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from coordinator.topics.keys.commands import RevokeKey
+from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from coordinator.topics.rounds.commands import ResumeRounds
+from coordinator.topics.stages.commands import CloseStage, OpenStage
+from schemas.values import BootId, ClassName, DeviceId
+
+_DEVICES = (
+    Action(
+        "admit",
+        "Admit a device",
+        "The device may take part, under this name at the broker.",
+        lambda values: AdmitDevice(device=DeviceId(values["device"])),
+        lambda values: ("coordinator", "admit", values["device"]),
+        (DEVICE,),
+    ),
+    Action(
+        "revoke",
+        "Shut a device out",
+        "Its key counts no more and nothing of it is taken in, until it is enrolled anew.",
+        lambda values: RevokeKey(device=DeviceId(values["device"]), reason=values["reason"]),
+        lambda values: ("coordinator", "revoke", values["device"], "--reason", values["reason"]),
+        (DEVICE, REASON),
+    ),
+    Action(
+        "settle",
+        "Say which installation goes on",
+        "The other installation under this name is shut out, and keeps its images.",
+        lambda values: SettleTwins(
+            device=DeviceId(values["device"]), installation=BootId(values["installation"])
+        ),
+        lambda values: (
+            *("coordinator", "settle", values["device"]),
+            *("--installation", values["installation"]),
+        ),
+        (DEVICE, Asked("installation", "Installation", "`agent status` on the device names it.")),
+    ),
+    Action(
+        "retract",
+        "Retract what a device gave",
+        "All that it gave leaves the sum, for good; of rounds, what came of it is marked.",
+        lambda values: RetractContributions(
+            device=DeviceId(values["device"]), reason=values["reason"]
+        ),
+        lambda values: ("ledger", "retract", values["device"], "--reason", values["reason"]),
+        (DEVICE, Asked("reason", "Reason", "The device is told, and the ledger keeps it.")),
+    ),
+)
+_STAGES = (
+    Action(
+        "open-stage",
+        "Open a stage",
+        "The fleet is asked to learn these classes; an open stage is closed first.",
+        lambda values: OpenStage(
+            class_names=tuple(map(ClassName, words(values["classes"]))),
+            asks="sure" not in values,
+        ),
+        lambda values: ("coordinator", "open-stage", *words(values["classes"])),
+        (Asked("classes", "Classes", "Names, with spaces between them.", several=True),),
+    ),
+    Action(
+        "close-stage",
+        "Close the stage",
+        "Nobody is waited for any longer; contributions that come late still count.",
+        lambda _values: CloseStage(),
+        lambda _values: ("coordinator", "close-stage"),
+    ),
+    Action(
+        "resume-rounds",
+        "Try the rounds again",
+        "The next round of the open stage is asked for.",
+        lambda _values: ResumeRounds(),
+        lambda _values: ("coordinator", "resume-rounds"),
+    ),
+)
+
+
+def _push(values: Values) -> PushModel:
+    chosen = tuple(map(DeviceId, words(values.get("devices", ""))))
+    return PushModel(version=int(values["version"]), devices=chosen or None)
+
+
+def _push_line(values: Values) -> tuple[str, ...]:
+    chosen = words(values.get("devices", ""))
+    return ("model", "push", values["version"], *(w for d in chosen for w in ("--device", d)))
+
+
+_MODELS = (
+    Action(
+        "push-model",
+        "Push a model",
+        "The version becomes the desired one, of all devices or of those that are named.",
+        _push,
+        _push_line,
+        (
+            Asked("version", "Version"),
+            Asked("devices", "Only on", "Devices; all where it is empty.", False, several=True),
+        ),
+    ),
+    Action(
+        "roll-back",
+        "Go back to an earlier model",
+        "All devices are to run that version again, and new models are held.",
+        lambda values: GoBack(
+            to=int(values["version"]) if "version" in values else None,
+            canaries="canaries" in values,
+        ),
+        lambda values: (
+            *("model", "rollback"),
+            *(("--to", values["version"]) if "version" in values else ("--yes",)),
+            *(("--canaries",) if "canaries" in values else ()),
+        ),
+        (
+            Asked("version", "Version", "The one before where it is empty.", required=False),
+            Asked("canaries", "Devices that try another version go back too", "", False, flag=True),
+        ),
+    ),
+    Action(
+        "hold-models",
+        "Hold new models",
+        "Models that are made from now on go to no device until they are pushed.",
+        lambda _values: HoldModels(held=True),
+        lambda _values: ("model", "hold"),
+    ),
+    Action(
+        "release-models",
+        "Let new models go out",
+        "Models that are made from now on go to all devices by themselves.",
+        lambda _values: HoldModels(held=False),
+        lambda _values: ("model", "hold", "--release"),
+    ),
+)
+_CLASSES = (
+    Action(
+        "rename-class",
+        "Rename a class",
+        "The class has another name; the former one stays usable on the devices.",
+        lambda values: RenameClass(old=ClassName(values["old"]), new=ClassName(values["new"])),
+        lambda values: ("class", "rename", values["old"], values["new"]),
+        (Asked("old", "Name"), Asked("new", "New name")),
+    ),
+    Action(
+        "merge-classes",
+        "Merge two classes",
+        "The first becomes another name of the second, because both mean one thing.",
+        lambda values: MergeClasses(
+            source=ClassName(values["source"]), target=ClassName(values["target"])
+        ),
+        lambda values: ("class", "merge", values["source"], values["target"]),
+        (Asked("source", "Class"), Asked("target", "Becomes another name of")),
+    ),
+)
+ACTIONS = {action.name: action for action in (*_DEVICES, *_STAGES, *_MODELS, *_CLASSES)}

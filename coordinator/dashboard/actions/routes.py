@@ -1,0 +1,161 @@
+"""Forms of actions, and carrying them out: a command in the inbox, under the name of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from coordinator.dashboard.access.people import Person
+from coordinator.dashboard.actions.action import Action, Values
+from coordinator.dashboard.actions.registry import ACTIONS
+from coordinator.dashboard.answers import Dashboard, frame_of, wants_json
+from coordinator.dashboard.drawing import draw
+from coordinator.dashboard.sources import NotThereError
+from coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
+from coordinator.live.file import read_presence
+from coordinator.serving.operator import actor_of, send
+from schemas.errors import FleetledgerError
+from schemas.message import Strict, explain
+
+ANSWER_SECONDS = 20.0
+_NOBODY = (
+    "No coordinator runs, so nobody would carry it out now. Start one, or use the command line, "
+    "which works without."
+)
+
+
+class Outcome(Strict):
+    """What came of an action."""
+
+    done: bool
+    text: str
+    asks: bool = False
+    """The text is a question, and nothing was done; say it again with `sure` to go on."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A form as it is shown: what it is for, what is filled in, what came of it."""
+
+    action: Action
+    values: Values
+    refused: str
+    """Why its button does nothing; empty where it works."""
+    outcome: Outcome | None = None
+
+    @property
+    def title(self) -> str:
+        """What is done, or what came of it."""
+        if self.outcome is None or not self.outcome.done:
+            return f"{self.action.title}."
+        return f"{self.outcome.text[:1].upper()}{self.outcome.text[1:]}."
+
+    @property
+    def command_line(self) -> str:
+        """What does the same on the command line."""
+        return self.action.command_line(self.values)
+
+
+def action_routes() -> list[Route]:
+    """Return the routes of all actions."""
+
+    async def show(request: Request) -> Response:
+        action = _action(request)
+        values = _filled(action, dict(request.query_params))
+        return await run_in_threadpool(_drawn, request, action, values)
+
+    async def act(request: Request) -> Response:
+        action, person = _action(request), request.state.person
+        body = (await request.body()).decode("utf-8", "replace")
+        values = _filled(action, dict(parse_qsl(body)))
+        if not person.acts:
+            outcome, status = Outcome(done=False, text=_viewer(person)), 403
+        else:
+            home = request.app.state.dashboard.home
+            outcome, status = await run_in_threadpool(_carried_out, request, home, action, values)
+        if wants_json(request):
+            return JSONResponse(outcome.model_dump(), status)
+        return await run_in_threadpool(_drawn, request, action, values, outcome, status)
+
+    return [
+        Route("/act/{name}", show),
+        Route("/act/{name}", act, methods=["POST"]),
+    ]
+
+
+def why_not(person: Person, *, serves: bool) -> str:
+    """Return why somebody can act on nothing now, in words; empty where they can."""
+    if not person.acts:
+        return _viewer(person)
+    return "" if serves else _NOBODY
+
+
+def _viewer(person: Person) -> str:
+    return f"{person.name} came as a viewer, who sees and does not act; an operator may do this."
+
+
+def _action(request: Request) -> Action:
+    name = request.path_params["name"]
+    if name not in ACTIONS:
+        raise NotThereError(f"There is no action {name}; there are {', '.join(ACTIONS)}.")
+    return ACTIONS[name]
+
+
+def _filled(action: Action, given: Mapping[str, str]) -> Values:
+    known = {field.name for field in action.fields} | {"sure"}
+    return {name: text.strip() for name, text in given.items() if name in known and text.strip()}
+
+
+def _carried_out(
+    request: Request, home: Path, action: Action, values: Values
+) -> tuple[Outcome, int]:
+    dashboard: Dashboard = request.app.state.dashboard
+    missing = [
+        field.label for field in action.fields if field.required and not values.get(field.name)
+    ]
+    if missing:
+        return Outcome(done=False, text=f"Say also: {', '.join(missing)}."), 400
+    try:
+        command = action.command(values)
+    except ValidationError as error:
+        return Outcome(done=False, text=f"{explain(error)}."), 400
+    except (FleetledgerError, ValueError) as error:
+        return Outcome(done=False, text=str(error)), 400
+    if not read_presence(home, dashboard.now_ns()).serves:
+        return Outcome(done=False, text=_NOBODY), 409
+    try:
+        text = send(
+            home,
+            command,
+            carry_out_here=lambda: False,
+            timeout_seconds=ANSWER_SECONDS,
+            actor=actor_of(request.state.person.name),
+        )
+    except QuestionError as question:
+        return Outcome(done=False, text=str(question), asks=True), 409
+    except CommandError as error:
+        return Outcome(done=False, text=str(error)), 409
+    except OperatorTimeoutError as error:
+        return Outcome(done=False, text=str(error)), 504
+    return Outcome(done=True, text=text), 200
+
+
+def _drawn(
+    request: Request,
+    action: Action,
+    values: Values,
+    outcome: Outcome | None = None,
+    status: int = 200,
+) -> Response:
+    dashboard: Dashboard = request.app.state.dashboard
+    serves = read_presence(dashboard.home, dashboard.now_ns()).serves
+    form = _Form(action, values, why_not(request.state.person, serves=serves), outcome)
+    return HTMLResponse(draw("action.html", frame_of(request), page=form), status)
