@@ -1,4 +1,4 @@
-"""What is known of a large fleet just now, written again and again as a coordinator would."""
+"""A fleet in which something happens: new entries, and news of who is there and how."""
 
 from __future__ import annotations
 
@@ -9,27 +9,36 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.fleet_view.history import FLEET, History
+from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.store import Ledger
 from coordinator.live.file import LiveFile
 from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
+from coordinator.paths import ledger_path
+from coordinator.reading.tables import TABLES
+from coordinator.topics.devices.entries import DeviceProblem
 from schemas.health import DeviceHealth, ThermalZone
 
 WRITE_SECONDS = 2.0
+ENTRIES = 20
+"""Of each such time."""
 _CHANGED = 30
 """Devices that are heard of between two snapshots: each every minute or so."""
 
 
 @contextmanager
 def presence(home: Path, history: History) -> Iterator[None]:
-    """Write what is known into `home` every two seconds, until left."""
+    """Write new entries and what is known into `home` every two seconds, until left."""
     ended = threading.Event()
 
     def write() -> None:
         file, beats = LiveFile(home), 0
-        while not ended.is_set():
-            file.write(_snapshot(history, beats))
-            written.set()
-            beats += 1
-            ended.wait(WRITE_SECONDS)
+        with Ledger.open(ledger_path(home), TABLES) as ledger:
+            while not ended.is_set():
+                ledger.append(_problems(history, beats))
+                file.write(_snapshot(history, beats, ledger.size))
+                written.set()
+                beats += 1
+                ended.wait(WRITE_SECONDS)
         file.close()
 
     written = threading.Event()
@@ -43,7 +52,14 @@ def presence(home: Path, history: History) -> Iterator[None]:
         thread.join()
 
 
-def _snapshot(history: History, beats: int) -> LiveSnapshot:
+def _problems(history: History, beats: int) -> list[EntryDraft]:
+    body = DeviceProblem(about="disk", text=f"it was full {beats} times")
+    values = body.model_dump(mode="json")
+    chosen = history.names[-ENTRIES:]
+    return [EntryDraft(body.kind, device, values, device, body.blobs) for device in chosen]
+
+
+def _snapshot(history: History, beats: int, size: int) -> LiveSnapshot:
     now_ns = time.time_ns()
     coordinator = CoordinatorNow(
         fleet=FLEET,
@@ -52,12 +68,12 @@ def _snapshot(history: History, beats: int) -> LiveSnapshot:
         started_ns=now_ns - 10**12,
         written_ns=now_ns,
         connected=True,
-        ledger_size=history.entries,
+        ledger_size=size,
     )
     devices = {
         name: DeviceNow(
             device=name,
-            online=number % 10 != 0,
+            online=(number + beats) % history.devices > history.devices // 10,
             heard_ns=_START_NS + (beats * _CHANGED + number) // history.devices * 10**9,
             outbox=number % 3,
             resident_bytes=100_000_000,

@@ -47,13 +47,15 @@ def test_every_page_has_an_address_with_its_parts_filled_in() -> None:
     assert not [path for path in found if "{" in path]
 
 
-def test_a_dashboard_is_measured(home: Path) -> None:
+def test_a_dashboard_is_measured_while_something_happens(tmp_path: Path) -> None:
+    home = home_with(SMALL, tmp_path)
     plan = Plan(1, streams=3, stream_seconds=0.1, rounds=0, parts=1, window=1, viewers=0)
     paths = addresses(SMALL.names[-1], SMALL.entries)
     with presence(home, SMALL), dashboard(home) as served:
         assert set(measure_pages(served, paths, 1)) == set(paths)
         found = measure_streams(served, plan)
     assert found["broken"] == 0
+    assert found["received_bytes"] > 0
     assert found["memory_mib"] > 10
 
 

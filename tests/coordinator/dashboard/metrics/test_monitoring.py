@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.coordinator.dashboard.metrics.scraping import make_home
-from tests.coordinator.dashboard.metrics.test_routes import ask
+from benchmarks.fleet_view.dashboard import dashboard as dashboard_process
+from tests.coordinator.dashboard.served import a_fleet
 
 DOCS = Path(__file__).parents[4] / "docs"
 SHIPPED = DOCS / "monitoring"
@@ -23,18 +24,30 @@ ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_home(tmp_path_factory.mktemp("served"))
+def scrapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a dashboard process says to a program with a token, as OpenMetrics and as plain text."""
+    home = a_fleet(tmp_path_factory.mktemp("served"))
+    with dashboard_process(home) as served:
+        address = f"http://{served.host}:{served.port}/metrics"
+        return {
+            accept: httpx.get(address, headers={**served.headers, "accept": accept}).text
+            for accept in ("application/openmetrics-text", "text/plain")
+        }
 
 
 @pytest.fixture(scope="module")
-def scraped(home: Path) -> dict[str, set[str]]:
+def scraped(scrapes: dict[str, str]) -> dict[str, set[str]]:
     """Names of all samples, with the names of their labels."""
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(ask(home, "/metrics").text):  # type: ignore[no-untyped-call]
+    for family in parsed(scrapes):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
+
+
+def parsed(scrapes: dict[str, str]) -> Iterator[Any]:
+    """Read OpenMetrics strictly."""
+    return text_string_to_metric_families(scrapes["application/openmetrics-text"])  # type: ignore[no-untyped-call, no-any-return]
 
 
 def promtool(*words: str, text: str | None = None) -> str:
@@ -83,8 +96,9 @@ def test_the_example_of_prometheus_settings_is_valid() -> None:
 
 
 @pytest.mark.promtool
-def test_a_scrape_is_as_prometheus_wants_it(home: Path) -> None:
-    assert promtool("check", "metrics", text=ask(home, "/metrics", accept="text/plain").text) == ""
+def test_a_scrape_is_as_prometheus_wants_it(scrapes: dict[str, str]) -> None:
+    assert scrapes["text/plain"].startswith("# HELP fleetledger_")
+    assert promtool("check", "metrics", text=scrapes["text/plain"]) == ""
 
 
 def test_every_alert_has_a_test_of_its_own() -> None:
@@ -134,7 +148,6 @@ def test_panels_do_not_overlap() -> None:
         taken |= cells
 
 
-def test_every_metric_is_described_on_the_page(home: Path) -> None:
+def test_every_metric_is_described_on_the_page(scrapes: dict[str, str]) -> None:
     page = (DOCS / "monitoring.md").read_text("utf-8")
-    families = text_string_to_metric_families(ask(home, "/metrics").text)  # type: ignore[no-untyped-call]
-    assert [family.name for family in families if f"`{family.name}" not in page] == []
+    assert [family.name for family in parsed(scrapes) if f"`{family.name}" not in page] == []
