@@ -6,10 +6,13 @@ import signal
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from simulator.simulating import Showing
 
 DEFAULT_COMMAND = "run"
 
@@ -77,6 +80,19 @@ BudgetOption = Annotated[
         help="Stop after this long, when the round or stage is done; --resume goes on.",
     ),
 ]
+Dashboard = Annotated[
+    bool, typer.Option("--dashboard", help="Show the run on pages while it goes; prints a link.")
+]
+DashboardPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port of the pages; 0 for any that is free.",
+        show_default="8787, or any that is free",
+    ),
+]
 ListShipped = Annotated[bool, typer.Option("--list", help="List the scenarios that ship.")]
 Show = Annotated[str | None, typer.Option(metavar="NAME", help="Print a scenario that ships.")]
 
@@ -91,6 +107,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     chaos: Chaos = None,
     resume: Resume = None,
     budget: BudgetOption = None,
+    dashboard: Dashboard = False,
+    dashboard_port: DashboardPort = None,
     list_shipped: ListShipped = False,
     show: Show = None,
 ) -> None:
@@ -104,6 +122,9 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     told = [f"engine.kind={engine.value}"] if engine else []
     told += [f"seeds=[{seeds}]"] if seeds else []
     overrides = [*(changes or []), *told]
+    showing = _showing(wanted=dashboard, port=dashboard_port)
+    if showing and chaos is not None:
+        _only_one({"--chaos": True, "--dashboard": True})
     if list_shipped:
         simulating.list_shipped()
     elif show is not None:
@@ -113,12 +134,12 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         _only_one({"--resume": resume, "--engine": engine, "--seeds": seeds})
         _only_one({"--resume": resume, "--chaos": chaos is not None})
         _stop_in_order()
-        simulating.resume(resume, budget)
+        simulating.resume(resume, budget, showing)
     else:
         assert scenario is not None
         _stop_in_order()
         if chaos is None:
-            simulating.simulate(scenario, overrides, out, budget)
+            simulating.simulate(scenario, overrides, out, budget, showing)
         else:
             _only_one({"--chaos": True, "--budget": budget is not None})
             simulating.trouble(scenario, overrides, chaos, out)
@@ -167,7 +188,7 @@ class BrokerOption(str, Enum):
     amqtt = "amqtt"
 
 
-def demo(
+def demo(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the run; empty or new.  [default: runs/demo-<time>]"),
@@ -180,6 +201,8 @@ def demo(
     ] = BrokerOption.auto,
     seed: Annotated[int, typer.Option(help="Decides split, partition and random map.", min=0)] = 0,
     agents: Annotated[int, typer.Option(help="Number of devices.", min=1, max=50)] = 5,
+    dashboard: Dashboard = False,
+    dashboard_port: DashboardPort = None,
 ) -> None:
     """Let a fleet of real processes on this machine learn handwritten digits, two at a time.
 
@@ -187,8 +210,18 @@ def demo(
     """
     from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
+    showing = _showing(wanted=dashboard, port=dashboard_port)
     _stop_in_order()
-    simulating.simulate("demo", _of_demo(form, broker, seed, agents), out)
+    simulating.simulate("demo", _of_demo(form, broker, seed, agents), out, showing=showing)
+
+
+def _showing(*, wanted: bool, port: int | None) -> Showing | None:
+    """Return whether and where a dashboard is wanted; refuse a port without one."""
+    from simulator.simulating import Showing  # noqa: PLC0415 - as above
+
+    if port is not None and not wanted:
+        raise typer.BadParameter("--dashboard-port says where --dashboard is; give both")
+    return Showing(port) if wanted else None
 
 
 def _of_demo(form: FormOption, broker: BrokerOption, seed: int, agents: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,25 @@ from simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
 
 if TYPE_CHECKING:
     from simulator.chaos.report import ChaosReport
+    from simulator.run.shown import RunDashboard
 
 RUNS = Path("runs")
 
 
+@dataclass(frozen=True)
+class Showing:
+    """A dashboard is wanted while a run goes."""
+
+    port: int | None = None
+    """None for the usual one, or any that is free; 0 for any that is free."""
+
+
 def simulate(
-    scenario: str, overrides: Sequence[str], out: Path | None, budget: float | None = None
+    scenario: str,
+    overrides: Sequence[str],
+    out: Path | None,
+    budget: float | None = None,
+    showing: Showing | None = None,
 ) -> None:
     """Run a scenario, for so many seconds at most, and print what came out."""
     from simulator.run.budget import Budget  # noqa: PLC0415 - as below
@@ -32,17 +46,33 @@ def simulate(
     loaded = load_scenario(scenario, overrides)
     folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
     console = Console()
-    results = run_scenario(loaded, folder, console, budget=Budget(budget))
-    _print_end(console, results, folder)
+    with _shown(console, loaded, showing) as shown:
+        results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
+        _print_end(console, results, folder)
+        shown.stay()
 
 
-def resume(root: Path, budget: float | None = None) -> None:
+def resume(root: Path, budget: float | None = None, showing: Showing | None = None) -> None:
     """Go on with a run, for so many seconds at most, and print what came out."""
     from simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from simulator.run.folder import RunFolder  # noqa: PLC0415
     from simulator.run.running import resume_run  # noqa: PLC0415 - as above
 
     console = Console()
-    _print_end(console, resume_run(root, console, budget=Budget(budget)), root)
+    stored = load_scenario(str(RunFolder.open(root).scenario), ())
+    with _shown(console, stored, showing) as shown:
+        results = resume_run(root, console, shown.make_engine, Budget(budget))
+        _print_end(console, results, root)
+        shown.stay()
+
+
+def _shown(console: Console, scenario: Scenario, showing: Showing | None) -> RunDashboard:
+    from simulator.run.shown import RunDashboard  # noqa: PLC0415 - as above
+
+    shown = RunDashboard(console, scenario)
+    if showing is not None:
+        shown.start(showing.port)
+    return shown
 
 
 def trouble(scenario: str, overrides: Sequence[str], seed: int, out: Path | None) -> None:

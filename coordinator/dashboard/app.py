@@ -53,15 +53,16 @@ def make_app(
     hosts: Collection[str] = (),
     pages: tuple[Page, ...] = PAGES,
     per_device: bool = False,
+    doors: Doors | None = None,
 ) -> Starlette:
     """Return the dashboard of the coordinator in `home`; raise `SettingsError`.
 
     `hosts` are names under which it may be asked beside those of this machine; `per_device` has
-    metrics name devices.
+    metrics name devices; `doors` are ways in other than those of `home`.
     """
     settings = load(home)
-    dashboard = Dashboard(home, settings.fleet, settings.method.name, _version(), now_ns)
-    doors, follower = Doors.of(home, now_ns), Follower(home, now_ns)
+    dashboard = Dashboard(home, settings.fleet, settings.method.name, installed(), now_ns)
+    doors, follower = doors or Doors.of(home, now_ns), Follower(home, now_ns)
     app = Starlette(
         routes=[
             *login_routes(doors),
@@ -159,7 +160,8 @@ class _Static(StaticFiles):
         return response
 
 
-def _version() -> str:
+def installed() -> str:
+    """Return the version of this program."""
     try:
         return installed_version("fleetledger")
     except PackageNotFoundError:

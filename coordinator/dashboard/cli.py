@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from coordinator.dashboard.access.doors import Doors
-from coordinator.dashboard.access.people import Person, PersonError, Role
+from coordinator.dashboard.access.people import Person, Role, own_name
 from coordinator.dashboard.serving import DEFAULT_PORT, Listening, link, serve
 from coordinator.dashboard.words import iso
 from coordinator.errors import CommandError
@@ -55,7 +54,7 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
     listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
-    serve(home, listening, _own_name(), _say)
+    serve(home, listening, own_name(), _say)
 
 
 @app.command("link")
@@ -96,14 +95,6 @@ def token(
         _say(f"{ended} of {name} revoked")
         return
     _say(tokens.make(Person(name, role), time.time_ns()))
-
-
-def _own_name() -> str:
-    """Return the name of whoever starts the dashboard, as it may stand in entries."""
-    try:
-        return Person(getpass.getuser(), Role.VIEWER).name
-    except (OSError, KeyError, PersonError):
-        return "someone"
 
 
 def _say(line: str) -> None:

@@ -69,20 +69,24 @@ def serve(home: Path, listening: Listening, name: str, tell: Callable[[str], Non
         hosts={listening.host, *listening.allowed_hosts},
         per_device=listening.per_device,
     )
-    with _listen(listening) as listener:
+    with listen(listening) as listener:
         url = listening.url(listener.getsockname()[1])
         tell(f"the dashboard of {app.state.dashboard.fleet} is at {url}; links that work once:")
         for role in Role:
             tell(f"{role.value:>8}  {link(home, url, Person(name, role))}")
         if not listening.local and not listening.encrypted:
             tell(_IN_CLEAR)
-        _server(app, listening).run(sockets=[listener])
+        server_of(app, listening).run(sockets=[listener])
 
 
 def link(home: Path, url: str, person: Person) -> str:
     """Return a new link to the dashboard at `url`, which works once."""
-    now_ns = time.time_ns()
-    return f"{url}/login?token={Doors.of(home, time.time_ns).links.make(person, now_ns)}"
+    return link_of(Doors.of(home, time.time_ns), url, person)
+
+
+def link_of(doors: Doors, url: str, person: Person) -> str:
+    """Return a new link through these doors to the dashboard at `url`."""
+    return f"{url}/login?token={doors.links.make(person, time.time_ns())}"
 
 
 _IN_CLEAR = (
@@ -91,7 +95,8 @@ _IN_CLEAR = (
 )
 
 
-def _listen(listening: Listening) -> socket.socket:
+def listen(listening: Listening) -> socket.socket:
+    """Return a socket that listens; raise `DashboardError` where that cannot be."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
         return socket.create_server((listening.host, listening.port), family=family, backlog=128)
@@ -115,7 +120,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _server(app: Starlette, listening: Listening) -> uvicorn.Server:
+def server_of(app: Starlette, listening: Listening) -> uvicorn.Server:
+    """Return a server of `app`, which stops in order."""
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -44,3 +45,11 @@ class Person:
     def acts(self) -> bool:
         """Whether they may act."""
         return self.role is Role.OPERATOR
+
+
+def own_name() -> str:
+    """Return the name of whoever started this program, as it may stand in entries."""
+    try:
+        return Person(getpass.getuser(), Role.VIEWER).name
+    except (OSError, KeyError, PersonError):
+        return "someone"

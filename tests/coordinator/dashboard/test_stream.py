@@ -17,7 +17,7 @@ import pytest
 from coordinator.dashboard import following
 from coordinator.dashboard.app import make_app
 from coordinator.dashboard.following import MOST_WAITING, Change, Follower, NewEntries, WhoIsThere
-from coordinator.dashboard.serving import Listening, _listen, _server
+from coordinator.dashboard.serving import Listening, listen, server_of
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.store import Ledger
@@ -168,8 +168,8 @@ def serving(home: Path, port: int = 0) -> Iterator[int]:
     """Serve the dashboard on a port of this machine; it has stopped afterwards."""
     app = make_app(home, now_ns=lambda: NOW_NS)
     listening = Listening(port=port)
-    with _listen(listening) as listener:
-        server = _server(app, listening)
+    with listen(listening) as listener:
+        server = server_of(app, listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
