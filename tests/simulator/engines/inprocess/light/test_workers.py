@@ -146,7 +146,7 @@ def test_data_are_sent_once_and_again_when_they_have_changed(tmp_path: Path, giv
 def stage_of(lot: DeviceBatch, given: Beside) -> int:
     """Return the stage of a lot: that of the newest task."""
     tasks = [one.task for one, _ in given[: [one for one, _ in given].index(lot) + 1]]
-    return [task for task in tasks if task is not None][-1].order.stage
+    return [task for task in tasks if task is not None][-1].instruction.stage
 
 
 def test_what_is_too_much_to_be_kept_is_sent_every_time(
