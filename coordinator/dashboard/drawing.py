@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from coordinator.dashboard import addresses, words
 from coordinator.dashboard.access.people import Person
 from coordinator.dashboard.page import Page, PageModel
+from coordinator.dashboard.parts.health_plot import health_plot
+from coordinator.dashboard.parts.stage_plot import stage_plot
 
 STATIC = Path(__file__).parent / "static"
 
@@ -78,6 +81,17 @@ def _environment() -> Environment:
     return environment
 
 
+class _Day(NamedTuple):
+    day: str
+    lines: list[Any]
+
+
+def _by_day(lines: Iterable[Any], now_ns: int) -> list[_Day]:
+    """Return what has a `time`, in its order, under the days that it was on."""
+    days = groupby(lines, lambda line: words.day(line.time, now_ns))
+    return [_Day(name, list(found)) for name, found in days]
+
+
 _FILTERS: Mapping[str, Any] = {
     "number": words.number,
     "percent": words.percent,
@@ -87,6 +101,7 @@ _FILTERS: Mapping[str, Any] = {
     "iso": words.iso,
     "long": words.long,
     "visible": words.visible,
+    "groupby_day": _by_day,
 }
 _GLOBALS: Mapping[str, Any] = {
     "static_url": static_url,
@@ -97,5 +112,7 @@ _GLOBALS: Mapping[str, Any] = {
     "fleet_url": addresses.fleet_url,
     "action_url": addresses.action_url,
     "plural": words.plural,
+    "stage_plot": stage_plot,
+    "health_plot": health_plot,
     "day": words.day,
 }

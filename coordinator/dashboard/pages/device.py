@@ -3,19 +3,115 @@
 from __future__ import annotations
 
 from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.remarks import needs_look, remark
+from coordinator.dashboard.parts.timeline import Happened, timeline
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
+from coordinator.dashboard.words import percent
+from coordinator.ledger.reader import LedgerReader
+from coordinator.live.file import read_health
+from coordinator.live.snapshot import HealthPoint
+from coordinator.reading.answers import FleetDevice, FleetNow
+from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
+from coordinator.reading.fleet import fleet_now
+from coordinator.topics.devices.entries import DeviceBorn
+from schemas.message import Strict
+from schemas.presence import Capabilities
+from schemas.values import DeviceId
+
+ENTRIES = 30
+"""Of the timeline, before all are asked for."""
+_WEAK = 0.1
+"""So far below the version before, a class is named in the title."""
+
+
+class Installed(Strict):
+    """What the newest run of a device said of itself."""
+
+    installation: str
+    capabilities: Capabilities
 
 
 class DevicePage(PageModel):
     """One device."""
 
-    name: str
+    device: FleetDevice
+    running: bool
+    """Whether a coordinator runs, so that somebody knows whether the device is there."""
+    remark: str
+    accuracy: AccuracyByClass | None
+    installed: Installed | None
+    happened: tuple[Happened, ...]
+    more: bool
+    """There are earlier entries."""
+    health: tuple[HealthPoint, ...]
+
+    @property
+    def weak(self) -> tuple[ClassThere, ...]:
+        """Classes that the model is clearly worse at than the one before."""
+        return weak_classes(self.accuracy)
 
 
 def read(sources: Sources, asked: Asked) -> DevicePage:
     """Return what is known of a device; raise `NotThereError` where none has the name."""
     name = asked.path["name"]
-    query = "SELECT count(*) FROM device WHERE device = ?"
-    if not sources.ledger.db.execute(query, [name]).fetchone()[0]:
+    fleet = fleet_now(sources.ledger, sources.live, sources.now_ns)
+    device = next((one for one in fleet.devices if one.name == name), None)
+    if device is None:
         raise NotThereError(f"No device of the name {name} was admitted.")
-    return DevicePage(title=f"{name} takes part.", name=name)
+    accuracy = accuracy_by_class(sources.ledger, name)
+    limit = 1000 if "all" in asked.query else ENTRIES
+    happened = timeline(sources.ledger, name, limit + 1)
+    return DevicePage(
+        title=title(device, fleet, accuracy),
+        device=device,
+        running=fleet.coordinator.running,
+        remark=remark(device, fleet.time),
+        accuracy=accuracy,
+        installed=_installed(sources.ledger, device),
+        happened=happened[:limit],
+        more=len(happened) > limit,
+        health=tuple(read_health(sources.home, DeviceId(name))),
+    )
+
+
+def title(device: FleetDevice, fleet: FleetNow, accuracy: AccuracyByClass | None) -> str:
+    """Return whether a device is well, in a sentence."""
+    if not fleet.coordinator.running and device.state == "unknown":
+        return f"No coordinator runs, so nobody knows how {device.name} is."
+    if device.state == "online" and not needs_look(device):
+        return f"{device.name} is well{_but(accuracy)}."
+    words = {
+        "revoked": "is shut out",
+        "doubled": "runs twice: two installations have its name",
+        "never seen": "was admitted and has never been seen",
+        "away": "is away",
+    }
+    said = words.get(device.state, "needs a look")
+    because = device.problems[0].about if device.problems and device.state == "online" else ""
+    return f"{device.name} {said}" + (f": {because}" if because else "") + "."
+
+
+def weak_classes(accuracy: AccuracyByClass | None) -> tuple[ClassThere, ...]:
+    """Return classes that the newest version is clearly worse at than the one before."""
+    return tuple(
+        one
+        for one in (accuracy.classes if accuracy else ())
+        if one.before is not None and one.before.share - one.right.share >= _WEAK
+    )
+
+
+def _but(accuracy: AccuracyByClass | None) -> str:
+    weak = sorted(weak_classes(accuracy), key=lambda one: one.right.share)
+    if not weak or accuracy is None:
+        return ""
+    worst = weak[0]
+    return (
+        f"; with model {accuracy.version} it has {percent(worst.right.share)} of {worst.name} right"
+    )
+
+
+def _installed(ledger: LedgerReader, device: FleetDevice) -> Installed | None:
+    if device.born_index is None:
+        return None
+    born = DeviceBorn.model_validate(ledger.entry(device.born_index).body)
+    return Installed(installation=born.installation, capabilities=born.capabilities)

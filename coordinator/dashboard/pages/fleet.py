@@ -2,19 +2,182 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
+from coordinator.dashboard.parts.doing import NeedHere, with_doing
+from coordinator.dashboard.parts.filtering import chosen
+from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.words import plural
+from coordinator.reading.answers import FleetDevice, FleetNow
+from coordinator.reading.fleet import fleet_now
+from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
+from schemas.message import Strict
+
+MOST_ROWS = 50
+"""Devices in the list, before all are asked for."""
+_HOUR_NS = 3600 * 10**9
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+
+
+class Row(Strict):
+    """A device in the list."""
+
+    device: FleetDevice
+    heard: str
+    remark: str
+    look: bool
+    """Whether somebody should look at it."""
+
+
+class Count(Strict):
+    """How many devices are alike in something, and what lists them."""
+
+    text: str
+    count: int
+    filter: str
 
 
 class FleetPage(PageModel):
-    """All devices."""
+    """All devices, and what needs a person."""
 
-    devices: tuple[str, ...]
+    fleet: FleetNow
+    needs: tuple[NeedHere, ...]
+    states: tuple[Count, ...]
+    versions: tuple[Count, ...]
+    map: DeviceMap
+    stages: tuple[StageAccuracy, ...]
+    contributions: int
+    """That are held."""
+    contributions_of_the_hour: int
+    filter: str
+    rows: tuple[Row, ...]
+    found: int
+    """Devices that the filter fits; `rows` may be fewer."""
+
+    @property
+    def measured(self) -> StageAccuracy | None:
+        """The newest stage whose model was measured."""
+        return next((item for item in reversed(self.stages) if item.version), None)
+
+    @property
+    def on_desired(self) -> int:
+        """How many devices run what all are to run."""
+        desired = self.fleet.models.desired
+        return sum(one.active_version == desired for one in taking_part(self.fleet))
+
+    @property
+    def taking_part(self) -> int:
+        """How many devices are not shut out."""
+        return len(taking_part(self.fleet))
+
+    @property
+    def online(self) -> int:
+        """How many devices are there."""
+        return sum(one.state == "online" for one in self.fleet.devices)
 
 
-def read(sources: Sources, _asked: Asked) -> FleetPage:
-    """Return the devices by name."""
-    found = sources.ledger.db.execute("SELECT device FROM device ORDER BY device").fetchall()
-    names = tuple(name for (name,) in found)
-    return FleetPage(title=f"{plural(len(names), 'device')} take part.", devices=names)
+def read(sources: Sources, asked: Asked) -> FleetPage:
+    """Return the fleet; `filter` chooses devices of the list, `map` what the map shows."""
+    fleet = fleet_now(sources.ledger, sources.live, sources.now_ns)
+    by: By = "accuracy" if asked.query.get("map") == "accuracy" else "model"
+    text = asked.query.get("filter", "")[:200]
+    rows = [_row(device, fleet.time) for device in chosen(fleet.devices, text)]
+    rows.sort(key=lambda row: (not row.look, not row.remark))
+    query = "SELECT count(*) FROM entry WHERE kind = 'contribution.accepted' AND time_ns > ?"
+    (recent,) = sources.ledger.db.execute(query, [sources.now_ns - _HOUR_NS]).fetchone()
+    return FleetPage(
+        title=title(fleet),
+        fleet=fleet,
+        needs=tuple(map(with_doing, fleet.needs)),
+        states=tuple(_states(fleet)),
+        versions=tuple(_versions(fleet)),
+        map=device_map(fleet, by),
+        stages=stage_accuracies(sources.ledger),
+        contributions=sum(device.contributions for device in fleet.devices),
+        contributions_of_the_hour=recent,
+        filter=text,
+        rows=tuple(rows if "all" in asked.query else rows[:MOST_ROWS]),
+        found=len(rows),
+    )
+
+
+def title(fleet: FleetNow) -> str:
+    """Return whether the fleet is well, and whether it needs a person, in two sentences."""
+    run, away = fleet.coordinator, sum(device.state == "away" for device in fleet.devices)
+    needs = len(fleet.needs)
+    if not run.running:
+        return "No coordinator runs." + (f" {_needs(needs - 1, 'more ')}" if needs > 1 else "")
+    if run.hindered:
+        well = "The coordinator cannot do its work."
+    elif not run.connected:
+        well = "The coordinator is not connected to the broker."
+    elif not fleet.devices:
+        well = "The coordinator runs; no device takes part yet."
+    elif away:
+        of = f"of {len(taking_part(fleet)):,} devices {'is' if away == 1 else 'are'} away."
+        well = f"{_number(away)} {of}"
+    else:
+        well = "The fleet works."
+    return f"{well} {_needs(needs)}"
+
+
+def taking_part(fleet: FleetNow) -> list[FleetDevice]:
+    """Return the devices that were not shut out."""
+    return [device for device in fleet.devices if device.state != "revoked"]
+
+
+def _needs(count: int, more: str = "") -> str:
+    if not count:
+        return "Nothing needs you."
+    return f"{_number(count)} {more}thing{'s need' if count > 1 else ' needs'} you."
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
+
+
+def _row(device: FleetDevice, now_ns: int) -> Row:
+    return Row(
+        device=device,
+        heard=heard(device, now_ns),
+        remark=remark(device, now_ns),
+        look=needs_look(device),
+    )
+
+
+def _states(fleet: FleetNow) -> list[Count]:
+    words = {
+        "online": "Connected",
+        "unknown": "Unknown, since no coordinator runs",
+        "away": "Away",
+        "never seen": "Never seen",
+        "doubled": "Two installations",
+        "revoked": "Shut out",
+    }
+    counts = Counter(device.state for device in fleet.devices)
+    found = []
+    for state, text in words.items():
+        count = sum(number for known, number in counts.items() if known == state)
+        if count or state == "online":
+            found.append(Count(text=text, count=count, filter=f"state:{state.replace(' ', '-')}"))
+    return found
+
+
+def _versions(fleet: FleetNow) -> list[Count]:
+    counts = Counter(device.active_version for device in taking_part(fleet))
+    tried = {one.version: len(one.devices) for one in fleet.models.canaries}
+    found = []
+    for version in sorted(counts, key=lambda one: one or 0, reverse=True):
+        text = "none yet" if version is None else f"{version}"
+        if version is not None and version == fleet.models.desired:
+            text += ", desired"
+        elif version in tried:
+            text += f", tried on {plural(tried[version], 'device')}"
+        elif version is not None and version == fleet.models.newest:
+            text += ", the newest"
+        shown = "none" if version is None else version
+        found.append(Count(text=text, count=counts[version], filter=f"model:{shown}"))
+    return found

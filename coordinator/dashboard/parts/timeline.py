@@ -1,0 +1,33 @@
+"""What happened to a device, out of the ledger: its newest entries in sentences."""
+
+from __future__ import annotations
+
+from coordinator.ledger.describe import explain
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.sentences import SENTENCES
+from schemas.message import Strict
+from schemas.times import IsoTime
+
+_OF_DEVICE = """
+SELECT idx FROM entry
+WHERE device = :device OR (device IS NULL AND instr(body, :quoted))
+ORDER BY idx DESC LIMIT :limit
+"""
+
+
+class Happened(Strict):
+    """An entry in a sentence."""
+
+    index: int
+    time: IsoTime
+    sentence: str
+
+
+def timeline(ledger: LedgerReader, device: str, limit: int) -> tuple[Happened, ...]:
+    """Return the newest entries of a device, or about it, newest first."""
+    values = {"device": device, "quoted": f'"{device}"', "limit": limit}
+    found = [ledger.entry(index) for (index,) in ledger.db.execute(_OF_DEVICE, values).fetchall()]
+    return tuple(
+        Happened(index=one.index, time=one.time_ns, sentence=explain(one, SENTENCES))
+        for one in found
+    )

@@ -1,0 +1,108 @@
+"""How well the fleet did after each stage: on classes of before and on new ones, on devices."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.answers import RightCount
+from coordinator.reading.old_and_new import names_of_newest
+from schemas.message import Strict
+
+
+class Spread(Strict):
+    """How many held-out samples a model was right for on all devices, and how devices differ."""
+
+    right: RightCount
+    devices: int
+    low: float
+    """Share from 0 to 1 that a tenth of the devices does not reach."""
+    high: float
+    """Share from 0 to 1 that a tenth of the devices exceeds."""
+
+
+class StageAccuracy(Strict):
+    """A stage with the newest model of it that was measured."""
+
+    stage: int
+    class_names: tuple[str, ...]
+    index: int
+    """The entry that opened it."""
+    version: int | None = None
+    """None where no model of it was measured yet."""
+    old: Spread | None = None
+    """Classes of stages before."""
+    new: Spread | None = None
+    """Classes of this stage."""
+
+
+def stage_accuracies(ledger: LedgerReader) -> tuple[StageAccuracy, ...]:
+    """Return every stage, oldest first; a model counts for the newest stage that it has learned."""
+    stages = ledger.db.execute("SELECT stage, class_names, opened_index FROM stage ORDER BY stage")
+    measured = _measured_versions(ledger)
+    found = []
+    for stage, names, index in stages.fetchall():
+        version = measured.get(stage)
+        old, new = (None, None) if version is None else _spreads(ledger, version)
+        found.append(
+            StageAccuracy(
+                stage=stage,
+                class_names=tuple(json.loads(names)),
+                index=index,
+                version=version,
+                old=old,
+                new=new,
+            )
+        )
+    return tuple(found)
+
+
+def _measured_versions(ledger: LedgerReader) -> dict[int, int]:
+    """Return the newest measured version of each stage."""
+    query = (
+        "SELECT version, coalesce((SELECT max(stage) FROM stage WHERE opened_index < solved_index),"
+        " 0) FROM model WHERE version IN (SELECT version FROM measured) ORDER BY version"
+    )
+    return {stage: version for version, stage in ledger.db.execute(query)}
+
+
+_RESULTS = """
+SELECT measured.device, result.key, json_extract(result.value, '$.correct'),
+    json_extract(result.value, '$.total')
+FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
+WHERE measured.version = ?
+"""
+
+
+def _spreads(ledger: LedgerReader, version: int) -> tuple[Spread | None, Spread | None]:
+    newest = names_of_newest(ledger, version)
+    counts: defaultdict[tuple[bool, str], list[int]] = defaultdict(lambda: [0, 0])
+    for device, name, correct, total in ledger.db.execute(_RESULTS, [version]):
+        count = counts[name in newest, device]
+        count[0] += correct
+        count[1] += total
+    old, new = (
+        _spread([count for (is_new, _), count in counts.items() if is_new is wanted])
+        for wanted in (False, True)
+    )
+    return old, new
+
+
+def _spread(counts: Sequence[Sequence[int]]) -> Spread | None:
+    told = [(correct, total) for correct, total in counts if total]
+    if not told:
+        return None
+    shares = sorted(correct / total for correct, total in told)
+    right = RightCount(correct=sum(c for c, _ in told), total=sum(t for _, t in told))
+    return Spread(
+        right=right, devices=len(told), low=_quantile(shares, 0.1), high=_quantile(shares, 0.9)
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
