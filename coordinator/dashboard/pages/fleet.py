@@ -16,7 +16,7 @@ from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
 from schemas.message import Strict
 
-MOST_ROWS = 50
+MOST_ROWS = 25
 """Devices in the list, before all are asked for."""
 _HOUR_NS = 3600 * 10**9
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")

@@ -64,7 +64,8 @@ class DeviceMap(Strict):
 def device_map(fleet: FleetNow, by: By) -> DeviceMap:
     """Return the map of all devices, by the model that they run or by its accuracy there."""
     mean = fleet_share(fleet.devices)
-    cells = {device.name: _cell(fleet, device, by, mean) for device in fleet.devices}
+    usual = _usual(fleet.devices)
+    cells = {one.name: _cell(fleet, one, by, mean, usual) for one in fleet.devices}
     groups: dict[str, list[Cell]] = {}
     for device in fleet.devices:
         groups.setdefault(_stem(device.name), []).append(cells[device.name])
@@ -99,7 +100,9 @@ def _stem(name: str) -> str:
     return (found.group(1) if found else "") or name
 
 
-def _cell(fleet: FleetNow, device: FleetDevice, by: By, mean: float | None) -> Cell:
+def _cell(
+    fleet: FleetNow, device: FleetDevice, by: By, mean: float | None, usual: int | None
+) -> Cell:
     share = share_there(device)
     if device.state == "revoked":
         text = "×"
@@ -113,20 +116,25 @@ def _cell(fleet: FleetNow, device: FleetDevice, by: By, mean: float | None) -> C
     return Cell(
         device=device.name,
         text=text,
-        shade=_model_shade(fleet, device.active_version) if by == "model" else _shade(share, mean),
+        shade=_model_shade(device.active_version, usual) if by == "model" else _shade(share, mean),
         away=device.state not in {"online", "unknown"},
         problem=needs_look(device),
         says=f"{device.name}: {runs}{right}" + (f"; {said}" if said else ""),
     )
 
 
-def _model_shade(fleet: FleetNow, version: int | None) -> Shade:
-    desired = fleet.models.desired
-    if version is None:
+def _model_shade(version: int | None, usual: int | None) -> Shade:
+    if version is None or usual is None:
         return "none"
-    if desired is None or version == desired:
+    if version == usual:
         return "current"
-    return "newest" if version > desired else "older"
+    return "newest" if version > usual else "older"
+
+
+def _usual(devices: Sequence[FleetDevice]) -> int | None:
+    """Return the version that most devices run; the newer one of two."""
+    counts = Counter(one.active_version for one in devices if one.active_version is not None)
+    return max(counts, key=lambda version: (counts[version], version), default=None)
 
 
 def _shade(share: float | None, mean: float | None) -> Shade:
@@ -139,12 +147,13 @@ def _shade(share: float | None, mean: float | None) -> Shade:
 
 def _models_key(fleet: FleetNow, _cells: Sequence[Cell], _mean: float | None) -> list[KeyLine]:
     here = [device for device in fleet.devices if device.state in {"online", "unknown"}]
+    usual = _usual(fleet.devices)
     counts = Counter(device.active_version for device in here)
     ordered = sorted(counts, key=lambda version: -1 if version is None else version, reverse=True)
     return [
         KeyLine(
             text="–" if version is None else str(version),
-            shade=_model_shade(fleet, version),
+            shade=_model_shade(version, usual),
             count=counts[version],
             says=f"{'runs' if counts[version] == 1 else 'run'} "
             + ("no model yet" if version is None else f"model {version}"),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.dashboard.parts.remarks import HOT_CELSIUS
-from coordinator.dashboard.words import clock
 from coordinator.live.snapshot import HealthPoint
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 300, 14, 120
@@ -23,8 +22,8 @@ class HealthPlot:
     what: str
     path: str
     shares: tuple[tuple[float, str], ...]
-    first: str
-    last: str
+    first_ns: int
+    last_ns: int
     limit: float | None
     """Where the limit is drawn."""
     end: tuple[float, float]
@@ -74,8 +73,8 @@ def _drawn(
         what=what,
         path=path,
         shares=tuple((round(y(low + step * line), 1), f"{low + step * line:g}") for line in lines),
-        first=clock(first_ns)[:5],
-        last=clock(last_ns)[:5],
+        first_ns=first_ns,
+        last_ns=last_ns,
         limit=round(y(limit), 1) if shows_limit and limit is not None else None,
         end=(round(x(last_ns), 1), round(y(values[-1]), 1)),
         newest=f"{values[-1]:.0f}{unit}",

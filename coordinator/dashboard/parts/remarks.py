@@ -45,7 +45,7 @@ def _presence(device: FleetDevice, now_ns: int) -> list[str]:
     if device.silent_since is not None:
         return [f"nothing that can be believed came for {long(now_ns - device.silent_since)}"]
     if device.state == "away":
-        return [f"away since {long(now_ns - device.away_since)}" if device.away_since else "away"]
+        return [f"away for {long(now_ns - device.away_since)}" if device.away_since else "away"]
     return []
 
 
@@ -58,8 +58,6 @@ def _model(device: FleetDevice) -> list[str]:
         return [f"model {version} failed{because}"]
     if device.model_state == "rolled_back":
         return [f"model {version} was rolled back{because}"]
-    if device.state == "online" and device.desired_version not in {None, device.active_version}:
-        return [f"is to run model {device.desired_version}"]
     return []
 
 

@@ -1,0 +1,220 @@
+"""The pages of the fleet and of a device: what they answer, with real entries behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coordinator.dashboard.access.people import Role
+from coordinator.dashboard.pages.fleet import MOST_ROWS
+from coordinator.dashboard.parts.device_map import MOST_GROUPS
+from coordinator.dashboard.parts.doing import with_doing
+from coordinator.dashboard.parts.health_plot import health_plot
+from coordinator.dashboard.parts.stage_plot import stage_plot
+from coordinator.live.file import LiveFile
+from coordinator.live.snapshot import DeviceNow, HealthPoint, LiveSnapshot
+from coordinator.reading.answers import Need, RightCount
+from coordinator.reading.stage_accuracy import Spread, StageAccuracy
+from schemas.health import DeviceHealth, HealthProblem
+from schemas.values import DeviceId
+from tests.coordinator.core.harness import Bench
+from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
+from tests.coordinator.dashboard.served import a_fleet, browser, settled
+from tests.coordinator.reading.test_views import write
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_fleet(tmp_path_factory.mktemp("home"))
+
+
+def large(home: Path, count: int) -> Path:
+    """Write a fleet of so many devices, all of which are there."""
+    bench = Bench()
+    names = [f"{place}-{number:03}" for place in ("east", "west") for number in range(count // 2)]
+    bench.begin(*names)
+    write(home, bench)
+    there = {
+        DeviceId(name): DeviceNow(device=DeviceId(name), online=True, heard_ns=NOW_NS)
+        for name in names
+    }
+    LiveFile(home).write(LiveSnapshot(coordinator=COORDINATOR, devices=there))
+    return settled(home)
+
+
+def test_the_title_says_whether_the_fleet_is_well_and_needs_somebody(home: Path) -> None:
+    told = browser(home).get("/fleet.json").json()
+    assert re.fullmatch(r"One of 2 devices is away\. \w+ things? needs? you\.", told["title"])
+    assert len(told["needs"]) == len(told["fleet"]["needs"]) > 0
+
+
+def test_without_a_coordinator_nobody_is_said_to_be_away(tmp_path: Path) -> None:
+    ended = LIVE.model_copy(
+        update={"coordinator": COORDINATOR.model_copy(update={"stopped": True})}
+    )
+    client = browser(settled(make_home(tmp_path, ended)))
+    told = client.get("/fleet.json").json()
+    assert told["title"].startswith("No coordinator runs.")
+    assert {one["device"]["state"] for one in told["rows"]} == {"unknown"}
+    assert "so nobody knows how dev-1 is" in client.get("/devices/dev-1").text
+
+
+def test_a_calm_fleet_needs_nobody(tmp_path: Path) -> None:
+    told = browser(large(tmp_path, 4)).get("/fleet.json").json()
+    assert told["title"] == "The fleet works. Nothing needs you."
+    assert told["map"]["groups"][0]["name"] == "east"
+
+
+def test_the_list_is_filtered_without_a_script(home: Path) -> None:
+    client = browser(home)
+
+    def names(text: str) -> list[str]:
+        rows = client.get("/fleet.json", params={"filter": text}).json()["rows"]
+        return [row["device"]["name"] for row in rows]
+
+    assert names("state:online") == ["dev-1"]
+    assert names("state:away dev") == ["dev-2"]
+    assert names("DEV-2") == ["dev-2"]
+    assert sorted(names("problem")) == ["dev-1", "dev-2"]
+    assert names("model:99") == []
+    assert "No device fits this filter." in client.get("/?filter=model:99").text
+    assert 'value="state:away"' in client.get("/?filter=state:away").text
+
+
+def test_a_long_list_is_shown_in_part_and_whole_where_that_is_asked(tmp_path: Path) -> None:
+    client = browser(large(tmp_path, 2 * MOST_ROWS))
+    assert len(client.get("/fleet.json").json()["rows"]) == MOST_ROWS
+    assert len(client.get("/fleet.json?all=yes").json()["rows"]) == 2 * MOST_ROWS
+    assert "all=yes" in client.get("/").text
+
+
+def test_the_map_says_model_or_accuracy_in_each_cell(home: Path) -> None:
+    client = browser(home)
+    by_model, by_accuracy = (
+        client.get("/fleet.json", params={"map": by}).json()["map"] for by in ("model", "accuracy")
+    )
+    cells = [cell for group in by_accuracy["groups"] for cell in group["cells"]]
+    assert {cell["device"]: cell["text"] for cell in cells} == {"dev-1": "86", "dev-2": "75"}
+    assert by_model["by"] == "model"
+    assert len(by_model["groups"]) <= MOST_GROUPS
+
+
+def test_old_and_new_classes_stand_in_a_plot_and_in_a_table(home: Path) -> None:
+    client = browser(home)
+    stages = client.get("/fleet.json").json()["stages"]
+    assert [(one["stage"], one["version"]) for one in stages] == [(1, 1), (2, 2)]
+    assert stages[0]["old"] is None
+    assert stages[1]["old"]["right"] == {"correct": 25, "total": 30}
+    assert stages[1]["new"]["right"] == {"correct": 3, "total": 4}
+    text = client.get("/").text
+    assert ">old 83.3</text>" in text
+    assert ">new 75.0</text>" in text
+    assert "83.3 % <small>25 of 30</small>" in text
+
+
+def test_a_device_is_told_class_by_class_against_the_version_before(home: Path) -> None:
+    client = browser(home)
+    told = client.get("/devices/dev-1.json").json()["accuracy"]
+    assert (told["version"], told["before"]) == (2, 1)
+    assert {one["name"]: (one["right"]["correct"], one["is_new"]) for one in told["classes"]} == {
+        "cat": (8, False),
+        "dog": (10, False),
+        "eel": (1, True),
+    }
+    assert client.get("/devices/dev-2.json").json()["accuracy"]["before"] is None
+    text = client.get("/devices/dev-1").text
+    assert "Old classes: 18 of 20, 90.0 %" in text
+    assert "−10.0" in text
+
+
+def test_a_device_has_its_timeline_out_of_the_ledger(home: Path) -> None:
+    told = browser(home).get("/devices/dev-1.json").json()["happened"]
+    indices = [one["index"] for one in told]
+    assert indices == sorted(indices, reverse=True)
+    assert indices[-1] == 0  # it was admitted by the operator, in an entry about it
+    assert any("connected" in one["sentence"] for one in told)
+    assert not any("dev-2" in one["sentence"] for one in told)
+
+
+@pytest.mark.parametrize("path", ["/", "/devices/dev-1"])
+def test_a_viewer_sees_buttons_that_do_nothing_and_why(home: Path, path: str) -> None:
+    viewer, operator = (browser(home, role=role).get(path).text for role in Role)
+    assert 'aria-disabled="true"' not in operator
+    if path != "/":
+        assert 'aria-disabled="true"' in viewer
+        assert "You came as a viewer" in viewer
+
+
+def test_what_devices_say_is_never_markup(tmp_path: Path) -> None:
+    problem = HealthProblem(about="disk", text=HOSTILE)
+    name = DeviceId("dev-1")
+    there = DeviceNow(
+        device=name,
+        online=True,
+        heard_ns=NOW_NS,
+        health=DeviceHealth(problems=(problem,), power_mode=HOSTILE),
+        health_ns=NOW_NS,
+    )
+    live = LiveSnapshot(coordinator=COORDINATOR, devices={name: there})
+    client = browser(settled(make_home(tmp_path, live)))
+    for path in ("/", "/devices/dev-1"):
+        text = client.get(path).text
+        assert "<img" not in text
+        assert "&lt;img src=x" in text
+        assert not {"\x1b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize(
+    ("command", "url"),
+    [
+        ("fleetledger coordinator resume-rounds", "/act/resume-rounds"),
+        ("fleetledger coordinator settle d --installation ID", "/act/settle?device=d"),
+        ("fleetledger coordinator open-stage 'a b'", "/act/open-stage?classes=a+b"),
+        ("fleetledger model push 3", "/act/push-model?version=3"),
+    ],
+)
+def test_a_need_has_the_action_of_its_command_beside_it(command: str, url: str) -> None:
+    here = with_doing(Need(urgency="now", sentence="Do it.", command=command))
+    assert here.doing is not None
+    assert (here.doing.url, here.doing.acts, here.command) == (url, True, None)
+
+
+def test_what_no_page_does_is_told_as_a_command() -> None:
+    need = Need(urgency="now", sentence="Serve.", command="fleetledger coordinator serve")
+    assert with_doing(need).command == need.command
+    assert with_doing(need).doing is None
+
+
+def spread(correct: int) -> Spread:
+    share = correct / 100
+    right = RightCount(correct=correct, total=100)
+    return Spread(right=right, devices=3, low=share - 0.02, high=min(1.0, share + 0.01))
+
+
+def test_labels_of_lines_never_stand_on_each_other() -> None:
+    for old, new in ((90, 90), (90, 91), (91, 90), (50, 99)):
+        stage = StageAccuracy(
+            stage=1, class_names=("a",), index=0, version=1, old=spread(old), new=spread(new)
+        )
+        plot = stage_plot([stage])
+        assert plot is not None
+        assert abs(plot.label_y("old") - plot.label_y("new")) >= 14
+        assert all(14 <= mark.y <= 184 for mark in (*plot.old, *plot.new))
+    assert stage_plot([]) is None
+
+
+def test_a_gap_in_a_devices_health_is_not_drawn_over() -> None:
+    minutes = (0, 10, 20, 120, 130)
+    points = [HealthPoint(time_ns=m * 60 * 10**9, celsius=50 + m / 10) for m in minutes]
+    plot = health_plot(points)
+    assert plot is not None
+    assert plot.path.count("M") == 2
+    assert health_plot(points[:1]) is None
+    held = [HealthPoint(time_ns=m * 60 * 10**9, resident_bytes=10**8) for m in minutes]
+    of_memory = health_plot(held)
+    assert of_memory is not None
+    assert "memory" in of_memory.what
