@@ -34,6 +34,7 @@ def _put_temporary_files_into_memory() -> None:
 
 
 _put_temporary_files_into_memory()
+os.environ.setdefault("FLEETLEDGER_OUTPUT", "table")  # what a person sees on a terminal
 
 PROGRAMS = ("broker", "promtool", "chromium")
 """Marks of tests that need a program, each with a variable of the environment that requires it."""

@@ -23,7 +23,7 @@ COMMANDS = (
     "trust show",
 )
 HEADS = {
-    "coordinator status": ("contributions", "samples"),
+    "coordinator status": ("last", "samples"),
     "coordinator rounds": ("round", "counted", "drift", "down/up"),
 }
 

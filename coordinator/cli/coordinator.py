@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,23 +16,16 @@ from coordinator.cli.common import (
     class_names,
     command,
     confirm,
-    print_what_goes_out,
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
+from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
 from coordinator.errors import QuestionError
-from coordinator.ledger.describe import time_text
 from coordinator.proxy import settings as proxy_settings
 from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
-from coordinator.topics.clock import views as clock_views
 from coordinator.topics.clock.commands import CorrectClock
-from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
-from coordinator.topics.contributions import views as contribution_views
-from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.views import DeviceRow
-from coordinator.topics.models import views as model_views
 from coordinator.topics.proxy import views as proxy_views
 from coordinator.topics.rounds import views as round_views
 from coordinator.topics.rounds.commands import ResumeRounds
@@ -60,6 +52,7 @@ app.command("broker-config")(broker_config)
 app.command("enrol")(enrol)
 app.command("revoke")(revoke)
 app.command("settle")(settle)
+app.command()(status)
 
 
 @app.command()
@@ -251,57 +244,3 @@ def _kilobytes(row: RoundRow) -> str:
     """Return the size of the weights that each device was given, and of an answer."""
     up = "-" if row.bytes_up is None else f"{row.bytes_up / 1000:.0f}"
     return f"{row.bytes_down / 1000:.0f}/{up}"
-
-
-def _accuracy(row: DeviceRow) -> str | None:
-    if row.accuracy is None:
-        return None
-    return f"{100 * row.accuracy:.1f} %" + (" mIoU" if row.of_pixels else "")
-
-
-def _troubles(home: Path, devices: list[DeviceRow]) -> None:
-    """Say which devices are silent, and that entries are ahead of the calendar."""
-    for row in devices:
-        if row.silent_ns is not None:
-            since = time_text(row.silent_ns)
-            say(f"silent: {row.device}: nothing that can be believed came since {since}")
-    ahead = (clock_views.last_entry_ns(home) or 0) - time.time_ns()
-    if ahead > CALENDAR_TOLERANCE_NS:
-        say(entries_ahead(ahead))
-
-
-@app.command()
-def status(home: Home = HOME) -> None:
-    """Show the devices: what they gave, which model they run, how well it does there."""
-    devices = device_views.devices(home)
-    rows = [
-        (
-            row.device,
-            row.key,
-            row.contributions,
-            row.samples,
-            row.active_version,
-            row.model_state,
-            _accuracy(row),
-        )
-        for row in devices
-    ]
-    columns = ("device", "key", "contributions", "samples", "runs model", "last report")
-    print_table("Devices", (*columns, "accuracy there"), rows)
-    for text in contribution_views.left_out(home):
-        Console().print(text, markup=False, soft_wrap=True)
-    for twins in device_views.twins(home):
-        Console().print(
-            f"{twins.device}: two installations run under this name, {twins.one} and "
-            f"{twins.other}; nothing more is taken in until you say which one goes on: "
-            f"fleetledger coordinator settle {twins.device} --installation ID "
-            "(`agent status` says on each device which one it is)",
-            markup=False,
-            soft_wrap=True,
-        )
-    _troubles(home, devices)
-    newest = model_views.models(home)[-1:]
-    for model in newest:
-        Console().print(f"newest model: version {model.version}, {model.state}", markup=False)
-    print_what_goes_out(home)
-    _stopped(home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,27 +20,37 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     Where the terminal is too narrow, texts are wrapped between words; a column of texts that has no
     room for its longest word is told line by line below.
     """
+    console = Console()
+    drawn = table_of(title, columns, rows, console.width)
+    console.print(drawn, soft_wrap=True)
+
+
+def table_of(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], width: int
+) -> RenderableType:
+    """Return the same for a terminal of `width` characters; print it with `soft_wrap`.
+
+    Where names alone are too long, the terminal wraps lines, and nothing is lost.
+    """
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     if not cells:
-        Console().print(f"{title}: none", markup=False)
-        return
-    console = Console()
-    framed = widths_within(columns, cells, console.width - 1, between=_IN_FRAMES)
+        return Text(f"{title}: none")
+    framed = widths_within(columns, cells, width - 1, between=_IN_FRAMES)
     if framed is not None:
-        console.print(_table(Table(title=title, title_justify="left"), columns, cells, framed))
-        return
-    kept = kept_columns(columns, cells, console.width)
+        return _table(Table(title=title, title_justify="left"), columns, cells, framed)
+    kept = kept_columns(columns, cells, width)
     heads, part = [columns[i] for i in kept], [[row[i] for i in kept] for row in cells]
-    widths = widths_within(heads, part, console.width)
-    if widths is None:  # names alone are too long: the terminal wraps lines, and nothing is lost
-        widths = least_widths(heads, part)
-        console = Console(width=_total(widths, _PLAIN))
+    widths = widths_within(heads, part, width) or least_widths(heads, part)
     plain = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        width=_total(widths, _PLAIN),
     )
-    console.print(_table(plain, heads, part, widths))
-    for line in _lines(columns, cells, kept):
-        console.print(line, markup=False, soft_wrap=True)
+    table = _table(plain, heads, part, widths)
+    return Group(table, *map(Text, _lines(columns, cells, kept)))
 
 
 def kept_columns(columns: Sequence[str], cells: Rows, width: int) -> list[int]:

@@ -5,9 +5,10 @@ Indices are those of entries in the ledger, so that every statement leads to wha
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from schemas.message import Strict
+from schemas.shown import Report
 from schemas.times import IsoTime
 
 DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
@@ -211,8 +212,10 @@ class Need(Strict):
     """What mends it, or shows more."""
 
 
-class FleetNow(Strict):
+class FleetNow(Report):
     """The fleet at one time."""
+
+    lines_field: ClassVar[str | None] = "devices"
 
     fleet: str
     """Its name; empty where it is not known."""

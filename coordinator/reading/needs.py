@@ -58,6 +58,14 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
 
 
 def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
+    ahead = known.last_entry_ns - known.time_ns
+    if ahead > CALENDAR_TOLERANCE_NS:
+        yield Need(
+            urgency="now",
+            sentence=f"Entries of the ledger are {span(ahead)} ahead of this machine's calendar; "
+            "if the calendar is right, say so.",
+            command="fleetledger coordinator correct-clock",
+        )
     run = known.run
     if not run.running:
         yield Need(
@@ -69,14 +77,6 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     if not run.connected:
         why = f": {run.connection}" if run.connection else ""
         yield Need(urgency="now", sentence=f"The coordinator is not connected to the broker{why}.")
-    ahead = known.last_entry_ns - known.time_ns
-    if ahead > CALENDAR_TOLERANCE_NS:
-        yield Need(
-            urgency="now",
-            sentence=f"Entries of the ledger are {span(ahead)} ahead of this machine's calendar; "
-            "if the calendar is right, say so.",
-            command="fleetledger coordinator correct-clock",
-        )
 
 
 def _not_running(run: CoordinatorRun) -> str:

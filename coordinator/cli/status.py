@@ -1,0 +1,185 @@
+"""`fleetledger coordinator status`: what needs a person first, then devices, stage and models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from coordinator.cli.common import HOME, Home
+from coordinator.cli.showing import AsJson, show_report
+from coordinator.cli.tables import table_of
+from coordinator.core.formatting import some, span
+from coordinator.ledger.reader import ledger_of
+from coordinator.live.file import read_live
+from coordinator.reading.answers import (
+    AccuracyThere,
+    CoordinatorRun,
+    FleetDevice,
+    FleetNow,
+    Need,
+    RightCount,
+    StageNow,
+)
+from coordinator.reading.fleet import fleet_now
+from coordinator.settings import FILE_NAME, load
+from coordinator.topics.models.views import HELD
+from schemas.times import iso_time
+
+_COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")
+
+Watch = Annotated[
+    float | None,
+    typer.Option(
+        "--watch",
+        metavar="SECONDS",
+        min=0.2,
+        help="Draw it again every so many seconds, until interrupted.",
+    ),
+]
+
+
+def status(home: Home = HOME, watch: Watch = None, as_json: AsJson = False) -> None:
+    """Show what needs a person, who is there, which model runs where and how well."""
+    if watch is None or as_json:
+        show_report(_read(home), _draw, as_json=as_json)
+        return
+    with Live(_drawn(_read(home), Console().width), auto_refresh=False) as screen:
+        while True:
+            try:
+                time.sleep(watch)
+                screen.update(_drawn(_read(home), screen.console.width), refresh=True)
+            except KeyboardInterrupt:
+                return
+
+
+def _read(home: Path) -> FleetNow:
+    named = str(load(home).fleet) if (home / FILE_NAME).is_file() else ""
+    with ledger_of(home) as ledger:
+        return fleet_now(ledger, read_live(home), time.time_ns(), named)
+
+
+def _draw(fleet: FleetNow) -> None:
+    console = Console()
+    console.print(_drawn(fleet, console.width), soft_wrap=True)
+
+
+def _drawn(fleet: FleetNow, width: int) -> RenderableType:
+    """Return all of it; texts are not markup, because devices wrote some of them."""
+    parts: list[RenderableType] = [Text(line) for line in _head(fleet)]
+    parts += [Text(line) for need in fleet.needs for line in _need(need)]
+    if not fleet.needs:
+        parts.append(Text("Nothing needs you."))
+    rows = [_row(device, fleet.time) for device in fleet.devices]
+    parts.append(table_of("Devices", (*_COLUMNS, "trouble"), rows, width))
+    parts += [Text(line) for line in _tail(fleet)]
+    return Group(*parts)
+
+
+def _head(fleet: FleetNow) -> Iterator[str]:
+    there = sum(device.state == "online" for device in fleet.devices)
+    count = f"{there} of {len(fleet.devices)} devices online" if fleet.coordinator.running else ""
+    name = f"fleet {fleet.fleet}" if fleet.fleet else "fleet"
+    yield ", ".join(filter(None, (name, count, _coordinator(fleet.coordinator))))
+    commit = fleet.ledger.last_commit
+    when = "" if commit is None else f", the last at {iso_time(commit)}"
+    yield f"ledger: {fleet.ledger.size} entries{when}"
+
+
+def _coordinator(run: CoordinatorRun) -> str:
+    if not run.running:
+        return "NO COORDINATOR RUNS"
+    since = "" if run.since is None else f" since {iso_time(run.since)}"
+    return f"coordinator runs{since}" + (", makes a model" if run.making_model else "")
+
+
+def _need(need: Need) -> Iterator[str]:
+    entry = "" if need.index is None else f" (entry {need.index})"
+    yield f"{'NOW' if need.urgency == 'now' else 'today':<6} {need.sentence}{entry}"
+    if need.command:
+        yield f"       -> {need.command}"
+
+
+def _row(device: FleetDevice, now_ns: int) -> tuple[object, ...]:
+    seen = None if device.last_seen is None else _ago(now_ns - device.last_seen)
+    accuracy = device.accuracy
+    return (
+        device.name,
+        device.state,
+        seen,
+        _model(device),
+        _overall(accuracy),
+        None if accuracy is None else _right(accuracy.old),
+        None if accuracy is None else _right(accuracy.new),
+        device.samples,
+        device.key,
+        _trouble(device),
+    )
+
+
+def _ago(nanoseconds: int) -> str:
+    return "now" if nanoseconds < 10**9 else f"{span(nanoseconds)} ago"
+
+
+def _model(device: FleetDevice) -> str | None:
+    if device.model_state in {"failed", "rolled_back"}:
+        state = device.model_state.replace("_", " ")
+        return f"{device.active_version or 'none'}, {device.model_version} {state}"
+    if device.active_version is None:
+        return None
+    if device.desired_version not in {None, device.active_version}:
+        return f"{device.active_version}, to be {device.desired_version}"
+    return str(device.active_version)
+
+
+def _overall(accuracy: AccuracyThere | None) -> str | None:
+    if accuracy is None:
+        return None
+    if accuracy.mean_iou is not None:
+        return f"{100 * accuracy.mean_iou:.1f} mIoU"
+    return _right(accuracy.all)
+
+
+def _right(count: RightCount | None) -> str | None:
+    return None if count is None else f"{100 * count.share:.1f}"
+
+
+def _trouble(device: FleetDevice) -> str | None:
+    told = [f"silent since {iso_time(device.silent_since)}"] if device.silent_since else []
+    told += [f"{item.about}: {item.text}" for item in device.problems]
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    return told[0] + more if told else None
+
+
+def _tail(fleet: FleetNow) -> Iterator[str]:
+    if fleet.stage is not None:
+        yield from _stage(fleet.stage)
+    models = fleet.models
+    if models.newest is not None:
+        desired = "none" if models.desired is None else f"version {models.desired}"
+        yield f"newest model: version {models.newest}; all devices are to run: {desired}"
+    for canary in models.canaries:
+        yield f"model {canary.version} is tried on {some(canary.devices)}"
+    if models.held:
+        yield HELD
+    if fleet.stopped_rounds is not None:
+        yield f"rounds have stopped (entry {fleet.stopped_rounds.index})"
+
+
+def _stage(stage: StageNow) -> Iterator[str]:
+    total = len(stage.answered) + len(stage.missing)
+    missing = f"; missing: {some(stage.missing)}" if stage.missing else ""
+    yield (
+        f"stage {stage.number} is open for {', '.join(stage.class_names)} since "
+        f"{iso_time(stage.opened)}: {len(stage.answered)} of {total} devices answered{missing}"
+    )
+    if stage.round is not None:
+        asked, answered = len(stage.round.asked), len(stage.round.answered)
+        late = f"; missing: {some(stage.round.missing)}" if stage.round.missing else ""
+        yield f"round {stage.round.number}: {answered} of {asked} devices answered{late}"

@@ -1,0 +1,140 @@
+"""What a command shows, as JSON or as tab-separated values; each room draws its own tables.
+
+A `Report` is the one value that a command makes. Its JSON follows the schema in `docs/json`; as
+tab-separated values it is the lines of its `lines_field`, or one line of its own fields.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Union
+
+from pydantic import BaseModel
+
+from schemas.errors import SchemaError
+from schemas.message import Strict
+
+OUTPUT_VARIABLE = "FLEETLEDGER_OUTPUT"
+"""Environment variable that takes the place of what standard output would decide."""
+OutputForm = Literal["table", "tsv", "json"]
+
+
+class Report(Strict):
+    """What a command shows."""
+
+    lines_field: ClassVar[str | None] = None
+    """The field whose items are the lines of its tab-separated values."""
+
+
+def output_form(*, as_json: bool = False) -> OutputForm:
+    """Return how to print: a table on a terminal, else tab-separated values, unless told otherwise.
+
+    Raises `SchemaError` where the environment variable names no form.
+    """
+    if as_json:
+        return "json"
+    told = os.environ.get(OUTPUT_VARIABLE, "")
+    for form in typing.get_args(OutputForm):
+        if told == form:
+            return typing.cast("OutputForm", form)
+    if told:
+        raise SchemaError(f"{OUTPUT_VARIABLE}: {told!r} is not one of table, tsv, json")
+    return "table" if sys.stdout.isatty() else "tsv"
+
+
+def write_plain(report: Report, form: Literal["tsv", "json"]) -> None:
+    """Write a report to standard output, for programs."""
+    text = as_json(report) if form == "json" else as_tsv(report)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def as_json(report: Report) -> str:
+    """Return the report as JSON, indented, with a newline at its end."""
+    return json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_tsv(report: Report, *, head: bool = True) -> str:
+    """Return a line of names, then one line of as many values for each item, separated by tabs.
+
+    A field that is a model gives a column for each of its fields, such as `health.celsius`. What
+    is a list stands as its items with commas between them, or as JSON where they are no texts.
+    """
+    kind, items = _lines(report)
+    names = list(_columns(kind))
+    rows = [[_cell(_at(item.model_dump(mode="json"), name)) for name in names] for item in items]
+    return "".join("\t".join(row) + "\n" for row in ([names] if head else []) + rows)
+
+
+def line_model(report: type[Report]) -> type[BaseModel]:
+    """Return the model of a line of a kind of report."""
+    if report.lines_field is None:
+        return report
+    (model,) = _models_in(typing.get_type_hints(report)[report.lines_field])
+    return model
+
+
+def tsv_columns(report: type[Report]) -> list[str]:
+    """Return the names of the columns of a kind of report."""
+    return list(_columns(line_model(report)))
+
+
+def _lines(report: Report) -> tuple[type[BaseModel], Sequence[BaseModel]]:
+    kind = type(report)
+    if kind.lines_field is None:
+        return kind, (report,)
+    return line_model(kind), getattr(report, kind.lines_field)
+
+
+def _columns(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    hints = typing.get_type_hints(model)
+    for name in model.model_fields:
+        inner = _single_model(hints[name])
+        if inner is None:
+            yield before + name
+        else:
+            yield from _columns(inner, f"{before}{name}.")
+
+
+def _single_model(hint: Any) -> type[BaseModel] | None:  # noqa: ANN401 - any type hint
+    """Return the model that a field is, or may be; None for everything else."""
+    options = (
+        typing.get_args(hint) if typing.get_origin(hint) in {Union, types.UnionType} else (hint,)
+    )
+    found = [item for item in options if isinstance(item, type) and issubclass(item, BaseModel)]
+    return found[0] if len(found) == 1 else None
+
+
+def _models_in(hint: Any) -> list[type[BaseModel]]:  # noqa: ANN401 - any type hint
+    return [
+        item
+        for item in typing.get_args(hint)
+        if isinstance(item, type) and issubclass(item, BaseModel)
+    ]
+
+
+def _at(values: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON
+    found: Any = values
+    for step in name.split("."):
+        found = None if found is None else found[step]
+    return found
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 - any JSON
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _plain(value)
+    if isinstance(value, list) and all(isinstance(item, str) and "," not in item for item in value):
+        return _plain(", ".join(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(text: str) -> str:
+    """Return a text without what ends a cell or a line, or steers a terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
