@@ -6,12 +6,13 @@ tab-separated values it is the lines of its `lines_field`, or one line of its ow
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel
@@ -65,57 +66,47 @@ def as_tsv(report: Report, *, head: bool = True) -> str:
     A field that is a model gives a column for each of its fields, such as `health.celsius`. What
     is a list stands as its items with commas between them, or as JSON where they are no texts.
     """
-    kind, items = _lines(report)
-    names = list(_columns(kind))
-    rows = [[_cell(_at(item.model_dump(mode="json"), name)) for name in names] for item in items]
+    names, values = tsv_columns(type(report)), report.model_dump(mode="json")
+    items = [values] if report.lines_field is None else values[report.lines_field]
+    rows = [[_cell(_at(item, name)) for name in names] for item in items]
     return "".join("\t".join(row) + "\n" for row in ([names] if head else []) + rows)
-
-
-def line_model(report: type[Report]) -> type[BaseModel]:
-    """Return the model of a line of a kind of report."""
-    if report.lines_field is None:
-        return report
-    (model,) = _models_in(typing.get_type_hints(report)[report.lines_field])
-    return model
 
 
 def tsv_columns(report: type[Report]) -> list[str]:
     """Return the names of the columns of a kind of report."""
-    return list(_columns(line_model(report)))
+    if report.lines_field is None:
+        return list(_columns(report))
+    (line,) = filter(_has_fields, typing.get_args(_hints(report)[report.lines_field]))
+    return list(_columns(line))
 
 
-def _lines(report: Report) -> tuple[type[BaseModel], Sequence[BaseModel]]:
-    kind = type(report)
-    if kind.lines_field is None:
-        return kind, (report,)
-    return line_model(kind), getattr(report, kind.lines_field)
-
-
-def _columns(model: type[BaseModel], before: str = "") -> Iterator[str]:
-    hints = typing.get_type_hints(model)
-    for name in model.model_fields:
-        inner = _single_model(hints[name])
-        if inner is None:
-            yield before + name
+def _columns(model: type, before: str = "") -> Iterator[str]:
+    for name, hint in _hints(model).items():
+        inner = [item for item in _options(hint) if _has_fields(item)]
+        if len(inner) == 1:
+            yield from _columns(inner[0], f"{before}{name}.")
         else:
-            yield from _columns(inner, f"{before}{name}.")
+            yield before + name
 
 
-def _single_model(hint: Any) -> type[BaseModel] | None:  # noqa: ANN401 - any type hint
-    """Return the model that a field is, or may be; None for everything else."""
-    options = (
-        typing.get_args(hint) if typing.get_origin(hint) in {Union, types.UnionType} else (hint,)
-    )
-    found = [item for item in options if isinstance(item, type) and issubclass(item, BaseModel)]
-    return found[0] if len(found) == 1 else None
+def _hints(model: type) -> dict[str, Any]:
+    """Return the fields of a pydantic model or a dataclass, with their types."""
+    hints = typing.get_type_hints(model)
+    if issubclass(model, BaseModel):
+        return {name: hints[name] for name in model.model_fields}
+    return {field.name: hints[field.name] for field in dataclasses.fields(model)}  # type: ignore[arg-type]
 
 
-def _models_in(hint: Any) -> list[type[BaseModel]]:  # noqa: ANN401 - any type hint
-    return [
-        item
-        for item in typing.get_args(hint)
-        if isinstance(item, type) and issubclass(item, BaseModel)
-    ]
+def _options(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any type hint
+    if typing.get_origin(hint) in {Union, types.UnionType}:
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _has_fields(item: Any) -> bool:  # noqa: ANN401 - any type hint
+    if not isinstance(item, type):
+        return False
+    return dataclasses.is_dataclass(item) or issubclass(item, BaseModel)
 
 
 def _at(values: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON

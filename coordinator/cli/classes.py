@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
+from coordinator.reading.reports import ClassesReport
 from coordinator.topics.classes import views as class_views
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from schemas.values import ClassName
@@ -18,12 +20,13 @@ Name = Annotated[str, typer.Argument(help="Name of a class.")]
 
 
 @app.command("list")
-def list_classes(home: Home = HOME) -> None:
+def list_classes(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every class with its index, its other names and its number of images."""
-    rows = [
-        (row.index, row.name, ", ".join(row.aliases), row.samples)
-        for row in class_views.classes(home)
-    ]
+    show_report(ClassesReport(classes=tuple(class_views.classes(home))), _draw, as_json=as_json)
+
+
+def _draw(report: ClassesReport) -> None:
+    rows = [(row.index, row.name, ", ".join(row.aliases), row.samples) for row in report.classes]
     print_table("Classes", ("index", "name", "other names", "samples"), rows)
 
 

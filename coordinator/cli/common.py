@@ -14,7 +14,6 @@ from coordinator.errors import CommandError
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
-from coordinator.topics.models import views as fleet_model_views
 from schemas.values import ClassName, DeviceId
 
 Home = Annotated[
@@ -43,14 +42,6 @@ def confirm(question: str, *, yes: bool, way_out: str) -> None:
     if not sys.stdin.isatty():
         raise CommandError(f"nobody can be asked here, and nothing was done: {way_out}")
     typer.confirm(question, abort=True)
-
-
-def print_what_goes_out(home: Path) -> None:
-    """Say which devices try a version of their own, and whether new models are held."""
-    for line in fleet_model_views.told_canaries(fleet_model_views.canaries(home)):
-        say(line)
-    if fleet_model_views.held(home):
-        say(fleet_model_views.HELD)
 
 
 def class_names(names: list[str]) -> tuple[ClassName, ...]:

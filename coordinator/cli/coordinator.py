@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,14 +20,17 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
+from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
 from coordinator.errors import QuestionError
 from coordinator.proxy import settings as proxy_settings
+from coordinator.reading.reports import RoundsReport, StagesReport
 from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
 from coordinator.topics.clock.commands import CorrectClock
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.proxy import views as proxy_views
+from coordinator.topics.proxy.views import OldModelRow
 from coordinator.topics.rounds import views as round_views
 from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.rounds.views import RoundRow
@@ -167,25 +171,40 @@ def resume_rounds(home: Home = HOME) -> None:
 
 
 @app.command()
-def stages(home: Home = HOME) -> None:
+def stages(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the stages, why each was opened and closed, and what devices have reported since."""
+    report = StagesReport(
+        stages=tuple(stage_views.stages(home)), reported=tuple(stage_views.reports(home))
+    )
+    show_report(report, _draw_stages, as_json=as_json)
+
+
+def _draw_stages(report: StagesReport) -> None:
     rows = [
         (row.stage, ", ".join(row.class_names), row.contributions, row.opened, row.closed)
-        for row in stage_views.stages(home)
+        for row in report.stages
     ]
     print_table("Stages", ("stage", "classes", "contributions", "opened", "closed"), rows)
-    reported = [
-        (row.device, row.text, ", ".join(row.class_names)) for row in stage_views.reports(home)
-    ]
+    reported = [(row.device, row.text, ", ".join(row.class_names)) for row in report.reported]
     if reported:
         title = "Reported since the last stage was opened"
         print_table(title, ("device", "report", "unknown classes"), reported)
 
 
 @app.command()
-def rounds(home: Home = HOME) -> None:
+def rounds(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the rounds of training: who was asked, what counted, what came of it, who looked."""
-    found = round_views.rounds(home)
+    report = RoundsReport(
+        rounds=tuple(round_views.rounds(home)),
+        declined=tuple(round_views.declined(home)),
+        stopped=round_views.stopped(home),
+        old_models=tuple(proxy_views.old_models(home)),
+    )
+    show_report(report, _draw_rounds, as_json=as_json)
+
+
+def _draw_rounds(report: RoundsReport) -> None:
+    found = report.rounds
     rows = [
         (
             row.number,
@@ -207,21 +226,15 @@ def rounds(home: Home = HOME) -> None:
     looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
     if looked:
         print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
-    declined = [(row.round, row.device, row.reason) for row in round_views.declined(home)]
+    declined = [(row.round, row.device, row.reason) for row in report.declined]
     if declined:
         print_table("Gave no answer", ("round", "device", "why"), declined)
-    _stopped(home)
-    _old_models(home)
+    if report.stopped is not None:
+        say(f"stopped: {report.stopped}")
+    _old_models(report.old_models)
 
 
-def _stopped(home: Path) -> None:
-    """Say that the open stage asks for no more rounds, and why."""
-    reason = round_views.stopped(home)
-    if reason is not None:
-        Console().print(f"stopped: {reason}", markup=False, soft_wrap=True)
-
-
-def _old_models(home: Path) -> None:
+def _old_models(found: Iterable[OldModelRow]) -> None:
     """Show what a proxy chose, where the fleet has one; models are named by their rounds."""
     chosen = [
         (
@@ -233,7 +246,7 @@ def _old_models(home: Path) -> None:
             row.previous,
             row.current,
         )
-        for row in proxy_views.old_models(home)
+        for row in found
     ]
     if chosen:
         columns = ("round", "proxy", "score", "compared", "best", "old model", "for the next task")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -20,12 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli import history
+from coordinator.cli.showing import AsJson, show_report
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError, LedgerLockedError
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.describe import explain, time_text
-from coordinator.ledger.entries import Entry
+from coordinator.ledger.describe import explain
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import rebuild as rebuild_tables
 from coordinator.ledger.store import Ledger
@@ -33,6 +33,7 @@ from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
 from coordinator.paths import ledger_path
 from coordinator.reading.explorer import commands, metadata
+from coordinator.reading.reports import EntriesReport, EntryReport, ShownEntry, VerifyReport
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
@@ -40,6 +41,9 @@ from coordinator.trust import keys
 from schemas.errors import SchemaError
 from schemas.keys import read_verify_key
 from schemas.settings_file import SettingsError
+from schemas.shown import OutputForm, as_tsv, output_form
+from schemas.shown import as_json as as_json_text
+from schemas.times import iso_time
 from schemas.values import FleetId
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
@@ -59,37 +63,73 @@ def tail(
     home: Home = Path(DEFAULT_HOME),
     number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Print the newest entries."""
+    """Print the newest entries; with --json and --follow a line of JSON for each."""
+    form = output_form(as_json=as_json)
     with _opened(home) as ledger:
         size = ledger.size
-        _print_entries(ledger.entries(max(0, size - number), size))
+        _print_entries(_entries(ledger, max(0, size - number), size), form, follow=follow)
         while follow:
             time.sleep(_POLL_SECONDS)
             start, size = size, ledger.size
-            _print_entries(ledger.entries(start, size))
+            _print_entries(_entries(ledger, start, size), form, follow=True, head=False)
 
 
 @app.command()
 def show(
     index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
     home: Home = Path(DEFAULT_HOME),
+    as_json: AsJson = False,
 ) -> None:
     """Explain one entry and print all of it."""
     with _opened(home) as ledger:
         if index >= ledger.size:
             _stop(f"index: {index} is not in the ledger; it holds {ledger.size} entries", _USAGE)
         entry = ledger.entry(index)
-    typer.echo(explain(entry, SENTENCES))
-    _print_rows(("field", "value"), list(_fields(entry)))
-    typer.echo(json.dumps(entry.body, indent=2, ensure_ascii=False))
+    report = EntryReport(
+        index=entry.index,
+        time=entry.time_ns,
+        time_ns=entry.time_ns,
+        kind=entry.kind,
+        actor=entry.actor,
+        device=entry.device,
+        what=explain(entry, SENTENCES),
+        leaf=entry.leaf_hash.hex(),
+        blobs=tuple(entry.blobs),
+        body=dict(entry.body),
+    )
+    show_report(report, _draw_entry, as_json=as_json)
+
+
+def _draw_entry(report: EntryReport) -> None:
+    typer.echo(report.what)
+    _print_rows(("field", "value"), list(_fields(report)))
+    typer.echo(json.dumps(report.body, indent=2, ensure_ascii=False))
 
 
 @app.command()
-def verify(home: Home = Path(DEFAULT_HOME)) -> None:
+def verify(home: Home = Path(DEFAULT_HOME), as_json: AsJson = False) -> None:
     """Check every entry, checkpoint, blob and table; name the first that does not fit."""
     with _opened(home) as ledger:
         report = _verified(home, ledger, Blobs(ledger, BlobStore(history.blobs_location(home))))
+    wrong = report.mismatch
+    shown = VerifyReport(
+        fits=report.ok,
+        entries=report.entries,
+        checkpoints=report.checkpoints,
+        blobs=report.blobs,
+        pruned=report.pruned,
+        root=report.root,
+        mismatch=None if wrong is None else str(wrong),
+        mismatch_index=None if wrong is None else wrong.index,
+    )
+    show_report(shown, lambda _: _draw_verified(report), as_json=as_json)
+    if not report.ok:
+        raise typer.Exit(_FAILED)
+
+
+def _draw_verified(report: VerificationReport) -> None:
     for digest in report.pruned:
         typer.echo(f"pruned\t{digest}")
     if not report.ok:
@@ -213,21 +253,45 @@ def _existing(home: Path) -> Path:
     return path
 
 
-def _fields(entry: Entry) -> Iterator[tuple[str, str]]:
+def _fields(entry: EntryReport) -> Iterator[tuple[str, str]]:
     yield "index", str(entry.index)
-    yield "time", f"{time_text(entry.time_ns)} UTC ({entry.time_ns} ns)"
+    yield "time", f"{iso_time(entry.time)} ({entry.time_ns} ns)"
     yield "kind", entry.kind
     yield "actor", entry.actor
     yield "device", entry.device or "-"
-    yield "leaf", entry.leaf_hash.hex()
+    yield "leaf", entry.leaf
     yield from (("blob", digest) for digest in entry.blobs)
 
 
-def _print_entries(entries: Iterable[Entry]) -> None:
-    rows = [
-        (str(entry.index), time_text(entry.time_ns), explain(entry, SENTENCES)) for entry in entries
-    ]
-    _print_rows(("index", "time (UTC)", "what"), rows)
+def _entries(ledger: LedgerReader, start: int, stop: int) -> EntriesReport:
+    return EntriesReport(
+        entries=tuple(
+            ShownEntry(
+                index=entry.index,
+                time=entry.time_ns,
+                kind=entry.kind,
+                actor=entry.actor,
+                device=entry.device,
+                what=explain(entry, SENTENCES),
+            )
+            for entry in ledger.entries(start, stop)
+        )
+    )
+
+
+def _print_entries(
+    report: EntriesReport, form: OutputForm, *, follow: bool, head: bool = True
+) -> None:
+    if form == "table":
+        rows = [(str(item.index), iso_time(item.time), item.what) for item in report.entries]
+        _print_rows(("index", "time", "what"), rows)
+    elif form == "tsv":
+        typer.echo(as_tsv(report, head=head), nl=False)
+    elif follow:
+        for item in report.entries:
+            typer.echo(item.model_dump_json())
+    else:
+        typer.echo(as_json_text(report), nl=False)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -16,16 +15,16 @@ from coordinator.cli.common import (
     command,
     confirm,
     device_ids,
-    print_what_goes_out,
     say,
 )
+from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
+from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.settings import load
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.models import views as fleet_model_views
 from coordinator.topics.models import views as model_views
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from coordinator.topics.models.views import ModelRow
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.releases.commands import SignModel
 from coordinator.trust.key_files import read_key
@@ -38,20 +37,31 @@ Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
 
 
 @app.command("list")
-def list_models(home: Home = HOME) -> None:
+def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
     waiting = {push.version for push in release_views.waiting(home)}
+    found = (ListedModel.of(row, waits=row.version in waiting) for row in model_views.models(home))
+    report = ModelsReport(
+        models=tuple(found), held=model_views.held(home), canaries=model_views.canaries(home)
+    )
+    show_report(report, _draw, as_json=as_json)
+
+
+def _draw(report: ModelsReport) -> None:
     rows = [
-        (row.version, _state(row, waiting), len(row.class_names), row.contributions, row.running_on)
-        for row in model_views.models(home)
+        (row.version, _state(row), len(row.class_names), row.contributions, row.running_on)
+        for row in report.models
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
-    print_what_goes_out(home)
+    for line in model_views.told_canaries(report.canaries):
+        say(line)
+    if report.held:
+        say(model_views.HELD)
 
 
-def _state(row: ModelRow, waiting: Collection[int]) -> str:
+def _state(row: ListedModel) -> str:
     """Return the state: whether it waits for its release, and whose retracted answers are in it."""
-    state = f"{row.state}, waits for `model sign`" if row.version in waiting else row.state
+    state = f"{row.state}, waits for `model sign`" if row.waits_for_release else row.state
     return f"{state}, descends from {', '.join(row.descends)}" if row.descends else state
 
 

@@ -124,7 +124,8 @@ def _row(device: FleetDevice, now_ns: int) -> tuple[object, ...]:
 
 
 def _ago(nanoseconds: int) -> str:
-    return "now" if nanoseconds < 10**9 else f"{span(nanoseconds)} ago"
+    seconds = nanoseconds // 10**9
+    return f"{max(seconds, 0)} s ago" if seconds < 60 else f"{span(seconds * 10**9)} ago"
 
 
 def _model(device: FleetDevice) -> str | None:

@@ -236,17 +236,20 @@ def _of_shares(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_reports(known: KnownFleet) -> Iterator[Need]:
-    named: defaultdict[str, list[ReportRow]] = defaultdict(list)
+    """Yield one for all classes that the same devices report."""
+    reporters: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for row in known.reports:
         for name in row.class_names:
-            named[name].append(row)
-    for name, rows in sorted(named.items()):
-        devices = tuple(dict.fromkeys(row.device for row in rows))
+            reporters[name][row.device] = row.index
+    alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, found in sorted(reporters.items()):
+        alike[tuple(sorted(found))].append(name)
+    for devices, names in alike.items():
         yield Need(
             urgency="today",
             sentence=f"{some(devices)} {'has' if len(devices) == 1 else 'have'} images of "
-            f"{name}, which no stage has asked for.",
+            f"{some(names)}, which no stage has asked for.",
             devices=devices,
-            index=rows[-1].index,
-            command=f"fleetledger coordinator open-stage {quote(name)}",
+            index=max(reporters[names[0]].values()),
+            command=f"fleetledger coordinator open-stage {' '.join(map(quote, names))}",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import tarfile
@@ -25,6 +26,7 @@ from fleetledger import app
 from schemas.assignments import Assignment
 from schemas.models import DesiredModel
 from schemas.presence import Welcome
+from schemas.shown import OUTPUT_VARIABLE
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice
 from transport.clock import Clock
@@ -46,7 +48,9 @@ def unpack(folder: Path) -> Path:
 
 def run(home: Path, *words: str) -> str:
     """Run `fleetledger ledger`, which succeeds; return what it says."""
-    done = CliRunner().invoke(app, ["ledger", *words, "--home", str(home)], catch_exceptions=False)
+    words = ("ledger", *words, "--home", str(home))
+    form = {OUTPUT_VARIABLE: "table"}
+    done = CliRunner().invoke(app, words, env=form, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -111,10 +115,15 @@ def facts(home: Path) -> dict[str, Any]:
         "kinds": dict(kinds),
         "columns": columns(home),
         "tables": digests(home, columns(home)),
-        "sentences": run(home, "tail", "-n", str(size)).splitlines(),
+        "sentences": [_former(line) for line in run(home, "tail", "-n", str(size)).splitlines()],
         "replayed": run(home, "replay", "--all").splitlines(),
         "told": told(home),
     }
+
+
+def _former(line: str) -> str:
+    """Return a line of `ledger tail` with its time as it was written before."""
+    return re.sub(r"\t(\S+)T(\S+)Z\t", r"\t\1 \2\t", line, count=1)
 
 
 def main() -> None:
