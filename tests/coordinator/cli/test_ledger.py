@@ -40,7 +40,7 @@ def test_tail_prints_the_newest_entries_as_columns(home: Path) -> None:
     lines = [line.split("\t") for line in out.splitlines()]
     assert code == 0
     assert [line[0] for line in lines] == ["10", "11"]
-    assert lines[0][1] == "1970-01-01 00:00:00"
+    assert lines[0][1] == "1970-01-01T00:00:00Z"
     assert lines[0][2].startswith("device-1 recorded contribution.withdrawn: note = 'é', part = 10")
 
 
@@ -49,7 +49,7 @@ def test_a_terminal_gets_a_table_with_texts_as_they_are(home: Path) -> None:
         ledger.append([EntryDraft("class.named", "operator", {"name": "[bold]Katze"})])
     code, out, _ = run("tail", "-n", "1", "--home", str(home), FORCE_COLOR="1", COLUMNS="120")
     assert code == 0
-    assert "time (UTC)" in out.splitlines()[0]
+    assert "time" in out.splitlines()[0]
     assert "name = '[bold]Katze'" in out
 
 

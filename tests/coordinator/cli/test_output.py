@@ -1,0 +1,77 @@
+"""What commands show comes as tables, as tab-separated values and as JSON, all of one report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fleetledger
+from coordinator.reading import reports
+from coordinator.reading.answers import FleetNow
+from schemas.shown import OUTPUT_VARIABLE, Report, as_tsv, tsv_columns
+from tests.coordinator.every_kind.facts import run, unpack
+
+SHOWN: dict[str, type[Report]] = {
+    "coordinator status": FleetNow,
+    "coordinator stages": reports.StagesReport,
+    "coordinator rounds": reports.RoundsReport,
+    "class list": reports.ClassesReport,
+    "model list": reports.ModelsReport,
+    "ledger tail -n 200": reports.EntriesReport,
+    "ledger show 43": reports.EntryReport,
+    "ledger verify": reports.VerifyReport,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = unpack(tmp_path_factory.mktemp("home"))
+    run(home, "rebuild")
+    return home
+
+
+def said(home: Path, command: str, form: str) -> str:
+    words = [*command.split(), "--home", str(home)]
+    env = {OUTPUT_VARIABLE: form}
+    done = CliRunner().invoke(fleetledger.app, words, env=env, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_every_line_of_tab_separated_values_has_as_many_columns(home: Path, command: str) -> None:
+    lines = said(home, command, "tsv").splitlines()
+    assert lines[0].split("\t") == tsv_columns(SHOWN[command])
+    assert {line.count("\t") for line in lines} == {lines[0].count("\t")}
+    assert len(lines) > 1
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_json_has_the_fields_of_the_report_and_iso_times(home: Path, command: str) -> None:
+    values = json.loads(said(home, f"{command} --json", "table"))
+    assert list(values) == list(SHOWN[command].model_fields)
+    assert values == json.loads(said(home, command, "json"))
+
+
+def test_a_text_with_tabs_and_line_breaks_stays_in_its_cell() -> None:
+    entry = reports.ShownEntry(
+        index=1, time=0, kind="k", actor="a", device=None, what="one\ttwo\nthree\x1b[1m"
+    )
+    (line,) = as_tsv(reports.EntriesReport(entries=(entry,)), head=False).splitlines()
+    assert line.split("\t") == [
+        "1",
+        "1970-01-01T00:00:00Z",
+        "k",
+        "a",
+        "",
+        r"one\ttwo\nthree\x1b[1m",
+    ]
+
+
+def test_a_form_that_is_none_is_refused(home: Path) -> None:
+    words = ["class", "list", "--home", str(home)]
+    done = CliRunner().invoke(fleetledger.app, words, env={OUTPUT_VARIABLE: "yaml"})
+    assert done.exit_code != 0
