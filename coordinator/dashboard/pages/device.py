@@ -13,7 +13,7 @@ from coordinator.live.snapshot import HealthPoint
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
 from coordinator.reading.fleet import fleet_now
-from coordinator.topics.devices.entries import DeviceBorn
+from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
 from schemas.presence import Capabilities
 from schemas.values import DeviceId
@@ -113,5 +113,5 @@ def _but(accuracy: AccuracyByClass | None) -> str:
 def _installed(ledger: LedgerReader, device: FleetDevice) -> Installed | None:
     if device.born_index is None:
         return None
-    born = DeviceBorn.model_validate(ledger.entry(device.born_index).body)
+    born = device_views.birth(ledger, device.born_index)
     return Installed(installation=born.installation, capabilities=born.capabilities)

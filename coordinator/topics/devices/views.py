@@ -221,6 +221,11 @@ def facts(ledger: LedgerReader) -> list[DeviceFacts]:
     ]
 
 
+def birth(ledger: LedgerReader, index: int) -> DeviceBorn:
+    """Return what a device said of itself when it began a run, as the entry has it."""
+    return DeviceBorn.model_validate(ledger.entry(index).body)
+
+
 def problems(ledger: LedgerReader) -> list[ProblemRow]:
     """Return what devices said last in their present runs, newest first."""
     rows = ledger.db.query("SELECT * FROM device_problem ORDER BY idx DESC")
