@@ -1,0 +1,1 @@
+"""The dashboard in Chromium, over a fleet of real programs."""
