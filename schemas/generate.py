@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from schemas import asyncapi
 from schemas.catalogue import CATALOGUE
+from schemas.describing import describe_fields
 from schemas.envelope import Header
 from schemas.protocol_pages import envelope_page, readme
 
@@ -24,6 +25,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def pages() -> dict[str, str]:
     """Return the text of every generated file by its name."""
+    describe_fields()
     texts = {f"{entry.kind}.schema.json": _schema(entry.model) for entry in CATALOGUE}
     return {
         **texts,

@@ -30,9 +30,7 @@ Items = Annotated[tuple[Item, ...], FailFast()]
 class Strict(BaseModel):
     """A frozen model that refuses fields it does not know, NaN and infinity."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Message(Strict):

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from schemas.describing import describe_fields
 from schemas.setting_faults import model_in
 from simulator.scenario.listing import shipped_rows
 from simulator.scenario.model import Scenario
@@ -34,6 +35,7 @@ _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean":
 
 def parts() -> dict[str, str]:
     """Return the generated parts of the page by name."""
+    describe_fields()
     return {"fields": field_tables(), "shipped": shipped_table()}
 
 
