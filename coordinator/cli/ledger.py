@@ -116,7 +116,6 @@ def verify(home: Home = Path(DEFAULT_HOME), as_json: AsJson = False) -> None:
     wrong = report.mismatch
     shown = VerifyReport(
         fits=report.ok,
-        sentence=str(report),
         entries=report.entries,
         checkpoints=report.checkpoints,
         blobs=report.blobs,
@@ -125,16 +124,17 @@ def verify(home: Home = Path(DEFAULT_HOME), as_json: AsJson = False) -> None:
         mismatch=None if wrong is None else str(wrong),
         mismatch_index=None if wrong is None else wrong.index,
     )
-    show_report(shown, _draw_verified, as_json=as_json)
-    if wrong is not None:
-        _stop(f"does not fit: {wrong}", _FAILED)
+    show_report(shown, lambda _: _draw_verified(report), as_json=as_json)
+    if not report.ok:
+        raise typer.Exit(_FAILED)
 
 
-def _draw_verified(report: VerifyReport) -> None:
+def _draw_verified(report: VerificationReport) -> None:
     for digest in report.pruned:
         typer.echo(f"pruned\t{digest}")
-    if report.fits:
-        typer.echo(report.sentence)
+    if not report.ok:
+        _stop(f"does not fit: {report}", _FAILED)
+    typer.echo(str(report))
 
 
 @app.command()

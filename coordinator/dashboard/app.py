@@ -37,6 +37,7 @@ from coordinator.dashboard.page import Page
 from coordinator.dashboard.pages import PAGES
 from coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from coordinator.dashboard.stream import stream_route
+from coordinator.dashboard.verifying import Verification, verification_route
 from coordinator.errors import LedgerError
 from coordinator.settings import load
 from schemas.errors import FleetledgerError
@@ -60,13 +61,14 @@ def make_app(
     `hosts` are names under which it may be asked beside those of this machine; `per_device` has
     metrics name devices; `doors` are ways in other than those of `home`.
     """
-    settings = load(home)
+    settings, verification = load(home), Verification(home, now_ns)
     dashboard = Dashboard(home, settings.fleet, settings.method.name, installed(), now_ns)
     doors, follower = doors or Doors.of(home, now_ns), Follower(home, now_ns)
     app = Starlette(
         routes=[
             *login_routes(doors),
             stream_route(follower),
+            verification_route(verification),
             *action_routes(),
             *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
             Mount("/static", _Static(directory=STATIC)),
@@ -83,6 +85,7 @@ def make_app(
         },
     )
     app.state.dashboard, app.state.pages = dashboard, pages
+    app.state.verification = verification
     app.state.doors, app.state.follower = doors, follower
     return app
 
@@ -97,7 +100,8 @@ def _page_routes(dashboard: Dashboard, pages: Iterable[Page]) -> Iterable[Route]
 def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[Request], object]:
     def made(request: Request) -> Response:
         asked = Asked(request.path_params, dict(request.query_params))
-        with open_sources(dashboard.home, dashboard.now_ns) as sources:
+        verification = request.app.state.verification.now
+        with open_sources(dashboard.home, dashboard.now_ns, verification) as sources:
             model = page.read(sources, asked)
             size = sources.ledger.size
         if as_json or wants_json(request):

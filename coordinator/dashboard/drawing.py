@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coordinator.dashboard import addresses, words
+from coordinator.dashboard import addresses, telling, words
 from coordinator.dashboard.access.people import Person
 from coordinator.dashboard.page import Page, PageModel
 from coordinator.dashboard.parts.health_plot import health_plot
@@ -108,6 +108,10 @@ _GLOBALS: Mapping[str, Any] = {
     "device_url": addresses.device_url,
     "entry_url": addresses.entry_url,
     "model_url": addresses.model_url,
+    "stage_url": addresses.stage_url,
+    "round_url": addresses.round_url,
+    "contributions_url": addresses.contributions_url,
+    "ledger_url": addresses.ledger_url,
     "class_url": addresses.class_url,
     "fleet_url": addresses.fleet_url,
     "action_url": addresses.action_url,
@@ -115,4 +119,5 @@ _GLOBALS: Mapping[str, Any] = {
     "stage_plot": stage_plot,
     "health_plot": health_plot,
     "day": words.day,
+    "pieces": telling.pieces,
 }

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coordinator.dashboard.verifying import VerificationNow
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.live.file import read_live
 from coordinator.live.snapshot import LiveSnapshot
@@ -28,6 +29,8 @@ class Sources:
     live: LiveSnapshot | None
     """None where no coordinator has served yet."""
     now_ns: int
+    verification: VerificationNow | None = None
+    """The last verification of the ledger that was asked for here; None before the first."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,10 @@ class Asked:
 
 
 @contextmanager
-def open_sources(home: Path, now_ns: Callable[[], int]) -> Iterator[Sources]:
+def open_sources(
+    home: Path, now_ns: Callable[[], int], verification: VerificationNow | None = None
+) -> Iterator[Sources]:
     """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
     with ledger_of(home) as ledger, ledger.snapshot():
         ledger.projections = TABLES
-        yield Sources(home, ledger, read_live(home), now_ns())
+        yield Sources(home, ledger, read_live(home), now_ns(), verification)

@@ -119,8 +119,6 @@ class VerifyReport(Report):
     """What `ledger verify` shows."""
 
     fits: bool
-    sentence: str
-    """The same as the rest, for people."""
     entries: int
     checkpoints: int
     blobs: int

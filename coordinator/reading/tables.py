@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
+from coordinator.reading.troubles import TROUBLE
 from coordinator.topics.classes.views import CLASS
 from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
 from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TWINS
@@ -74,6 +75,7 @@ TABLES = Projections(
             DESCENT,
             TRANSITION,
             TEMPERATURE,
+            TROUBLE,
         ),
     ),
     SQL_VIEWS,

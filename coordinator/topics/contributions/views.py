@@ -27,7 +27,7 @@ def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
         if replaces is not None:
             _add(db, rows)  # what is replaced may be among them
             rows = []
-            _leave(db, replaces, "replaced")
+            _leave(db, replaces, "replaced", entry)
         rows.append(_contribution(entry))
     _add(db, rows)
 
@@ -44,25 +44,26 @@ def _contribution(entry: Entry) -> tuple[Any, ...]:
         body["payload_bytes"],
         sum(body["samples"].values()),
         "held" if body.get("round") is None else "late" if body["late"] else "answer",
+        None,
     )
 
 
 def _add(db: Database, rows: Sequence[tuple[Any, ...]]) -> None:
     # Plain SQL: there are many contributions, and the helper's own work would be a tenth of each.
-    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def _contribution_withdrawn(db: Database, entry: Entry) -> None:
-    _leave(db, entry.body["replaces"], "withdrawn")
+    _leave(db, entry.body["replaces"], "withdrawn", entry)
 
 
 def _contribution_retracted(db: Database, entry: Entry) -> None:
-    _leave(db, entry.body["replaces"], "retracted")
+    _leave(db, entry.body["replaces"], "retracted", entry)
 
 
-def _leave(db: Database, index: int | None, state: str) -> None:
+def _leave(db: Database, index: int | None, state: str, by: Entry) -> None:
     if index is not None:
-        db.table("contribution").update(index, {"state": state})
+        db.table("contribution").update(index, {"state": state, "left_index": by.index})
 
 
 CONTRIBUTION = Projection(
@@ -77,6 +78,7 @@ CONTRIBUTION = Projection(
         "payload_bytes": int,
         "samples": int,
         "state": str,
+        "left_index": int,
     },
     ("idx",),
     {

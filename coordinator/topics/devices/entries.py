@@ -193,10 +193,11 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             _say_doubled,
             _tells_of_installations,
             worth=TOLD,
+            trouble=True,
         ),
         Kind(DeviceSettled, _settle, _say_settled, _tells_of_installations),
-        Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD),
+        Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD, trouble=True),
         Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
-        Kind(DeviceProblem, changes_nothing, _say_problem, worth=logging.WARNING),
+        Kind(DeviceProblem, changes_nothing, _say_problem, worth=logging.WARNING, trouble=True),
     ),
 )

@@ -85,6 +85,7 @@ def _model_exported(db: Database, entry: Entry) -> None:
         entry.body["version"],
         {
             "state": "exported",
+            "exported_index": entry.index,
             "manifest": entry.body["manifest"]["digest"],
             "parity_difference": parity["max_absolute_difference"],
             "parity_agreement": parity["agreement"],
@@ -110,6 +111,7 @@ MODEL = Projection(
         "contributions": int,
         "aggregate": str,
         "head": str,
+        "exported_index": int,
         "manifest": str,
         "parity_difference": float,
         "parity_agreement": float,

@@ -128,7 +128,7 @@ PROXY = LedgerTopic(
     "proxy",
     kinds=(
         Kind(OldModelChosen, _choose, _say_chosen),
-        Kind(OldModelMissed, _miss, _say_missed, worth=logging.WARNING),
+        Kind(OldModelMissed, _miss, _say_missed, worth=logging.WARNING, trouble=True),
     ),
     follows=tuple(Follows(body, _begin_anew) for body in LINEAGE_KINDS),
 )

@@ -49,6 +49,7 @@ def _round_closed(db: Database, entry: Entry) -> None:
     body = entry.body
     change = {
         "state": "closed" if body["counted"] else "came to nothing",
+        "closed_index": entry.index,
         "closed_ns": entry.time_ns,
         "counted": len(body["counted"]),
         "missing": len(body["missing"]),
@@ -61,6 +62,8 @@ def _weights_averaged(db: Database, entry: Entry) -> None:
     body = entry.body
     change = {
         "state": "averaged",
+        "averaged_index": entry.index,
+        "averaging_seconds": body["seconds"],
         "result": body["weights"]["digest"],
         "aggregate": body["aggregate"],
         "samples": body["samples"],
@@ -90,10 +93,13 @@ ROUND = Projection(
         "weights": str,
         "weights_bytes": int,
         "state": str,
+        "closed_index": int,
         "closed_ns": int,
         "counted": int,
         "missing": int,
         "reason": str,
+        "averaged_index": int,
+        "averaging_seconds": float,
         "result": str,
         "aggregate": str,
         "samples": int,

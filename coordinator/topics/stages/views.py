@@ -31,6 +31,7 @@ def _stage_closed(db: Database, entry: Entry) -> None:
     db.table("stage").update(
         entry.body["stage"],
         {
+            "closed_index": entry.index,
             "closed_ns": entry.time_ns,
             "closed_because": entry.body["reason"],
             "answered": entry.body["answered"],
@@ -47,6 +48,7 @@ STAGE = Projection(
         "opened_index": int,
         "opened_ns": int,
         "opened_by": str,
+        "closed_index": int,
         "closed_ns": int,
         "closed_because": str,
         "answered": int,

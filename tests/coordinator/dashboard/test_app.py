@@ -19,7 +19,7 @@ from coordinator.dashboard.vendored import VENDORED, Vendored
 from schemas.settings_file import SettingsError
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 
-ADDRESSES = ["/", "/devices/dev-1"]
+ADDRESSES = ["/", "/devices/dev-1", "/models", "/models/1", "/ledger"]
 """One of each page, in the fleet that tests make."""
 
 

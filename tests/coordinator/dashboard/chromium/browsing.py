@@ -82,7 +82,9 @@ def example_pages(page: Any, url: str, pages: tuple[Page, ...]) -> dict[str, str
             continue
         found[name] = address
         page.goto(address)
-        for link in page.eval_on_selector_all("a[href]", "links => links.map(a => a.href)"):
+        for link in page.eval_on_selector_all(
+            "a[href]", "links => links.map(a => new URL(a.getAttribute('href'), location).href)"
+        ):
             bare = urldefrag(link).url
             if bare.startswith(url) and bare not in seen:
                 seen.add(bare)

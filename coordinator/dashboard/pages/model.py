@@ -1,0 +1,463 @@
+"""Whether a model is better than the one before, for which class, where it runs, what made it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Literal
+
+from coordinator.dashboard.asking import count_of, number_in_path
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.sources import Asked, NotThereError, Sources
+from coordinator.dashboard.words import percent, plural
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading import models
+from coordinator.reading.models import ClassPair, MeasuredThere, ModelFacts
+from coordinator.reading.old_and_new import (
+    ClassCount,
+    class_counts,
+    correct_ratios,
+    newest_classes,
+)
+from coordinator.topics.models.views import going_out
+from schemas.message import Strict
+
+DRAWN = 14
+"""Versions of the lineage that are drawn."""
+SHOWN = 15
+"""Devices of a page of the list of measurements."""
+_SURE = 2.326
+"""Standard deviations that chance alone exceeds in one of a hundred."""
+Verdict = Literal["worse", "better", "no evidence", "new", "not compared"]
+
+
+class ClassLine(Strict):
+    """A class on devices, under this version and the one before."""
+
+    name: str
+    new: bool
+    """It came in the newest stage that the model knows."""
+    correct: int
+    total: int
+    share: float | None
+    before: float | None
+    """Under the version before, on the devices that measured both."""
+    now: float | None
+    """Under this one, on the same devices."""
+    verdict: Verdict
+
+
+class DrawnVersion(Strict):
+    """A version in the drawing of the lineage; `x` in the drawing's units."""
+
+    version: int
+    x: float
+    running: int
+    after_retraction: bool
+
+
+class DrawnStage(Strict):
+    """The versions of a stage in the drawing."""
+
+    stage: int
+    classes: int
+    left: float
+    right: float
+
+
+class Lineage(Strict):
+    """The versions around this one that came of the same frozen model or network."""
+
+    digest: str
+    versions: tuple[DrawnVersion, ...]
+    stages: tuple[DrawnStage, ...]
+    retractions: tuple[int, ...]
+    """Entries by which something left the sum before one of the versions."""
+
+
+class ParityLine(Strict):
+    """A provider, and whether what it computes is near enough to what was solved."""
+
+    provider: str
+    running: int
+    refused: int
+
+
+class Refusal(Strict):
+    """A device that did not keep the version."""
+
+    device: str
+    index: int
+    state: str
+    reason: str
+
+
+class MeasuredLine(Strict):
+    """How well the version does on a device."""
+
+    device: str
+    index: int
+    correct: int
+    total: int
+    share: float | None
+
+
+class ReleaseLine(Strict):
+    """A signature by which devices may install the version."""
+
+    number: int
+    index: int
+    key: str
+
+
+class Parity(Strict):
+    """Whether what devices compute is what was solved."""
+
+    difference: float | None
+    """Largest difference of a score of the exported files from the coordinator's own."""
+    agreement: float | None
+    runtime: str
+    samples: int
+    providers: tuple[ParityLine, ...]
+
+
+class Running(Strict):
+    """Where the version runs."""
+
+    desired: bool
+    """Whether all devices are to run it."""
+    on: int
+    devices: int
+    waiting: int
+    """Devices that are to run it and have not said that they do."""
+    refusals: tuple[Refusal, ...]
+
+
+class Comparison(Strict):
+    """How well the version does on devices, against the one before."""
+
+    of_pixels: bool
+    all: float | None
+    old: float | None
+    new: float | None
+    before: int | None
+    on: int
+    """Devices that measured this version and the one before."""
+    classes: tuple[ClassLine, ...]
+    scale_from: float
+    """Share at which the plot's scale begins."""
+
+
+class Measured(Strict):
+    """Where the version was measured, the weakest first."""
+
+    devices: int
+    lines: tuple[MeasuredLine, ...]
+    more: int | None
+    """From which place on there are more; None where there are none."""
+
+
+class Made(Strict):
+    """What the version was made from."""
+
+    method: str
+    contributions: int
+    contributors: int
+    in_rounds: bool
+    seconds: float
+    remarks: tuple[str, ...]
+    descends: tuple[str, ...]
+    """Devices of whose retracted answers to rounds it descends."""
+    solved_index: int
+    exported_index: int | None
+    aggregate: str
+    head: str
+    manifest: str | None
+    releases: tuple[ReleaseLine, ...]
+
+
+class ModelPage(PageModel):
+    """A version of the model."""
+
+    version: int
+    lead: str
+    before: int | None
+    after: int | None
+    class_names: tuple[str, ...]
+    runs: Running
+    comparison: Comparison
+    lineage: Lineage
+    parity: Parity
+    measured: Measured
+    made: Made
+
+
+def read(sources: Sources, asked: Asked) -> ModelPage:
+    """Return a version; raise `NotThereError` where there is none."""
+    ledger, version = sources.ledger, number_in_path(asked, "version", "model")
+    model = models.one_model(ledger, version)
+    if model is None:
+        raise NotThereError(f"There is no model {version}; /models lists those that there are.")
+    compared = _comparison(ledger, model)
+    return ModelPage(
+        title=_title(model, compared),
+        lead=_lead(compared),
+        version=version,
+        before=compared.before,
+        after=_beside(ledger, "min(version) FROM model WHERE version >", version),
+        class_names=model.class_names,
+        runs=_running(ledger, model),
+        comparison=compared,
+        lineage=_lineage(ledger, model),
+        parity=_parity(ledger, model),
+        measured=_measured(ledger, model, count_of(asked.query.get("measured")) or 0),
+        made=_made(ledger, model),
+    )
+
+
+def _comparison(ledger: LedgerReader, model: ModelFacts) -> Comparison:
+    before = _beside(ledger, "max(version) FROM model WHERE version <", model.version)
+    both, pairs = (0, []) if before is None else models.class_pairs(ledger, model.version, before)
+    of_pixels, ratios = model.mean_iou is not None, correct_ratios(ledger, model.version)
+    newest, counts = newest_classes(ledger, model.version), class_counts(ledger, model.version)
+    classes = _classes(counts, pairs, newest, tests=not of_pixels)
+    return Comparison(
+        of_pixels=of_pixels,
+        all=ratios.all,
+        old=ratios.old,
+        new=ratios.new,
+        before=before,
+        on=both,
+        classes=classes,
+        scale_from=_scale(classes),
+    )
+
+
+def _running(ledger: LedgerReader, model: ModelFacts) -> Running:
+    desired = going_out(ledger).desired == model.version
+    devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
+    refusals = models.refused_by(ledger, model.version)
+    return Running(
+        desired=desired,
+        on=model.running,
+        devices=devices,
+        waiting=max(0, devices - model.running - len(refusals)) if desired else 0,
+        refusals=tuple(
+            Refusal(device=name, index=index, state=state.replace("_", " "), reason=why)
+            for name, index, state, why in refusals
+        ),
+    )
+
+
+def _parity(ledger: LedgerReader, model: ModelFacts) -> Parity:
+    exported = None if model.exported_index is None else ledger.entry(model.exported_index).body
+    told = {} if exported is None else exported["parity"]
+    return Parity(
+        difference=model.difference,
+        agreement=model.agreement,
+        runtime=told.get("runtime", ""),
+        samples=told.get("samples", 0),
+        providers=tuple(
+            ParityLine(provider=row.provider, running=row.running, refused=row.refused)
+            for row in models.providers(ledger, model.version)
+        ),
+    )
+
+
+def _measured(ledger: LedgerReader, model: ModelFacts, place: int) -> Measured:
+    found = models.measured_on(ledger, model.version, place, SHOWN + 1)
+    return Measured(
+        devices=model.measured,
+        lines=tuple(map(_measured_line, found[:SHOWN])),
+        more=place + SHOWN if len(found) > SHOWN else None,
+    )
+
+
+def _measured_line(row: MeasuredThere) -> MeasuredLine:
+    share = row.correct / row.total if row.total else None
+    return MeasuredLine(
+        device=row.device,
+        index=row.index,
+        correct=row.correct,
+        total=row.total,
+        share=share if row.mean_iou is None else row.mean_iou,
+    )
+
+
+def _made(ledger: LedgerReader, model: ModelFacts) -> Made:
+    solved = ledger.entry(model.solved_index).body
+    return Made(
+        method=solved["method"],
+        contributions=model.contributions,
+        contributors=_contributors(ledger, solved["inputs"]),
+        in_rounds=not _is_contribution(ledger, solved["inputs"]),
+        seconds=solved["seconds"],
+        remarks=tuple(solved.get("remarks", ())),
+        descends=tuple(solved.get("descends", ())),
+        solved_index=model.solved_index,
+        exported_index=model.exported_index,
+        aggregate=model.aggregate,
+        head=model.head,
+        manifest=model.manifest,
+        releases=tuple(
+            ReleaseLine(number=number, index=index, key=key)
+            for number, index, key in models.released_by(ledger, model.version)
+        ),
+    )
+
+
+def _beside(ledger: LedgerReader, what: str, version: int) -> int | None:
+    found = ledger.db.execute(f"SELECT {what} ?", [version]).fetchone()[0]
+    return None if found is None else int(found)
+
+
+def _title(model: ModelFacts, there: Comparison) -> str:
+    known = f"Model {model.version} knows {plural(len(model.class_names), 'class', 'classes')}"
+    if not model.measured:
+        return f"{known}; no device has measured it yet."
+    compared = [
+        line for line in there.classes if line.verdict in {"worse", "better", "no evidence"}
+    ]
+    before, worse = there.before, [line.name for line in compared if line.verdict == "worse"]
+    if before is None or not compared:
+        return f"{known}, and is right for {percent(model.accuracy)} on devices."
+    if not worse:
+        return f"{known}, and there is no evidence that it is worse than model {before} for any."
+    what = f"for {worse[0]}" if len(worse) == 1 else f"for {len(worse)} of them"
+    return f"{known}, and is worse than model {before} {what}."
+
+
+def _lead(there: Comparison) -> str:
+    if there.all is None:
+        return ""
+    what = "mean IoU" if there.of_pixels else "right on devices"
+    if there.old is None or there.new is None:
+        return f"{percent(there.all)} {what}."
+    return (
+        f"Old classes: {percent(there.old)} {what}. New classes: {percent(there.new)}. "
+        f"All: {percent(there.all)}."
+    )
+
+
+def _classes(
+    counts: dict[str, ClassCount],
+    pairs: list[ClassPair],
+    newest: frozenset[str],
+    *,
+    tests: bool,
+) -> tuple[ClassLine, ...]:
+    paired = {pair.name: pair for pair in pairs}
+    found = [
+        _class_line(name, count, paired.get(name), new=name in newest, tests=tests)
+        for name, count in counts.items()
+    ]
+    return tuple(sorted(found, key=lambda line: (line.new, _change(line), line.name)))
+
+
+def _class_line(
+    name: str, count: ClassCount, pair: ClassPair | None, *, new: bool, tests: bool
+) -> ClassLine:
+    before = pair.correct_before / pair.total_before if pair and pair.total_before else None
+    return ClassLine(
+        name=name,
+        new=new,
+        correct=count.correct,
+        total=count.total,
+        share=count.correct / count.total if count.total else None,
+        before=before,
+        now=pair.correct / pair.total if pair and pair.total and before is not None else None,
+        verdict=_verdict(pair, new=new, tests=tests),
+    )
+
+
+def _verdict(pair: ClassPair | None, *, new: bool, tests: bool) -> Verdict:
+    """Compare two shares as if the images had been drawn anew: the pooled test of proportions."""
+    if pair is None or not pair.total or not pair.total_before:
+        return "new" if new else "not compared"
+    if not tests:
+        return "not compared"
+    pooled = (pair.correct + pair.correct_before) / (pair.total + pair.total_before)
+    spread = math.sqrt(pooled * (1 - pooled) * (1 / pair.total + 1 / pair.total_before))
+    change = pair.correct / pair.total - pair.correct_before / pair.total_before
+    if spread == 0 or abs(change) < _SURE * spread:
+        return "no evidence"
+    return "better" if change > 0 else "worse"
+
+
+def _change(line: ClassLine) -> float:
+    if line.now is None or line.before is None:
+        return line.share or 0.0
+    return line.now - line.before
+
+
+def _scale(classes: tuple[ClassLine, ...]) -> float:
+    """Return where the plot begins: a round share below all that is drawn."""
+    shares = [x for line in classes for x in (line.share, line.before, line.now) if x is not None]
+    lowest = min(shares, default=0.0)
+    return max(0.0, math.floor((lowest - 0.02) * 10) / 10)
+
+
+def _lineage(ledger: LedgerReader, model: ModelFacts) -> Lineage:
+    found = models.of_lineage(ledger, model.lineage, model.version, DRAWN)
+    step = 1080 / max(1, len(found) - 1)
+    places = {item.version: 20 + step * place for place, item in enumerate(found)}
+    retracted = models.retractions(ledger)
+    former = {item.version: before.solved_index for before, item in pairwise(found)}
+    marks = {
+        item.version: [
+            index
+            for index in retracted
+            if former.get(item.version, item.solved_index) < index < item.solved_index
+        ]
+        for item in found
+    }
+    return Lineage(
+        digest=model.lineage,
+        versions=tuple(
+            DrawnVersion(
+                version=item.version,
+                x=round(places[item.version] if len(found) > 1 else 560, 1),
+                running=item.running,
+                after_retraction=bool(marks[item.version]),
+            )
+            for item in found
+        ),
+        stages=_drawn_stages(models.stages_of(ledger), found, places),
+        retractions=tuple(index for item in found for index in marks[item.version]),
+    )
+
+
+def _drawn_stages(
+    stages: list[tuple[int, int, int]], found: list[ModelFacts], places: dict[int, float]
+) -> tuple[DrawnStage, ...]:
+    """Return under which versions each stage stands: the newest that was opened before them."""
+    if len(found) < 2:
+        return ()
+    drawn = list[DrawnStage]()
+    for item in found:
+        stage = max((s for s, index, _ in stages if index < item.solved_index), default=None)
+        if stage is None:
+            continue
+        x = round(places[item.version], 1)
+        if drawn and drawn[-1].stage == stage:
+            drawn[-1] = drawn[-1].model_copy(update={"right": x + 16})
+        else:
+            known = len(item.class_names)
+            drawn.append(DrawnStage(stage=stage, classes=known, left=x - 16, right=x + 16))
+    return tuple(drawn)
+
+
+def _contributors(ledger: LedgerReader, inputs: list[int]) -> int:
+    row = ledger.db.execute(
+        "SELECT count(DISTINCT device) FROM contribution"
+        " WHERE idx IN (SELECT value FROM json_each(?))",
+        [str(inputs)],
+    ).fetchone()
+    return int(row[0])
+
+
+def _is_contribution(ledger: LedgerReader, inputs: list[int]) -> bool:
+    if not inputs:
+        return True
+    row = ledger.db.execute("SELECT 1 FROM contribution WHERE idx = ?", [inputs[0]]).fetchone()
+    return row is not None

@@ -1,0 +1,94 @@
+"""Which models there are, which one leads, and how well each does on devices."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.sources import Asked, Sources
+from coordinator.dashboard.words import percent, plural
+from coordinator.reading.models import ModelFacts, newest_models
+from coordinator.topics.models.views import going_out
+from schemas.message import Strict
+
+SHOWN = 25
+_ALL = 2**62
+
+
+class ModelLine(Strict):
+    """A version in the list."""
+
+    version: int
+    state: str
+    solved_index: int
+    solved_ns: int
+    classes: int
+    contributions: int
+    running: int
+    measured: int
+    accuracy: float | None
+    of_pixels: bool
+
+
+class ModelsPage(PageModel):
+    """The versions, newest first."""
+
+    newest: int | None
+    desired: int | None
+    held_index: int | None
+    """The entry by which new models wait for the operator; None where they do not."""
+    canaries: dict[int, tuple[str, ...]]
+    failed_index: int | None
+    failed: str
+    """Why no model could be made since the newest one."""
+    devices: int
+    models: tuple[ModelLine, ...]
+    older: int | None
+
+
+def read(sources: Sources, asked: Asked) -> ModelsPage:
+    """Return the versions."""
+    ledger, out = sources.ledger, going_out(sources.ledger)
+    before = count_of(asked.query.get("before")) or _ALL
+    found = newest_models(ledger, before, SHOWN + 1)
+    devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
+    leading = newest_models(ledger, out.desired + 1, 1) if out.desired is not None else []
+    return ModelsPage(
+        title=_title(leading[0] if leading else None, out.newest, devices),
+        newest=out.newest,
+        desired=out.desired,
+        held_index=out.held_index,
+        canaries=out.canaries,
+        failed_index=out.failed[0] if out.failed else None,
+        failed=out.failed[1] if out.failed else "",
+        devices=devices,
+        models=tuple(map(_line, found[:SHOWN])),
+        older=found[SHOWN - 1].version if len(found) > SHOWN else None,
+    )
+
+
+def _title(leading: ModelFacts | None, newest: int | None, devices: int) -> str:
+    if newest is None:
+        return "There is no model yet."
+    if leading is None:
+        return f"Model {newest} is the newest, and no model is to run on all devices."
+    where = f"Model {leading.version} runs on {leading.running} of {plural(devices, 'device')}"
+    if leading.accuracy is None:
+        return f"{where}; none has measured it yet."
+    if leading.mean_iou is not None:
+        return f"{where}, with a mean IoU of {percent(leading.accuracy)} there."
+    return f"{where}, and is right for {percent(leading.accuracy)} of what they hold out."
+
+
+def _line(model: ModelFacts) -> ModelLine:
+    return ModelLine(
+        version=model.version,
+        state=model.state,
+        solved_index=model.solved_index,
+        solved_ns=model.solved_ns,
+        classes=len(model.class_names),
+        contributions=model.contributions,
+        running=model.running,
+        measured=model.measured,
+        accuracy=model.accuracy,
+        of_pixels=model.mean_iou is not None,
+    )

@@ -1,0 +1,53 @@
+"""The ledger's entries as people look for them: by what they are about, by a word, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.state import TOPICS
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.reader import LedgerReader
+
+_ABOUT: Mapping[str, tuple[str, ...]] = {
+    "stages": ("stages", "classes"),
+    "contributions": ("contributions",),
+    "rounds": ("rounds", "proxy"),
+    "models": ("models", "lineages"),
+    "devices": ("devices",),
+    "trust": ("keys", "releases"),
+    "operator": ("clock", "done"),
+}
+"""What entries are about, to the topics whose entries are."""
+
+GROUPS: Mapping[str, frozenset[str]] = {
+    about: frozenset(
+        kind.body.kind for topic in TOPICS if topic.name in names for kind in topic.kinds
+    )
+    for about, names in _ABOUT.items()
+}
+"""Kinds of entry by what they are about; every kind is in one of these."""
+
+_FIND = """
+SELECT idx FROM entry WHERE idx < ?
+AND (? IS NULL OR kind IN (SELECT value FROM json_each(?)))
+AND (? IS NULL OR device = ? OR kind = ? OR instr(lower(body), lower(?)))
+ORDER BY idx DESC LIMIT ?
+"""
+
+
+def newest_entries(
+    ledger: LedgerReader,
+    *,
+    before: int,
+    limit: int,
+    kinds: frozenset[str] | None = None,
+    word: str | None = None,
+) -> list[Entry]:
+    """Return entries below an index, newest first: of some kinds, and with a word.
+
+    A word is a device, a kind, or anything that the body has in it.
+    """
+    listed = None if kinds is None else '["' + '","'.join(sorted(kinds)) + '"]'
+    values = [before, listed, listed, word, word, word, word, limit]
+    rows = ledger.db.execute(_FIND, values).fetchall()
+    return [ledger.entry(index) for (index,) in rows]

@@ -1,0 +1,77 @@
+"""Every link of every page leads somewhere, in fleets of every kind."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from coordinator.ledger.rebuild import rebuild
+from coordinator.paths import ledger_path
+from coordinator.reading.tables import TABLES
+from tests.coordinator.dashboard.served import a_fleet, browser
+from tests.coordinator.every_kind.facts import unpack
+
+MOST = 2000
+LATER = ("/stages", "/rounds", "/contributions", "/classes", "/trust")
+"""Pages that are not made yet."""
+
+
+class Links(HTMLParser):
+    """Addresses that a page links to, and the ids that it has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "a" and values.get("href"):
+            self.found.append(str(values["href"]))
+        if values.get("id"):
+            self.ids.add(str(values["id"]))
+
+
+def every_kind(folder: Path) -> Path:
+    """Return a home whose ledger has every kind of entry."""
+    home = unpack(folder)
+    rebuild(ledger_path(home), TABLES)
+    return home
+
+
+def crawl(client: TestClient) -> dict[str, Links]:
+    """Return every page that links lead to from the first one, by address without its fragment."""
+    pages: dict[str, Links] = {}
+    waiting = [("/", "the beginning")]
+    while waiting:
+        address, source = waiting.pop()
+        parts = urlsplit(address)
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        assert not parts.netloc, f"{address} on {source} leads elsewhere"
+        if parts.path.startswith(LATER):
+            continue
+        if path not in pages and len(pages) < MOST:
+            answer = client.get(path)
+            assert answer.status_code == 200, f"{address} on {source}: {answer.text[:300]}"
+            is_page = answer.headers["content-type"].startswith("text/html")
+            if not is_page:
+                assert json.loads(answer.text)["title"]
+            pages[path] = Links(answer.text if is_page else "")
+            waiting += [(urljoin(path, link), path) for link in pages[path].found]
+        if parts.fragment and parts.path != "/":
+            assert parts.fragment in pages[path].ids, f"{address} on {source} has no such place"
+    return pages
+
+
+@pytest.mark.parametrize("make", [a_fleet, every_kind])
+def test_no_link_is_broken(tmp_path: Path, make: object) -> None:
+    home = make(tmp_path)  # type: ignore[operator]
+    pages = crawl(browser(home))
+    assert len(pages) < MOST
+    assert {"/models", "/models/1", "/ledger", "/ledger.json"} <= set(pages)
