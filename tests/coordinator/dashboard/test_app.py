@@ -177,7 +177,7 @@ def test_files_of_other_projects_are_as_they_were_published(item: Vendored) -> N
 
 
 def test_every_file_of_another_project_is_in_the_table() -> None:
-    ours = {"dashboard.css", "favicon.svg", "live.js", "plots.js", "THIRD-PARTY.md"}
+    ours = {"dashboard.css", "favicon.svg", "live.js", "THIRD-PARTY.md"}
     assert {path.name for path in STATIC.iterdir()} - ours == {item.file for item in VENDORED}
 
 
