@@ -14,6 +14,9 @@ from coordinator.dashboard.serving import DEFAULT_PORT, Listening, link, serve
 from coordinator.dashboard.words import iso
 from coordinator.errors import CommandError
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
+from schemas.log_lines import LogFormat, LogLevel
+from schemas.log_options import FormatOption, LevelOption
+from schemas.log_setup import logging_on
 
 Home = Annotated[
     Path,
@@ -47,6 +50,8 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Name each device in /metrics.")
     ] = False,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Serve the pages until stopped."""
     if context.invoked_subcommand is not None:
@@ -54,7 +59,8 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
     listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
-    serve(home, listening, own_name(), _say)
+    with logging_on(log_format, log_level):
+        serve(home, listening, own_name(), _say)
 
 
 @app.command("link")

@@ -6,6 +6,7 @@ show what is behind them, do not.
 
 from __future__ import annotations
 
+import logging
 from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
@@ -18,6 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coordinator.dashboard.access.doors import IDLE_SECONDS, Doors
 from coordinator.dashboard.answers import frame_of, wants_json
 from coordinator.dashboard.drawing import draw
+from schemas.log_lines import about
+
+log = logging.getLogger("dashboard")
 
 _OPEN = ("/static/", "/login", "/livez", "/readyz")
 """What anybody may ask who reaches the dashboard; nothing of it names a device."""
@@ -90,7 +94,17 @@ def login_routes(doors: Doors) -> list[Route]:
         person = doors.links.take(secret, now_ns)
         if person is None:
             doors.failures.note(address)
+            log.warning(
+                "a link that opens nothing came from %s", address, extra=about("login.refused")
+            )
             return _form(request, "", target, wrong=True)
+        log.info(
+            "%s came in as %s from %s",
+            person.name,
+            person.role.value,
+            address,
+            extra=about("login.done", person=person.name, role=person.role.value),
+        )
         answer = RedirectResponse(_inside(target), 303)
         answer.set_cookie(
             doors.cookie,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
 from coordinator.live.file import read_presence
 from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
+from schemas.log_lines import about
 from schemas.message import Strict, explain
 
 ANSWER_SECONDS = 20.0
@@ -30,6 +32,9 @@ _NOBODY = (
     "No coordinator runs, so nobody would carry it out now. Start one, or use the command line, "
     "which works without."
 )
+
+
+log = logging.getLogger("dashboard")
 
 
 class Outcome(Strict):
@@ -81,6 +86,7 @@ def action_routes() -> list[Route]:
         else:
             home = request.app.state.dashboard.home
             outcome, status = await run_in_threadpool(_carried_out, request, home, action, values)
+        _log(person, action, outcome)
         if wants_json(request):
             return JSONResponse(outcome.model_dump(), status)
         return await run_in_threadpool(_drawn, request, action, values, outcome, status)
@@ -89,6 +95,18 @@ def action_routes() -> list[Route]:
         Route("/act/{name}", show),
         Route("/act/{name}", act, methods=["POST"]),
     ]
+
+
+def _log(person: Person, action: Action, outcome: Outcome) -> None:
+    """Say who did what, or was refused it; questions that are asked back are neither."""
+    if outcome.asks:
+        return
+    if outcome.done:
+        said = about("action.done", person=person.name, action=action.name)
+    else:
+        said = about("action.refused", person=person.name, action=action.name)
+    level = logging.INFO if outcome.done else logging.WARNING
+    log.log(level, "%s: %s: %s", person.name, action.name, outcome.text, extra=said)
 
 
 def why_not(person: Person, *, serves: bool) -> str:

@@ -21,6 +21,7 @@ from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import FILE_NAME, OperatorInbox, actor_of
 from coordinator.topics.devices.commands import AdmitDevice
 from schemas.errors import FleetledgerError
+from schemas.log_lines import event_of
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, make_home
@@ -132,7 +133,9 @@ def test_a_question_is_asked_before_a_stage_with_strange_names_opens(home: Path)
     assert act(client, "open-stage", classes="hedgehgo", sure="yes")[0] == 200
 
 
-def test_a_viewer_is_refused_and_sees_why_before(home: Path) -> None:
+def test_a_viewer_is_refused_and_sees_why_before(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     client = browser(home)
     page = client.get("/act/revoke?device=dev-1").text
     assert " disabled" in page
@@ -140,6 +143,7 @@ def test_a_viewer_is_refused_and_sees_why_before(home: Path) -> None:
     before = last_entries(home)
     status, outcome = act(client, "revoke", device="dev-1", reason="lost")
     assert (status, outcome["done"]) == (403, False)
+    assert [event_of(line).name for line in caplog.records if event_of(line)] == ["action.refused"]
     assert not (home / FILE_NAME).exists()
     assert last_entries(home) == before
 

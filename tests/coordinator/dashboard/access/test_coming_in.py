@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from coordinator.dashboard.access.doors import FAILURES, IDLE_SECONDS, LINK_SECONDS, Doors
 from coordinator.dashboard.access.people import Person, PersonError, Role
 from coordinator.dashboard.cli import app
+from schemas.log_lines import event_of
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS
 from tests.coordinator.dashboard.served import ADDRESS, a_fleet, browser
 
@@ -85,6 +86,19 @@ def test_a_link_lets_in_once_and_is_not_used_up_by_being_looked_at(home: Path) -
     assert "secure" not in cookie
     assert client.get("/").status_code == 200
     assert enter(browser(home, role=None), secret) == 403
+
+
+def test_who_comes_in_and_who_cannot_is_logged(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "dashboard")
+    client, secret = browser(home, role=None), a_link(home)
+    enter(client, secret)
+    enter(client, secret)
+    events = [event_of(line) for line in caplog.records if line.name == "dashboard"]
+    assert [event.name for event in events if event] == ["login.done", "login.refused"]
+    assert "ana came in as viewer" in caplog.text
+    assert secret not in caplog.text
 
 
 def test_over_tls_the_cookie_is_secure(home: Path) -> None:
