@@ -1,0 +1,93 @@
+"""Make the pictures of the dashboard in the documentation, from a run of real programs.
+
+    python -m tests.coordinator.dashboard.chromium.pictures
+
+The demo's five devices learn ten digits; then one is ended without a word, and Chromium takes the
+pictures into `docs/images/dashboard/`, with a palette of 256 colours, which keeps them small.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from coordinator.dashboard.pages import PAGES
+from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium, example_pages
+from tests.coordinator.dashboard.chromium.fleet import DashboardProgram, RealFleet
+
+OUT = Path(__file__).parents[4] / "docs" / "images" / "dashboard"
+MOST_BYTES = 150_000
+WIDE, NARROW = (1280, 1000), (390, 1000)
+SHOTS = (
+    ("fleet", "light", WIDE),
+    ("fleet", "dark", WIDE),
+    ("fleet", "light", NARROW),
+    ("device", "light", WIDE),
+    ("model", "light", WIDE),
+    ("model", "dark", WIDE),
+    ("ledger", "light", WIDE),
+    ("stages", "light", WIDE),
+    ("contributions", "light", NARROW),
+)
+"""Page, colours, width and the greatest height."""
+
+
+def main() -> None:
+    """Make all pictures of pages that there are."""
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        fleet = RealFleet(Path(folder, "seed-0"))
+        try:
+            while fleet.stages:
+                fleet.learn()
+            dashboard = DashboardProgram(fleet.home)
+            try:
+                _take(fleet, dashboard, Browsing(browser.new_context()))
+            finally:
+                dashboard.stop()
+        finally:
+            fleet.close()
+
+
+def _take(fleet: RealFleet, dashboard: DashboardProgram, browsing: Browsing) -> None:
+    page = browsing.come_in(dashboard.links["operator"])
+    gone = fleet.devices[-1]
+    fleet.kill(gone)
+    page.goto(f"{dashboard.url}/devices/{gone}")
+    before = page.inner_text("h1")
+    page.wait_for_function(
+        "before => document.querySelector('h1').innerText !== before", arg=before
+    )
+    addresses = example_pages(page, dashboard.url, PAGES)
+    versions = [entry.body["version"] for entry in fleet.entries("model.exported")]
+    addresses["model"] = f"{dashboard.url}/models/{max(versions)}"
+    given = fleet.entries("contribution.accepted")[-1].index
+    addresses["ledger"] = f"{dashboard.url}/ledger?entry={given}"
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name, scheme, size in SHOTS:
+        if name in addresses:
+            page.goto(addresses[name])
+            suffix = "narrow" if size is NARROW else scheme
+            _shoot(page, OUT / f"{name}-{suffix}.png", scheme, size)
+
+
+def _shoot(page: Any, path: Path, scheme: str, size: tuple[int, int]) -> None:
+    width, most = size
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": most})
+    page.wait_for_load_state("load")
+    height = min(most, page.evaluate("document.scrollingElement.scrollHeight"))
+    taken = page.screenshot(clip={"x": 0, "y": 0, "width": width, "height": height})
+    picture = Image.open(BytesIO(taken)).convert("RGB")
+    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    size_bytes = path.stat().st_size
+    sys.stdout.write(f"{path.name}: {width} x {height}, {size_bytes:,} bytes\n")
+    assert size_bytes < MOST_BYTES, f"{path}: make it smaller"
+
+
+if __name__ == "__main__":
+    main()
