@@ -21,6 +21,14 @@ AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
 SCHEMES = ("light", "dark")
+_TOO_WIDE = """() => {
+    const whole = document.scrollingElement;
+    if (whole.scrollWidth <= whole.clientWidth) return [];
+    return [...document.querySelectorAll("main *")]
+        .filter((one) => !one.closest(".scroll"))
+        .filter((one) => one.getBoundingClientRect().right > whole.clientWidth)
+        .map((one) => one.outerHTML.slice(0, 120));
+}"""
 
 
 @dataclass
@@ -103,10 +111,9 @@ def violations(page: Any) -> list[str]:
     ]
 
 
-def scrolls_sideways(page: Any) -> bool:
-    """Whether a page is wider than its window."""
-    element = "document.scrollingElement"
-    return bool(page.evaluate(f"{element}.scrollWidth > {element}.clientWidth"))
+def too_wide(page: Any) -> list[str]:
+    """Return what makes a page wider than its window: nothing, or the elements that stand out."""
+    return list(page.evaluate(_TOO_WIDE))
 
 
 def _name_of(path: str, pages: tuple[Page, ...]) -> str | None:
