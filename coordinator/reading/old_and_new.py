@@ -68,7 +68,7 @@ def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
 def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
     """Return the present names of the classes that came last of those that a model knows."""
     rows = ledger.db.execute("SELECT class_names FROM model WHERE version = ?", [version])
-    meanings, first = _meanings(ledger), _first_stages(ledger)
+    meanings, first = _meanings(ledger), first_stages(ledger)
     known = {_meant(meanings, name) for (text,) in rows for name in json.loads(text)}
     last = max((first[name] for name in known if name in first), default=None)
     return frozenset(name for name in known if name in first and first[name] == last)
@@ -80,7 +80,8 @@ def names_of_newest(ledger: LedgerReader, version: int) -> frozenset[str]:
     return newest | frozenset(name for name in meanings if _meant(meanings, name) in newest)
 
 
-def _first_stages(ledger: LedgerReader) -> dict[str, int]:
+def first_stages(ledger: LedgerReader) -> dict[str, int]:
+    """Return the stage that first asked for each class, by its present name."""
     meanings, first = _meanings(ledger), dict[str, int]()
     for stage, names in ledger.db.execute("SELECT stage, class_names FROM stage ORDER BY stage"):
         for name in json.loads(names):

@@ -10,7 +10,23 @@ from coordinator.topics.keys.commands import RevokeKey
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
 from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.stages.commands import CloseStage, OpenStage
+from schemas.contributions import PartKey
 from schemas.values import BootId, ClassName, DeviceId
+
+
+def _retract(values: Values) -> RetractContributions:
+    part = values.get("part")
+    return RetractContributions(
+        device=DeviceId(values["device"]),
+        part=None if part is None else _part(part),
+        reason=values["reason"],
+    )
+
+
+def _part(text: str) -> PartKey:
+    stage, _, number = text.partition("/")
+    return PartKey(stage=int(stage), part=int(number))
+
 
 _DEVICES = (
     Action(
@@ -45,12 +61,17 @@ _DEVICES = (
     Action(
         "retract",
         "Retract what a device gave",
-        "All that it gave leaves the sum, for good; of rounds, what came of it is marked.",
-        lambda values: RetractContributions(
-            device=DeviceId(values["device"]), reason=values["reason"]
+        "All that it gave, or one part, leaves the sum for good; of rounds, what came is marked.",
+        _retract,
+        lambda values: (
+            *("ledger", "retract", values["device"], "--reason", values["reason"]),
+            *(("--part", values["part"]) if "part" in values else ()),
         ),
-        lambda values: ("ledger", "retract", values["device"], "--reason", values["reason"]),
-        (DEVICE, Asked("reason", "Reason", "The device is told, and the ledger keeps it.")),
+        (
+            DEVICE,
+            Asked("part", "Only this part", "STAGE/PART, or STAGE/ROUND; all if empty.", False),
+            Asked("reason", "Reason", "The device is told, and the ledger keeps it."),
+        ),
     ),
 )
 _STAGES = (

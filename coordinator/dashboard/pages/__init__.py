@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from coordinator.dashboard.page import Page
-from coordinator.dashboard.pages import device, fleet, ledger, model, models
+from coordinator.dashboard.pages import (
+    classes,
+    contributions,
+    device,
+    fleet,
+    ledger,
+    model,
+    models,
+    problems,
+    round,
+    stage,
+    stages,
+    traffic,
+    trust,
+)
 
 PAGES = (
     Page("fleet", "/", fleet.read, nav="Fleet"),
     Page("device", "/devices/{name}", device.read, under="fleet"),
     Page("models", "/models", models.read, nav="Models"),
     Page("model", "/models/{version}", model.read, under="models"),
+    Page("stages", "/stages", stages.read, nav="Stages"),
+    Page("stage", "/stages/{stage}", stage.read, under="stages"),
+    Page("round", "/rounds/{number}", round.read, under="stages"),
+    Page("contributions", "/contributions", contributions.read, nav="Contributions"),
+    Page("classes", "/classes", classes.read, nav="Classes"),
     Page("ledger", "/ledger", ledger.read, nav="Ledger"),
+    Page("trust", "/trust", trust.read, nav="Trust"),
+    Page("traffic", "/traffic", traffic.read, nav="Traffic"),
+    Page("problems", "/problems", problems.read, nav="Problems"),
 )

@@ -19,7 +19,10 @@ from coordinator.dashboard.vendored import VENDORED, Vendored
 from schemas.settings_file import SettingsError
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 
-ADDRESSES = ["/", "/devices/dev-1", "/models", "/models/1", "/ledger"]
+ADDRESSES = [
+    *("/", "/devices/dev-1", "/models", "/models/1", "/stages", "/stages/1", "/contributions"),
+    *("/classes", "/ledger", "/trust", "/traffic", "/problems"),
+]
 """One of each page, in the fleet that tests make."""
 
 
@@ -44,7 +47,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_named_here() -> None:
-    shapes = [re.compile(re.sub(r"\{\w+\}", "[^/]+", page.path)) for page in PAGES]
+    """Only that of a round is not: this fleet sends statistics."""
+    paths = [page.path for page in PAGES if page.name != "round"]
+    shapes = [re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for path in paths]
     assert all(any(shape.fullmatch(path) for path in ADDRESSES) for shape in shapes)
 
 

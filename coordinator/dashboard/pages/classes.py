@@ -1,0 +1,94 @@
+"""Which classes the fleet knows, by which names, from which stage, and how well."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.sources import Asked, Sources
+from coordinator.dashboard.words import plural
+from coordinator.reading.contributions import ClassFacts, class_facts
+from coordinator.reading.old_and_new import class_counts, first_stages
+from coordinator.topics.models.views import going_out
+from schemas.message import Strict
+
+SHOWN = 200
+
+
+class ClassLine(Strict):
+    """A class in the list."""
+
+    index: int
+    name: str
+    other_names: tuple[str, ...]
+    samples: int
+    contributions: int
+    first_stage: int | None
+    correct: int
+    total: int
+    share: float | None
+
+
+class ClassesPage(PageModel):
+    """The classes, in the order of their indices."""
+
+    asked: str
+    """The name that was asked for."""
+    found: str
+    """What that name means now; empty where nobody has it."""
+    version: int | None
+    """The model that accuracies are of."""
+    classes: tuple[ClassLine, ...]
+    more: int | None
+
+
+def read(sources: Sources, asked: Asked) -> ClassesPage:
+    """Return the classes."""
+    ledger = sources.ledger
+    out = going_out(ledger)
+    version = out.newest if out.desired is None else out.desired
+    counted = {} if version is None else class_counts(ledger, version)
+    counts = {name: (count.correct, count.total) for name, count in counted.items()}
+    classes = class_facts(ledger, counts, first_stages(ledger))
+    name = asked.query.get("name", "")
+    place = next((i for i, item in enumerate(classes) if _is(item, name)), None)
+    start = (place or 0) // SHOWN * SHOWN if name else count_of(asked.query.get("from")) or 0
+    end = start + SHOWN
+    return ClassesPage(
+        title=_title(classes),
+        asked=name,
+        found="" if place is None else classes[place].name,
+        version=version,
+        classes=tuple(map(_line, classes[start:end])),
+        more=end if len(classes) > end else None,
+    )
+
+
+def _is(item: ClassFacts, name: str) -> bool:
+    return bool(name) and (item.name == name or name in item.other_names)
+
+
+def _title(classes: list[ClassFacts]) -> str:
+    if not classes:
+        return "No class is registered yet; the first stage names them."
+    known = f"The fleet knows {plural(len(classes), 'class', 'classes')}"
+    measured = [(item.correct / item.total, item) for item in classes if item.total]
+    if not measured:
+        return f"{known}; no device has measured a model on them yet."
+    share, weakest = min(measured, key=lambda found: (found[0], found[1].index))
+    if share == 1:
+        return f"{known}, and all that devices hold out of them is recognized."
+    return f"{known}, and is weakest at {weakest.name}: {100 * share:.1f} % right."
+
+
+def _line(item: ClassFacts) -> ClassLine:
+    return ClassLine(
+        index=item.index,
+        name=item.name,
+        other_names=item.other_names,
+        samples=item.samples,
+        contributions=item.contributions,
+        first_stage=item.first_stage,
+        correct=item.correct,
+        total=item.total,
+        share=item.correct / item.total if item.total else None,
+    )

@@ -1,0 +1,144 @@
+"""What devices gave, what became of it, and how much it is."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.sources import Asked, Sources
+from coordinator.dashboard.words import plural
+from coordinator.reading.contributions import (
+    ContributionFacts,
+    StateCount,
+    Wanted,
+    by_state,
+    given,
+)
+from schemas.message import Strict
+
+SHOWN = 40
+STATES = {
+    "held": "in the sum",
+    "answer": "update to a round",
+    "late": "late",
+    "replaced": "replaced",
+    "withdrawn": "withdrawn by the device",
+    "retracted": "retracted",
+}
+
+
+class GivenLine(Strict):
+    """A contribution in the list."""
+
+    index: int
+    time_ns: int
+    device: str
+    stage: int
+    part: int
+    revision: int
+    state: str
+    text: str
+    """The state in words."""
+    left_index: int | None
+    left_out: bool
+    samples: int
+    payload_bytes: int
+    classes: dict[str, int]
+
+
+class StateLine(Strict):
+    """How many had the same end."""
+
+    state: str
+    text: str
+    count: int
+    samples: int
+    payload_bytes: int
+
+
+class ContributionsPage(PageModel):
+    """What devices gave, newest first."""
+
+    device: str
+    stage: int | None
+    state: str
+    model: int | None
+    states: tuple[StateLine, ...]
+    lines: tuple[GivenLine, ...]
+    older: int | None
+
+
+def read(sources: Sources, asked: Asked) -> ContributionsPage:
+    """Return contributions."""
+    query = asked.query
+    wanted = Wanted(
+        device=query.get("device", "").strip() or None,
+        stage=count_of(query.get("stage")),
+        state=query["state"] if query.get("state") in STATES else None,
+        model=count_of(query.get("model")),
+        before=count_of(query.get("before")) or 2**62,
+    )
+    found = given(sources.ledger, wanted, SHOWN + 1)
+    states = by_state(sources.ledger, wanted)
+    return ContributionsPage(
+        title=_title(states, wanted),
+        device=wanted.device or "",
+        stage=wanted.stage,
+        state=wanted.state or "",
+        model=wanted.model,
+        states=tuple(map(_state_line, states)),
+        lines=tuple(map(_line, found[:SHOWN])),
+        older=found[SHOWN - 1].index if len(found) > SHOWN else None,
+    )
+
+
+def _title(states: list[StateCount], wanted: Wanted) -> str:
+    counts = {item.state: item for item in states}
+    whom = f"{wanted.device} gave" if wanted.device else "Devices gave"
+    where = f" for stage {wanted.stage}" if wanted.stage is not None else ""
+    if wanted.model is not None:
+        total = sum(item.count for item in states)
+        return f"Model {wanted.model} was made from {plural(total, 'contribution')}{where}."
+    if not states:
+        return f"{whom} nothing yet{where}."
+    parts = [
+        f"{plural(counts['held'].count, 'contribution')} that {_counts(counts['held'].count)}"
+        if "held" in counts
+        else "",
+        plural(counts["answer"].count, "update") + " to rounds" if "answer" in counts else "",
+    ]
+    said = " and ".join(filter(None, parts)) or "nothing that counts"
+    retracted = counts.get("retracted")
+    more = f"; {retracted.count:,} retracted" if retracted else ""
+    return f"{whom} {said}{where}{more}."
+
+
+def _counts(count: int) -> str:
+    return "counts" if count == 1 else "count"
+
+
+def _state_line(item: StateCount) -> StateLine:
+    return StateLine(
+        state=item.state,
+        text=STATES.get(item.state, item.state),
+        count=item.count,
+        samples=item.samples,
+        payload_bytes=item.payload_bytes,
+    )
+
+
+def _line(item: ContributionFacts) -> GivenLine:
+    return GivenLine(
+        index=item.index,
+        time_ns=item.time_ns,
+        device=item.device,
+        stage=item.stage,
+        part=item.part,
+        revision=item.revision,
+        state=item.state,
+        text=STATES.get(item.state, item.state),
+        left_index=item.left_index,
+        left_out=item.left_out,
+        samples=item.samples,
+        payload_bytes=item.payload_bytes,
+        classes=item.classes,
+    )

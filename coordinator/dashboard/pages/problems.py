@@ -1,0 +1,50 @@
+"""What needs a person now, and everything that did, newest first."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.doing import NeedHere, with_doing
+from coordinator.dashboard.sources import Asked, Sources
+from coordinator.dashboard.telling import EntryLine, line_of
+from coordinator.dashboard.words import plural
+from coordinator.reading.fleet import fleet_now
+from coordinator.reading.troubles import trouble_count, troubles
+
+SHOWN = 30
+
+
+class ProblemsPage(PageModel):
+    """What needs a person, or did."""
+
+    needs: tuple[NeedHere, ...]
+    count: int
+    """Entries that needed a person at their time."""
+    entries: tuple[EntryLine, ...]
+    older: int | None
+
+
+def read(sources: Sources, asked: Asked) -> ProblemsPage:
+    """Return what needs a person, and the entries that did."""
+    needs = fleet_now(sources.ledger, sources.live, sources.now_ns).needs
+    before = count_of(asked.query.get("before"))
+    start = sources.ledger.size if before is None else before
+    found = troubles(sources.ledger, start, SHOWN + 1)
+    count = trouble_count(sources.ledger)
+    return ProblemsPage(
+        title=_title(sum(need.urgency == "now" for need in needs), len(needs), count),
+        needs=tuple(map(with_doing, needs)),
+        count=count,
+        entries=tuple(map(line_of, found[:SHOWN])),
+        older=found[SHOWN - 1].index if len(found) > SHOWN else None,
+    )
+
+
+def _title(now: int, needs: int, count: int) -> str:
+    if now:
+        return f"{plural(now, 'thing needs', 'things need')} you now."
+    if needs:
+        return f"Nothing needs you now; {plural(needs, 'thing waits', 'things wait')} for today."
+    if count:
+        return f"Nothing needs you; {plural(count, 'entry', 'entries')} tell of what did."
+    return "Nothing needs you, and nothing did."

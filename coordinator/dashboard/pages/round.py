@@ -1,0 +1,135 @@
+"""Whom a round asked, what counted, who is missing and why, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator.dashboard.asking import number_in_path
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.pages.stage import RoundLine, round_line
+from coordinator.dashboard.sources import Asked, NotThereError, Sources
+from coordinator.dashboard.words import plural
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading import stages
+from coordinator.reading.stages import AnswerRow, RoundFacts
+from schemas.message import Strict
+
+
+class AskedDevice(Strict):
+    """A device that a round asked, and what came of it."""
+
+    device: str
+    outcome: str
+    """Such as `counted`, `late`, `nothing`, `could not`, `refused`, `missing`, `waited for`."""
+    index: int | None
+    """The entry with what it said."""
+    samples: int
+    payload_bytes: int
+    reason: str
+
+
+class RoundPage(PageModel):
+    """A round."""
+
+    stage: int
+    line: RoundLine
+    rounds_of_stage: int
+    deadline_seconds: float
+    opened_ns: int
+    closed_ns: int | None
+    weights: str
+    weights_bytes: int
+    result: str
+    """Digest of the weights that it gave; empty where there are none."""
+    aggregate: str
+    averaging_seconds: float | None
+    remarks: tuple[str, ...]
+    follows: int | None
+    devices: tuple[AskedDevice, ...]
+    observers: tuple[str, ...]
+    before: int | None
+    after: int | None
+
+
+def read(sources: Sources, asked: Asked) -> RoundPage:
+    """Return a round; raise `NotThereError` where there is none."""
+    ledger, number = sources.ledger, number_in_path(asked, "number", "round")
+    found = stages.one_round(ledger, number)
+    if found is None:
+        raise NotThereError(f"There is no round {number}; the page of a stage lists its rounds.")
+    opened = ledger.entry(found.opened_index).body
+    closed = _body(ledger, found.closed_index)
+    averaged = _body(ledger, found.averaged_index)
+    answers = stages.answers_to(ledger, found.stage, number)
+    return RoundPage(
+        title=_title(found, answers),
+        stage=found.stage,
+        line=round_line(found),
+        rounds_of_stage=opened["rounds_of_stage"],
+        deadline_seconds=opened["deadline_seconds"],
+        opened_ns=found.opened_ns,
+        closed_ns=found.closed_ns,
+        weights=opened["weights"]["digest"],
+        weights_bytes=found.weights_bytes,
+        result=averaged["weights"]["digest"] if averaged else "",
+        aggregate=averaged.get("aggregate", ""),
+        averaging_seconds=found.averaging_seconds,
+        remarks=tuple(averaged.get("remarks", ())),
+        follows=opened.get("follows"),
+        devices=tuple(
+            _device(name, answers.get(name), closed) for name in sorted(opened["cohort"])
+        ),
+        observers=tuple(opened.get("observers", ())),
+        before=_beside(ledger, "max(number) FROM round WHERE number <", number),
+        after=_beside(ledger, "min(number) FROM round WHERE number >", number),
+    )
+
+
+def _body(ledger: LedgerReader, index: int | None) -> Mapping[str, Any]:
+    return {} if index is None else ledger.entry(index).body
+
+
+def _beside(ledger: LedgerReader, what: str, number: int) -> int | None:
+    found = ledger.db.execute(f"SELECT {what} ?", [number]).fetchone()[0]
+    return None if found is None else int(found)
+
+
+def _title(found: RoundFacts, answers: Mapping[str, AnswerRow]) -> str:
+    asked = plural(found.asked, "device")
+    if found.state == "open":
+        return f"Round {found.number} is open: {len(answers)} of {asked} answered."
+    if found.state in {"came to nothing", "failed"}:
+        return f"Round {found.number} came to nothing: {found.reason or 'nobody answered'}."
+    counted = f"{found.counted or 0} of {asked} counted"
+    if found.state == "averaged":
+        drift = "" if found.drift is None else f", with a drift of {found.drift:.2f}"
+        return f"Round {found.number} gave new weights: {counted}{drift}."
+    return f"Round {found.number} is closed, and its answers are being averaged: {counted}."
+
+
+def _device(name: str, answer: AnswerRow | None, closed: Mapping[str, Any]) -> AskedDevice:
+    refused = next((why for why, who in closed.get("refused", {}).items() if name in who), "")
+    outcome = _outcome(answer, closed)
+    if answer is None and refused:
+        outcome = "refused"
+    return AskedDevice(
+        device=name,
+        outcome=outcome,
+        index=None if answer is None else answer.index,
+        samples=0 if answer is None else answer.samples,
+        payload_bytes=0 if answer is None else answer.payload_bytes,
+        reason=refused or ("" if answer is None else answer.reason),
+    )
+
+
+def _outcome(answer: AnswerRow | None, closed: Mapping[str, Any]) -> str:
+    if answer is None:
+        return "missing" if closed else "waited for"
+    if answer.state == "nothing":
+        return "could not" if answer.reason else "nothing"
+    if answer.state != "answer":
+        return answer.state
+    if not closed:
+        return "answered"
+    return "counted" if answer.index in closed["counted"] else "not counted"

@@ -1,0 +1,150 @@
+"""Who gave something for a stage, who is missing, when and why it opened and closed, its rounds."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of, number_in_path
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
+from coordinator.dashboard.sources import Asked, NotThereError, Sources
+from coordinator.dashboard.words import plural
+from coordinator.reading import stages
+from coordinator.reading.answers import FleetNow
+from coordinator.reading.fleet import fleet_now
+from coordinator.reading.stages import RoundFacts, StageFacts
+from schemas.message import Strict
+
+SHOWN = 40
+"""Devices, or rounds, of a page."""
+_ALL = 2**62
+
+
+class GivenLine(Strict):
+    """What a device gave."""
+
+    device: str
+    parts: int
+    samples: int
+    payload_bytes: int
+    newest_index: int
+    state: str
+
+
+class NothingLine(Strict):
+    """A device that had nothing, or could not."""
+
+    device: str
+    index: int
+    reason: str
+
+
+class RoundLine(Strict):
+    """A round in the list."""
+
+    number: int
+    round_of_stage: int
+    phase: str
+    state: str
+    opened_index: int
+    closed_index: int | None
+    averaged_index: int | None
+    asked: int
+    looking: int
+    counted: int | None
+    missing: int | None
+    samples: int | None
+    drift: float | None
+    seconds: float | None
+    reason: str
+
+
+class StagePage(PageModel):
+    """A stage."""
+
+    stage: StageLine
+    is_open: bool
+    stopped_index: int | None
+    stopped: str
+    missing: tuple[str, ...]
+    """Who has not answered, while it is open."""
+    before: int | None
+    after: int | None
+    given: tuple[GivenLine, ...]
+    more_given: int | None
+    nothing: tuple[NothingLine, ...]
+    rounds: tuple[RoundLine, ...]
+    older_rounds: int | None
+
+
+def read(sources: Sources, asked: Asked) -> StagePage:
+    """Return a stage; raise `NotThereError` where there is none."""
+    ledger, number = sources.ledger, number_in_path(asked, "stage", "stage")
+    found = stages.one_stage(ledger, number)
+    if found is None:
+        raise NotThereError(f"There is no stage {number}; /stages lists those that there are.")
+    fleet = fleet_now(ledger, sources.live, sources.now_ns)
+    now = fleet.stage if fleet.stage is not None and fleet.stage.number == number else None
+    place = count_of(asked.query.get("given")) or 0
+    given = stages.given_for(ledger, number, place, SHOWN + 1)
+    before = count_of(asked.query.get("before")) or _ALL
+    rounds = stages.rounds_of(ledger, number, before, SHOWN + 1)
+    stopped = fleet.stopped_rounds if now is not None else None
+    last = ledger.db.execute("SELECT max(stage) FROM stage").fetchone()[0]
+    return StagePage(
+        title=_title(found, fleet, is_open=now is not None),
+        stage=stage_line(found, fleet.stage),
+        is_open=now is not None,
+        stopped_index=stopped.index if stopped else None,
+        stopped=stopped.reason if stopped else "",
+        missing=tuple(map(str, now.missing)) if now is not None else (),
+        before=number - 1 if number > 1 else None,
+        after=number + 1 if number < last else None,
+        given=tuple(
+            GivenLine(
+                device=row.device,
+                parts=row.parts,
+                samples=row.samples,
+                payload_bytes=row.payload_bytes,
+                newest_index=row.newest_index,
+                state=row.state,
+            )
+            for row in given[:SHOWN]
+        ),
+        more_given=place + SHOWN if len(given) > SHOWN else None,
+        nothing=tuple(
+            NothingLine(device=device, index=index, reason=reason)
+            for device, index, reason in stages.nothing_for(ledger, number, SHOWN)
+        ),
+        rounds=tuple(map(round_line, rounds[:SHOWN])),
+        older_rounds=rounds[SHOWN - 1].number if len(rounds) > SHOWN else None,
+    )
+
+
+def round_line(found: RoundFacts) -> RoundLine:
+    """Return a round as it stands in a list."""
+    return RoundLine(
+        number=found.number,
+        round_of_stage=found.round_of_stage,
+        phase=found.phase,
+        state=found.state,
+        opened_index=found.opened_index,
+        closed_index=found.closed_index,
+        averaged_index=found.averaged_index,
+        asked=found.asked,
+        looking=found.looking,
+        counted=found.counted,
+        missing=found.missing,
+        samples=found.samples,
+        drift=found.drift,
+        seconds=found.seconds,
+        reason=found.reason or "",
+    )
+
+
+def _title(found: StageFacts, fleet: FleetNow, *, is_open: bool) -> str:
+    if is_open and fleet.stopped_rounds is not None:
+        return f"Stage {found.stage} is open, and its rounds have stopped."
+    if is_open and fleet.stage is not None:
+        return open_title(fleet.stage)
+    taught = plural(len(found.class_names), "class", "classes")
+    answered = f"{found.answered or 0} of {plural(found.expected or 0, 'device')} answered"
+    return f"Stage {found.stage} is closed: it asked for {taught}, and {answered}."

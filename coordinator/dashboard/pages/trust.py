@@ -1,0 +1,186 @@
+"""Whose keys the fleet believes, what they let out, what waits for a signature."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import count_of
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.sources import Asked, Sources
+from coordinator.dashboard.words import moment, plural
+from coordinator.errors import KeyFileError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.topics.releases.views import waiting_in
+from coordinator.trust.keys import public_key
+from schemas.keys import VerifyKey
+from schemas.message import Strict
+from schemas.roots import SignedRoot
+
+SHOWN = 40
+
+
+class KeyLine(Strict):
+    """A key, and what it may sign."""
+
+    name: str
+    key_hash: str
+    signs: str
+
+
+class RootNow(Strict):
+    """The newest root."""
+
+    version: int
+    index: int
+    threshold: int
+    expires_ns: int | None
+    expired: bool
+    keys: tuple[KeyLine, ...]
+
+
+class PushLine(Strict):
+    """A version that waits for a release."""
+
+    version: int
+    index: int
+    devices: tuple[str, ...] | None
+
+
+class ReleaseLine(Strict):
+    """A release."""
+
+    number: int
+    version: int
+    index: int
+    action: int
+    """The entry that made the version desired."""
+    key: str
+    expires_ns: int | None
+
+
+class DeviceKeyLine(Strict):
+    """The key of a device."""
+
+    device: str
+    state: str
+    key_hash: str
+    index: int
+    expires_ns: int | None
+
+
+class TrustPage(PageModel):
+    """Roots, releases and keys."""
+
+    root: RootNow | None
+    coordinator_key: str
+    waiting: tuple[PushLine, ...]
+    releases: tuple[ReleaseLine, ...]
+    key_states: dict[str, int]
+    """Devices by the state of their key; `none` where nobody invited them."""
+    keys: tuple[DeviceKeyLine, ...]
+    more_keys: int | None
+
+
+def read(sources: Sources, asked: Asked) -> TrustPage:
+    """Return what the fleet believes."""
+    ledger, place = sources.ledger, count_of(asked.query.get("keys")) or 0
+    root = _root(ledger, sources.now_ns)
+    waiting = tuple(
+        PushLine(version=push.version, index=push.action, devices=push.devices)
+        for push in waiting_in(ledger)
+    )
+    states = _states(ledger)
+    keys = _keys(ledger, place)
+    return TrustPage(
+        title=_title(root, waiting, states),
+        root=root,
+        coordinator_key=_own_key(sources),
+        waiting=waiting,
+        releases=_releases(ledger),
+        key_states=states,
+        keys=keys[:SHOWN],
+        more_keys=place + SHOWN if len(keys) > SHOWN else None,
+    )
+
+
+def _title(root: RootNow | None, waiting: tuple[PushLine, ...], states: dict[str, int]) -> str:
+    if waiting:
+        versions = ", ".join(sorted({str(push.version) for push in waiting}))
+        return f"Model {versions} waits for a signature before devices install it."
+    if root is not None and root.expired:
+        return f"The root expired on {moment(root.expires_ns)}: nothing new is installed by it."
+    devices, enrolled = sum(states.values()), states.get("enrolled", 0)
+    keyed = f"{enrolled} of {plural(devices, 'device')} {'has' if enrolled == 1 else 'have'} a key"
+    if root is None:
+        return f"{keyed}; models go out without a release key."
+    return f"Models go out with a release key of root {root.version}, and {keyed}."
+
+
+def _root(ledger: LedgerReader, now_ns: int) -> RootNow | None:
+    row = ledger.db.execute("SELECT idx, root FROM root ORDER BY version DESC LIMIT 1").fetchone()
+    if row is None:
+        return None
+    document = SignedRoot.model_validate_json(row[1]).document
+    keys = (
+        *(_key_line(key, "the next root") for key in document.root_keys),
+        *(_key_line(key, "releases of models") for key in document.release_keys),
+        *(_key_line(key, "receipts and checkpoints") for key in document.coordinator_keys),
+    )
+    expires = document.expires_ns
+    return RootNow(
+        version=document.version,
+        index=row[0],
+        threshold=document.threshold,
+        expires_ns=expires,
+        expired=expires is not None and expires <= now_ns,
+        keys=keys,
+    )
+
+
+def _key_line(key: VerifyKey, signs: str) -> KeyLine:
+    return KeyLine(name=key.name, key_hash=key.key_hash.hex(), signs=signs)
+
+
+def _own_key(sources: Sources) -> str:
+    try:
+        return str(public_key(sources.home) or "")
+    except KeyFileError:
+        return ""
+
+
+def _releases(ledger: LedgerReader) -> tuple[ReleaseLine, ...]:
+    rows = ledger.db.execute(
+        "SELECT number, version, idx, action, key, expires_ns FROM release"
+        " ORDER BY number DESC LIMIT ?",
+        [SHOWN],
+    )
+    return tuple(
+        ReleaseLine(
+            number=number, version=version, index=index, action=action, key=key, expires_ns=expires
+        )
+        for number, version, index, action, key, expires in rows.fetchall()
+    )
+
+
+def _states(ledger: LedgerReader) -> dict[str, int]:
+    rows = ledger.db.execute(
+        "SELECT coalesce(state, 'none'), count(*) FROM device LEFT JOIN device_key USING (device)"
+        " GROUP BY 1 ORDER BY 1"
+    )
+    return dict(rows.fetchall())
+
+
+def _keys(ledger: LedgerReader, place: int) -> tuple[DeviceKeyLine, ...]:
+    rows = ledger.db.execute(
+        "SELECT device, state, key, changed_index, expires_ns FROM device_key"
+        " ORDER BY state = 'enrolled', device LIMIT ? OFFSET ?",
+        [SHOWN + 1, place],
+    )
+    return tuple(
+        DeviceKeyLine(
+            device=device,
+            state=state,
+            key_hash="" if key is None else VerifyKey(key).key_hash.hex(),
+            index=index,
+            expires_ns=expires,
+        )
+        for device, state, key, index, expires in rows.fetchall()
+    )

@@ -1,0 +1,165 @@
+"""What devices gave, and the classes it is of, as people look for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from coordinator.ledger.reader import LedgerReader
+
+
+@dataclass(frozen=True)
+class ContributionFacts:
+    """A contribution, with what became of it."""
+
+    index: int
+    time_ns: int
+    device: str
+    stage: int
+    part: int
+    revision: int
+    state: str
+    samples: int
+    payload_bytes: int
+    left_index: int | None
+    """The entry by which it left the sum."""
+    classes: dict[str, int]
+    """Samples by class."""
+    left_out: bool
+    """Whether it is left out of the sum for now, because its device gave too much."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which contributions are asked for; None leaves it open."""
+
+    device: str | None = None
+    stage: int | None = None
+    state: str | None = None
+    model: int | None = None
+    """A version that was made from them."""
+    before: int = 2**62
+    """Below which index."""
+
+
+_WHERE = """
+FROM contribution
+WHERE contribution.idx < :before AND (:device IS NULL OR contribution.device = :device)
+AND (:stage IS NULL OR stage = :stage) AND (:state IS NULL OR state = :state)
+AND (:model IS NULL OR contribution.idx IN (
+    SELECT value FROM entry, json_each(entry.body, '$.inputs')
+    WHERE entry.idx = (SELECT solved_index FROM model WHERE version = :model)))
+"""
+_COLUMNS = """
+SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contribution.idx),
+    contribution.device, stage, part, revision, state, samples, payload_bytes, left_index,
+    (SELECT json_group_object(name, contribution_class.samples) FROM contribution_class
+     WHERE contribution_class.idx = contribution.idx)
+"""
+_LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
+
+
+def given(ledger: LedgerReader, wanted: Wanted, limit: int) -> list[ContributionFacts]:
+    """Return contributions, newest first."""
+    rows = ledger.db.execute(_LIST, {**_values(wanted), "limit": limit}).fetchall()
+    outside = left_out(ledger)
+    values = [(*row[:10], json.loads(row[10]), row[0] in outside) for row in rows]
+    return [ContributionFacts(*row) for row in values]
+
+
+@dataclass(frozen=True)
+class StateCount:
+    """Contributions that had the same end."""
+
+    state: str
+    count: int
+    samples: int
+    payload_bytes: int
+    devices: int
+
+
+def by_state(ledger: LedgerReader, wanted: Wanted) -> list[StateCount]:
+    """Return how many contributions are in which state; the state that is wanted is left open."""
+    rows = ledger.db.execute(
+        "SELECT state, count(*), sum(samples), sum(payload_bytes),"
+        f" count(DISTINCT contribution.device) {_WHERE} GROUP BY state ORDER BY 2 DESC",
+        {**_values(wanted), "state": None, "before": 2**62},
+    )
+    return [StateCount(*row) for row in rows.fetchall()]
+
+
+def left_out(ledger: LedgerReader) -> frozenset[int]:
+    """Return the contributions that are left out of the sum for now."""
+    row = ledger.db.execute(
+        "SELECT json_extract(body, '$.left_out') FROM entry"
+        " WHERE idx = (SELECT max(idx) FROM left_out)"
+    ).fetchone()
+    return frozenset(json.loads(row[0])) if row and row[0] else frozenset()
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """A registered class."""
+
+    index: int
+    name: str
+    other_names: tuple[str, ...]
+    samples: int
+    """Of what is in the sum, and of answers to rounds."""
+    contributions: int
+    first_stage: int | None
+    correct: int
+    """Where the model of all devices was measured."""
+    total: int
+
+
+def _values(wanted: Wanted) -> dict[str, object]:
+    return {
+        "device": wanted.device,
+        "stage": wanted.stage,
+        "state": wanted.state,
+        "model": wanted.model,
+        "before": wanted.before,
+    }
+
+
+def class_facts(
+    ledger: LedgerReader, counts: dict[str, tuple[int, int]], first: dict[str, int]
+) -> list[ClassFacts]:
+    """Return every class in the order of its index; `counts` and `first` go by present names."""
+    rows = ledger.db.execute("SELECT name, class_index, meaning FROM class").fetchall()
+    meanings = {name: meaning for name, _, meaning in rows}
+    samples: dict[str, list[int]] = {}
+    given_of = ledger.db.execute(
+        "SELECT name, sum(c.samples), count(*) FROM contribution_class AS c"
+        " JOIN contribution USING (idx) WHERE state IN ('held', 'answer') GROUP BY name"
+    )
+    for name, count, parts in given_of.fetchall():
+        found = samples.setdefault(_meant(meanings, name), [0, 0])
+        found[0], found[1] = found[0] + count, found[1] + parts
+    others: dict[str, list[str]] = {}
+    for name in meanings:
+        others.setdefault(_meant(meanings, name), []).append(name)
+    return sorted(
+        (
+            ClassFacts(
+                index,
+                name,
+                tuple(sorted(set(others[name]) - {name})),
+                samples.get(name, [0, 0])[0],
+                samples.get(name, [0, 0])[1],
+                first.get(name),
+                counts.get(name, (0, 0))[0],
+                counts.get(name, (0, 0))[1],
+            )
+            for name, index, meaning in rows
+            if meaning is None
+        ),
+        key=lambda item: item.index,
+    )
+
+
+def _meant(meanings: dict[str, str | None], name: str) -> str:
+    while (meaning := meanings.get(name)) is not None:
+        name = meaning
+    return name
