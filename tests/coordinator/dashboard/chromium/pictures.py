@@ -29,10 +29,7 @@ SHOTS = (
     ("fleet", "light", NARROW),
     ("device", "light", WIDE),
     ("model", "light", WIDE),
-    ("model", "dark", WIDE),
     ("ledger", "light", WIDE),
-    ("stages", "light", WIDE),
-    ("contributions", "light", NARROW),
 )
 """Page, colours, width and the greatest height."""
 
