@@ -9,11 +9,11 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from coordinator.dashboard.drawing import Frame, draw
+from coordinator.dashboard.drawing import PageFrame, draw
 from schemas.message import Strict
 
 
-class Problem(Strict):
+class PageProblem(Strict):
     """Why there is no page."""
 
     status: int
@@ -32,7 +32,7 @@ class Dashboard:
     now_ns: Callable[[], int]
 
 
-def frame_of(request: Request, **values: object) -> Frame:
+def frame_of(request: Request, **values: object) -> PageFrame:
     """Return what stands around the answer to a request."""
     dashboard: Dashboard = request.app.state.dashboard
     made: dict[str, object] = {
@@ -43,7 +43,7 @@ def frame_of(request: Request, **values: object) -> Frame:
         "now_ns": dashboard.now_ns(),
         "path": request.url.path,
     }
-    return Frame(**(made | values))  # type: ignore[arg-type]
+    return PageFrame(**(made | values))  # type: ignore[arg-type]
 
 
 def wants_json(request: Request) -> bool:
@@ -58,7 +58,7 @@ def wants_json(request: Request) -> bool:
     )
 
 
-def problem_answer(request: Request, problem: Problem) -> Response:
+def problem_answer(request: Request, problem: PageProblem) -> Response:
     """Return why there is no page, as the request wants it."""
     if wants_json(request) or request.url.path.endswith(".json"):
         return JSONResponse(problem.model_dump(), problem.status)

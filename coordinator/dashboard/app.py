@@ -24,13 +24,13 @@ from coordinator.dashboard.access.login import Entrance, login_routes
 from coordinator.dashboard.actions.routes import action_routes
 from coordinator.dashboard.answers import (
     Dashboard,
-    Problem,
+    PageProblem,
     frame_of,
     problem_answer,
     wants_json,
 )
 from coordinator.dashboard.drawing import STATIC, draw_page
-from coordinator.dashboard.following import Follower
+from coordinator.dashboard.following import LedgerFollower
 from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
 from coordinator.dashboard.metrics.routes import Metered, metric_routes
 from coordinator.dashboard.page import Page
@@ -63,7 +63,7 @@ def make_app(
     """
     settings, verification = load(home), Verification(home, now_ns)
     dashboard = Dashboard(home, settings.fleet, settings.method.name, installed(), now_ns)
-    doors, follower = doors or Doors.of(home, now_ns), Follower(home, now_ns)
+    doors, follower = doors or Doors.of(home, now_ns), LedgerFollower(home, now_ns)
     app = Starlette(
         routes=[
             *login_routes(doors),
@@ -121,7 +121,7 @@ def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[
 
 def _refused(request: Request, error: Exception) -> Response:
     status, title, text = _explained(error)
-    return problem_answer(request, Problem(status=status, title=title, text=text))
+    return problem_answer(request, PageProblem(status=status, title=title, text=text))
 
 
 def _explained(error: Exception) -> tuple[int, str, str]:
@@ -148,10 +148,10 @@ _TITLES = {
 def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, asyncio.TimeoutError):
         text = f"It took more than {PAGE_SECONDS:g} s, and was given up."
-        problem = Problem(status=503, title="This page takes too long.", text=text)
+        problem = PageProblem(status=503, title="This page takes too long.", text=text)
     else:
         text = "It is a mistake in this program; its log says more. The fleet goes on without it."
-        problem = Problem(status=500, title="This page failed.", text=text)
+        problem = PageProblem(status=500, title="This page failed.", text=text)
     return problem_answer(request, problem)
 
 

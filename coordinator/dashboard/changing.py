@@ -29,7 +29,7 @@ from coordinator.dashboard.app import installed, make_app
 from coordinator.dashboard.serving import (
     DEFAULT_PORT,
     DashboardError,
-    Listening,
+    ListenAddress,
     link_of,
     listen,
     server_of,
@@ -103,13 +103,13 @@ def serve_changing(port: int | None, role: Role) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         doors = Doors.of(Path(folder), time.time_ns)
-        listening = Listening(port=DEFAULT_PORT if port is None else port)
+        listening = ListenAddress(port=DEFAULT_PORT if port is None else port)
         try:
             listener = listen(listening)
         except DashboardError:
             if port is not None:
                 raise
-            listening = Listening(port=0)
+            listening = ListenAddress(port=0)
             listener = listen(listening)
         with listener:
             url = listening.url(listener.getsockname()[1])

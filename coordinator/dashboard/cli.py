@@ -10,7 +10,7 @@ import typer
 
 from coordinator.dashboard.access.doors import Doors
 from coordinator.dashboard.access.people import Person, Role, own_name
-from coordinator.dashboard.serving import DEFAULT_PORT, Listening, link, serve
+from coordinator.dashboard.serving import DEFAULT_PORT, ListenAddress, link, serve
 from coordinator.dashboard.words import iso
 from coordinator.errors import CommandError
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
@@ -58,7 +58,7 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         return
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
-    listening = Listening(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
+    listening = ListenAddress(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
     with logging_on(log_format, log_level):
         serve(home, listening, own_name(), _say)
 

@@ -22,7 +22,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
-class Frame:
+class PageFrame:
     """What stands around a page."""
 
     fleet: str
@@ -49,12 +49,12 @@ class Frame:
         return "" if self.page is None else self.page.under or self.page.name
 
 
-def draw(template: str, frame: Frame, **values: object) -> str:
+def draw(template: str, frame: PageFrame, **values: object) -> str:
     """Return a page as HTML; a name that the template uses and nobody gave is an error."""
     return _environment().get_template(template).render(frame=frame, **values)
 
 
-def draw_page(page: Page, model: PageModel, frame: Frame) -> str:
+def draw_page(page: Page, model: PageModel, frame: PageFrame) -> str:
     """Return a page of the dashboard as HTML."""
     return draw(page.template, frame, page=model, ago=partial(words.ago, now_ns=frame.now_ns))
 

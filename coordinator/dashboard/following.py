@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import Presence, read_presence
+from coordinator.live.file import PresenceNow, read_presence
 from schemas.message import Strict
 
 LOOK_SECONDS = 1.0
@@ -52,7 +52,7 @@ class WhoIsThere(Strict):
 Change = NewEntries | WhoIsThere
 
 
-class Follower:
+class LedgerFollower:
     """Looks for changes while somebody listens."""
 
     def __init__(self, home: Path, now_ns: Callable[[], int]) -> None:
@@ -61,7 +61,7 @@ class Follower:
         self._queues: set[asyncio.Queue[Change | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._size = 0
-        self._there = Presence()
+        self._there = PresenceNow()
         self.stopped = False
 
     @property
@@ -139,7 +139,7 @@ class Follower:
             queue.get_nowait()
         queue.put_nowait(None)
 
-    def _look(self) -> tuple[int, Presence]:
+    def _look(self) -> tuple[int, PresenceNow]:
         with ledger_of(self._home) as ledger:
             return ledger.size, read_presence(self._home, self._now_ns())
 
@@ -156,7 +156,7 @@ class Follower:
         )
 
 
-def _who(before: Presence, now: Presence) -> WhoIsThere:
+def _who(before: PresenceNow, now: PresenceNow) -> WhoIsThere:
     return WhoIsThere(
         online=tuple(sorted(now.online - before.online))[:_MOST_NAMED],
         away=tuple(sorted(before.online - now.online))[:_MOST_NAMED],

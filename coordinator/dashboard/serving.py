@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from coordinator.dashboard.access.doors import Doors
 from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
-from coordinator.dashboard.following import Follower
+from coordinator.dashboard.following import LedgerFollower
 from coordinator.errors import CoordinatorError
 
 DEFAULT_PORT = 8787
@@ -28,7 +28,7 @@ class DashboardError(CoordinatorError):
 
 
 @dataclass(frozen=True)
-class Listening:
+class ListenAddress:
     """Where the dashboard listens, and under which names it may be asked."""
 
     host: str = "127.0.0.1"
@@ -59,7 +59,7 @@ class Listening:
         return f"http{'s' if self.encrypted else ''}://{bracketed}:{port}"
 
 
-def serve(home: Path, listening: Listening, name: str, tell: Callable[[str], None]) -> None:
+def serve(home: Path, listening: ListenAddress, name: str, tell: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `tell` is given links for `name` once they can be opened.
 
     Raises `SettingsError` where `home` is no coordinator's, and `DashboardError`.
@@ -95,7 +95,7 @@ _IN_CLEAR = (
 )
 
 
-def listen(listening: Listening) -> socket.socket:
+def listen(listening: ListenAddress) -> socket.socket:
     """Return a socket that listens; raise `DashboardError` where that cannot be."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
@@ -110,7 +110,7 @@ def listen(listening: Listening) -> socket.socket:
 class _Server(uvicorn.Server):
     """Lets those go who listen for changes before it waits for answers to end."""
 
-    def __init__(self, config: uvicorn.Config, follower: Follower) -> None:
+    def __init__(self, config: uvicorn.Config, follower: LedgerFollower) -> None:
         super().__init__(config)
         self._follower = follower
 
@@ -120,7 +120,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_of(app: Starlette, listening: Listening) -> uvicorn.Server:
+def server_of(app: Starlette, listening: ListenAddress) -> uvicorn.Server:
     """Return a server of `app`, which stops in order."""
     config = uvicorn.Config(
         app,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coordinator.dashboard.following import Follower, NewEntries
+from coordinator.dashboard.following import LedgerFollower, NewEntries
 
 PING_SECONDS = 20
 SEND_SECONDS = 15.0
@@ -25,7 +25,7 @@ SEND_SECONDS = 15.0
 _COME_AGAIN_MS = 2000
 
 
-def stream_route(follower: Follower) -> Route:
+def stream_route(follower: LedgerFollower) -> Route:
     """Return the route of the stream."""
 
     async def events(request: Request) -> Response:
@@ -51,7 +51,7 @@ def _since(request: Request) -> int | None:
     return max(-1, int(text))
 
 
-async def _told(follower: Follower, since: int | None) -> AsyncIterator[ServerSentEvent]:
+async def _told(follower: LedgerFollower, since: int | None) -> AsyncIterator[ServerSentEvent]:
     yield ServerSentEvent(comment="listening", retry=_COME_AGAIN_MS)
     async for change in follower.listen(since):
         data = change.model_dump_json()

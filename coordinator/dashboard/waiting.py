@@ -12,9 +12,15 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from coordinator.dashboard.answers import Dashboard, Problem, frame_of, problem_answer, wants_json
+from coordinator.dashboard.answers import (
+    Dashboard,
+    PageProblem,
+    frame_of,
+    problem_answer,
+    wants_json,
+)
 from coordinator.dashboard.drawing import STATIC, draw
-from coordinator.dashboard.following import Follower
+from coordinator.dashboard.following import LedgerFollower
 from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
 
 LOOK_AGAIN_SECONDS = 2
@@ -42,7 +48,7 @@ def make_waiting_app(version: str) -> Starlette:
     )
     nowhere = Path()
     app.state.dashboard = Dashboard(nowhere, "", "", version, time.time_ns)
-    app.state.pages, app.state.follower = (), Follower(nowhere, time.time_ns)
+    app.state.pages, app.state.follower = (), LedgerFollower(nowhere, time.time_ns)
     return app
 
 
@@ -51,7 +57,7 @@ def _lives(_: Request) -> Response:
 
 
 def _waits(request: Request) -> Response:
-    problem = Problem(status=503, title=_TITLE, text=_TEXT)
+    problem = PageProblem(status=503, title=_TITLE, text=_TEXT)
     if wants_json(request) or request.url.path.endswith(".json"):
         answer = problem_answer(request, problem)
     else:

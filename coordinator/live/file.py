@@ -126,7 +126,7 @@ def read_live(home: Path) -> LiveSnapshot | None:
 
 
 @dataclass(frozen=True)
-class Presence:
+class PresenceNow:
     """Who is there."""
 
     online: frozenset[str] = frozenset()
@@ -134,18 +134,18 @@ class Presence:
     """Whether a coordinator does; where none does, nobody knows who is there."""
 
 
-def read_presence(home: Path, time_ns: int) -> Presence:
+def read_presence(home: Path, time_ns: int) -> PresenceNow:
     """Return who is there, and no more: for who asks every second."""
     with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
         db.execute("BEGIN")
         if _version(db) != VERSION:
-            return Presence()
+            return PresenceNow()
         for (body,) in db.execute("SELECT body FROM now"):
             if not serves(CoordinatorNow.model_validate_json(body), time_ns):
-                return Presence()
+                return PresenceNow()
             found = db.execute("SELECT device FROM device WHERE online")
-            return Presence(frozenset(name for (name,) in found), serves=True)
-    return Presence()
+            return PresenceNow(frozenset(name for (name,) in found), serves=True)
+    return PresenceNow()
 
 
 def read_health(home: Path, device: DeviceId) -> list[HealthPoint]:

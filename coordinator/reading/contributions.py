@@ -30,7 +30,7 @@ class ContributionFacts:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ContributionFilter:
     """Which contributions are asked for; None leaves it open."""
 
     device: str | None = None
@@ -59,7 +59,7 @@ SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contributi
 _LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
 
 
-def given(ledger: LedgerReader, wanted: Wanted, limit: int) -> list[ContributionFacts]:
+def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[ContributionFacts]:
     """Return contributions, newest first."""
     rows = ledger.db.execute(_LIST, {**_values(wanted), "limit": limit}).fetchall()
     outside = left_out(ledger)
@@ -78,7 +78,7 @@ class StateCount:
     devices: int
 
 
-def by_state(ledger: LedgerReader, wanted: Wanted) -> list[StateCount]:
+def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> list[StateCount]:
     """Return how many contributions are in which state; the state that is wanted is left open."""
     rows = ledger.db.execute(
         "SELECT state, count(*), sum(samples), sum(payload_bytes),"
@@ -113,7 +113,7 @@ class ClassFacts:
     total: int
 
 
-def _values(wanted: Wanted) -> dict[str, object]:
+def _values(wanted: ContributionFilter) -> dict[str, object]:
     return {
         "device": wanted.device,
         "stage": wanted.stage,

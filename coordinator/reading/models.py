@@ -10,7 +10,7 @@ from coordinator.ledger.reader import LedgerReader
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class VersionFacts:
     """A version of the model, with what devices say of it."""
 
     version: int
@@ -55,19 +55,19 @@ LEFT JOIN (SELECT version, count(*) AS devices, sum(correct) AS correct, sum(tot
 """
 
 
-def newest_models(ledger: LedgerReader, before: int, limit: int) -> list[ModelFacts]:
+def newest_models(ledger: LedgerReader, before: int, limit: int) -> list[VersionFacts]:
     """Return versions below one, newest first."""
     query = _MODELS + " WHERE version < ? ORDER BY version DESC LIMIT ?"
     return [_facts(row) for row in ledger.db.query(query, [before, limit])]
 
 
-def one_model(ledger: LedgerReader, version: int) -> ModelFacts | None:
+def one_model(ledger: LedgerReader, version: int) -> VersionFacts | None:
     """Return a version; None where there is none."""
     rows = ledger.db.query(_MODELS + " WHERE version = ?", [version])
     return next(map(_facts, rows), None)
 
 
-def of_lineage(ledger: LedgerReader, lineage: str, around: int, limit: int) -> list[ModelFacts]:
+def of_lineage(ledger: LedgerReader, lineage: str, around: int, limit: int) -> list[VersionFacts]:
     """Return the versions of a lineage that are nearest to one, oldest first."""
     query = _MODELS + " WHERE lineage = ? ORDER BY abs(version - ?), version DESC LIMIT ?"
     found = [_facts(row) for row in ledger.db.query(query, [lineage, around, limit])]
@@ -194,8 +194,8 @@ def released_by(ledger: LedgerReader, version: int) -> list[tuple[int, int, str]
     return [(int(number), int(index), str(key)) for number, index, key in rows.fetchall()]
 
 
-def _facts(row: dict[str, Any]) -> ModelFacts:
-    return ModelFacts(
+def _facts(row: dict[str, Any]) -> VersionFacts:
+    return VersionFacts(
         version=row["version"],
         state=row["state"],
         solved_index=row["solved_index"],

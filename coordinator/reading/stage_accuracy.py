@@ -12,7 +12,7 @@ from coordinator.reading.old_and_new import names_of_newest
 from schemas.message import Strict
 
 
-class Spread(Strict):
+class AccuracySpread(Strict):
     """How many held-out samples a model was right for on all devices, and how devices differ."""
 
     right: RightCount
@@ -32,9 +32,9 @@ class StageAccuracy(Strict):
     """The entry that opened it."""
     version: int | None = None
     """None where no model of it was measured yet."""
-    old: Spread | None = None
+    old: AccuracySpread | None = None
     """Classes of stages before."""
-    new: Spread | None = None
+    new: AccuracySpread | None = None
     """Classes of this stage."""
 
 
@@ -76,7 +76,9 @@ WHERE measured.version = ?
 """
 
 
-def _spreads(ledger: LedgerReader, version: int) -> tuple[Spread | None, Spread | None]:
+def _spreads(
+    ledger: LedgerReader, version: int
+) -> tuple[AccuracySpread | None, AccuracySpread | None]:
     newest = names_of_newest(ledger, version)
     counts: defaultdict[tuple[bool, str], list[int]] = defaultdict(lambda: [0, 0])
     for device, name, correct, total in ledger.db.execute(_RESULTS, [version]):
@@ -90,13 +92,13 @@ def _spreads(ledger: LedgerReader, version: int) -> tuple[Spread | None, Spread 
     return old, new
 
 
-def _spread(counts: Sequence[Sequence[int]]) -> Spread | None:
+def _spread(counts: Sequence[Sequence[int]]) -> AccuracySpread | None:
     told = [(correct, total) for correct, total in counts if total]
     if not told:
         return None
     shares = sorted(correct / total for correct, total in told)
     right = RightCount(correct=sum(c for c, _ in told), total=sum(t for _, t in told))
-    return Spread(
+    return AccuracySpread(
         right=right, devices=len(told), low=_quantile(shares, 0.1), high=_quantile(shares, 0.9)
     )
 

@@ -13,7 +13,7 @@ Values = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ActionField:
     """One thing that an action asks for."""
 
     name: str
@@ -41,7 +41,7 @@ class Action:
     """Makes it; raises `ValidationError` or `FleetledgerError` where a value is wrong."""
     line: Callable[[Values], tuple[str, ...]]
     """The same as words of the command line, after `fleetledger`."""
-    fields: tuple[Asked, ...] = ()
+    fields: tuple[ActionField, ...] = ()
 
     def command_line(self, values: Values) -> str:
         """Return what does the same on the command line; what is missing is in capitals."""
@@ -49,8 +49,8 @@ class Action:
         return " ".join(("fleetledger", *map(quote, self.line(filled | dict(values)))))
 
 
-DEVICE = Asked("device", "Device")
-REASON = Asked("reason", "Reason", "It stays in the ledger.")
+DEVICE = ActionField("device", "Device")
+REASON = ActionField("reason", "Reason", "It stays in the ledger.")
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.actions.action import DEVICE, REASON, Action, Asked, Values, words
+from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
@@ -56,7 +56,10 @@ _DEVICES = (
             *("coordinator", "settle", values["device"]),
             *("--installation", values["installation"]),
         ),
-        (DEVICE, Asked("installation", "Installation", "`agent status` on the device names it.")),
+        (
+            DEVICE,
+            ActionField("installation", "Installation", "`agent status` on the device names it."),
+        ),
     ),
     Action(
         "retract",
@@ -69,8 +72,10 @@ _DEVICES = (
         ),
         (
             DEVICE,
-            Asked("part", "Only this part", "STAGE/PART, or STAGE/ROUND; all if empty.", False),
-            Asked("reason", "Reason", "The device is told, and the ledger keeps it."),
+            ActionField(
+                "part", "Only this part", "STAGE/PART, or STAGE/ROUND; all if empty.", False
+            ),
+            ActionField("reason", "Reason", "The device is told, and the ledger keeps it."),
         ),
     ),
 )
@@ -84,7 +89,7 @@ _STAGES = (
             asks="sure" not in values,
         ),
         lambda values: ("coordinator", "open-stage", *words(values["classes"])),
-        (Asked("classes", "Classes", "Names, with spaces between them.", several=True),),
+        (ActionField("classes", "Classes", "Names, with spaces between them.", several=True),),
     ),
     Action(
         "close-stage",
@@ -121,8 +126,10 @@ _MODELS = (
         _push,
         _push_line,
         (
-            Asked("version", "Version"),
-            Asked("devices", "Only on", "Devices; all where it is empty.", False, several=True),
+            ActionField("version", "Version"),
+            ActionField(
+                "devices", "Only on", "Devices; all where it is empty.", False, several=True
+            ),
         ),
     ),
     Action(
@@ -139,8 +146,10 @@ _MODELS = (
             *(("--canaries",) if "canaries" in values else ()),
         ),
         (
-            Asked("version", "Version", "The one before where it is empty.", required=False),
-            Asked("canaries", "Devices that try another version go back too", "", False, flag=True),
+            ActionField("version", "Version", "The one before where it is empty.", required=False),
+            ActionField(
+                "canaries", "Devices that try another version go back too", "", False, flag=True
+            ),
         ),
     ),
     Action(
@@ -165,7 +174,7 @@ _CLASSES = (
         "The class has another name; the former one stays usable on the devices.",
         lambda values: RenameClass(old=ClassName(values["old"]), new=ClassName(values["new"])),
         lambda values: ("class", "rename", values["old"], values["new"]),
-        (Asked("old", "Name"), Asked("new", "New name")),
+        (ActionField("old", "Name"), ActionField("new", "New name")),
     ),
     Action(
         "merge-classes",
@@ -175,7 +184,7 @@ _CLASSES = (
             source=ClassName(values["source"]), target=ClassName(values["target"])
         ),
         lambda values: ("class", "merge", values["source"], values["target"]),
-        (Asked("source", "Class"), Asked("target", "Becomes another name of")),
+        (ActionField("source", "Class"), ActionField("target", "Becomes another name of")),
     ),
 )
 ACTIONS = {action.name: action for action in (*_DEVICES, *_STAGES, *_MODELS, *_CLASSES)}

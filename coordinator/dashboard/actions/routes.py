@@ -37,7 +37,7 @@ _NOBODY = (
 log = logging.getLogger("dashboard")
 
 
-class Outcome(Strict):
+class ActionOutcome(Strict):
     """What came of an action."""
 
     done: bool
@@ -54,7 +54,7 @@ class _Form:
     values: Values
     refused: str
     """Why its button does nothing; empty where it works."""
-    outcome: Outcome | None = None
+    outcome: ActionOutcome | None = None
 
     @property
     def title(self) -> str:
@@ -82,7 +82,7 @@ def action_routes() -> list[Route]:
         body = (await request.body()).decode("utf-8", "replace")
         values = _filled(action, dict(parse_qsl(body)))
         if not person.acts:
-            outcome, status = Outcome(done=False, text=_viewer(person)), 403
+            outcome, status = ActionOutcome(done=False, text=_viewer(person)), 403
         else:
             home = request.app.state.dashboard.home
             outcome, status = await run_in_threadpool(_carried_out, request, home, action, values)
@@ -97,7 +97,7 @@ def action_routes() -> list[Route]:
     ]
 
 
-def _log(person: Person, action: Action, outcome: Outcome) -> None:
+def _log(person: Person, action: Action, outcome: ActionOutcome) -> None:
     """Say who did what, or was refused it; questions that are asked back are neither."""
     if outcome.asks:
         return
@@ -134,21 +134,21 @@ def _filled(action: Action, given: Mapping[str, str]) -> Values:
 
 def _carried_out(
     request: Request, home: Path, action: Action, values: Values
-) -> tuple[Outcome, int]:
+) -> tuple[ActionOutcome, int]:
     dashboard: Dashboard = request.app.state.dashboard
     missing = [
         field.label for field in action.fields if field.required and not values.get(field.name)
     ]
     if missing:
-        return Outcome(done=False, text=f"Say also: {', '.join(missing)}."), 400
+        return ActionOutcome(done=False, text=f"Say also: {', '.join(missing)}."), 400
     try:
         command = action.command(values)
     except ValidationError as error:
-        return Outcome(done=False, text=f"{explain(error)}."), 400
+        return ActionOutcome(done=False, text=f"{explain(error)}."), 400
     except (FleetledgerError, ValueError) as error:
-        return Outcome(done=False, text=str(error)), 400
+        return ActionOutcome(done=False, text=str(error)), 400
     if not read_presence(home, dashboard.now_ns()).serves:
-        return Outcome(done=False, text=_NOBODY), 409
+        return ActionOutcome(done=False, text=_NOBODY), 409
     try:
         text = send(
             home,
@@ -158,19 +158,19 @@ def _carried_out(
             actor=actor_of(request.state.person.name),
         )
     except QuestionError as question:
-        return Outcome(done=False, text=str(question), asks=True), 409
+        return ActionOutcome(done=False, text=str(question), asks=True), 409
     except CommandError as error:
-        return Outcome(done=False, text=str(error)), 409
+        return ActionOutcome(done=False, text=str(error)), 409
     except OperatorTimeoutError as error:
-        return Outcome(done=False, text=str(error)), 504
-    return Outcome(done=True, text=text), 200
+        return ActionOutcome(done=False, text=str(error)), 504
+    return ActionOutcome(done=True, text=text), 200
 
 
 def _drawn(
     request: Request,
     action: Action,
     values: Values,
-    outcome: Outcome | None = None,
+    outcome: ActionOutcome | None = None,
     status: int = 200,
 ) -> Response:
     dashboard: Dashboard = request.app.state.dashboard

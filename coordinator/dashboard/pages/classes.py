@@ -14,7 +14,7 @@ from schemas.message import Strict
 SHOWN = 200
 
 
-class ClassLine(Strict):
+class ClassListLine(Strict):
     """A class in the list."""
 
     index: int
@@ -37,7 +37,7 @@ class ClassesPage(PageModel):
     """What that name means now; empty where nobody has it."""
     version: int | None
     """The model that accuracies are of."""
-    classes: tuple[ClassLine, ...]
+    classes: tuple[ClassListLine, ...]
     more: int | None
 
 
@@ -80,8 +80,8 @@ def _title(classes: list[ClassFacts]) -> str:
     return f"{known}, and is weakest at {weakest.name}: {100 * share:.1f} % right."
 
 
-def _line(item: ClassFacts) -> ClassLine:
-    return ClassLine(
+def _line(item: ClassFacts) -> ClassListLine:
+    return ClassListLine(
         index=item.index,
         name=item.name,
         other_names=item.other_names,

@@ -8,8 +8,8 @@ from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.words import plural
 from coordinator.reading.contributions import (
     ContributionFacts,
+    ContributionFilter,
     StateCount,
-    Wanted,
     by_state,
     given,
 )
@@ -26,7 +26,7 @@ STATES = {
 }
 
 
-class GivenLine(Strict):
+class ContributionLine(Strict):
     """A contribution in the list."""
 
     index: int
@@ -63,14 +63,14 @@ class ContributionsPage(PageModel):
     state: str
     model: int | None
     states: tuple[StateLine, ...]
-    lines: tuple[GivenLine, ...]
+    lines: tuple[ContributionLine, ...]
     older: int | None
 
 
 def read(sources: Sources, asked: Asked) -> ContributionsPage:
     """Return contributions."""
     query = asked.query
-    wanted = Wanted(
+    wanted = ContributionFilter(
         device=query.get("device", "").strip() or None,
         stage=count_of(query.get("stage")),
         state=query["state"] if query.get("state") in STATES else None,
@@ -91,7 +91,7 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
     )
 
 
-def _title(states: list[StateCount], wanted: Wanted) -> str:
+def _title(states: list[StateCount], wanted: ContributionFilter) -> str:
     counts = {item.state: item for item in states}
     whom = f"{wanted.device} gave" if wanted.device else "Devices gave"
     where = f" for stage {wanted.stage}" if wanted.stage is not None else ""
@@ -126,8 +126,8 @@ def _state_line(item: StateCount) -> StateLine:
     )
 
 
-def _line(item: ContributionFacts) -> GivenLine:
-    return GivenLine(
+def _line(item: ContributionFacts) -> ContributionLine:
+    return ContributionLine(
         index=item.index,
         time_ns=item.time_ns,
         device=item.device,

@@ -22,7 +22,7 @@ _HOUR_NS = 3600 * 10**9
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
-class Row(Strict):
+class DeviceListLine(Strict):
     """A device in the list."""
 
     device: FleetDevice
@@ -32,7 +32,7 @@ class Row(Strict):
     """Whether somebody should look at it."""
 
 
-class Count(Strict):
+class CountLine(Strict):
     """How many devices are alike in something, and what lists them."""
 
     text: str
@@ -45,15 +45,15 @@ class FleetPage(PageModel):
 
     fleet: FleetNow
     needs: tuple[NeedHere, ...]
-    states: tuple[Count, ...]
-    versions: tuple[Count, ...]
+    states: tuple[CountLine, ...]
+    versions: tuple[CountLine, ...]
     map: DeviceMap
     stages: tuple[StageAccuracy, ...]
     contributions: int
     """That are held."""
     contributions_of_the_hour: int
     filter: str
-    rows: tuple[Row, ...]
+    rows: tuple[DeviceListLine, ...]
     found: int
     """Devices that the filter fits; `rows` may be fewer."""
 
@@ -139,8 +139,8 @@ def _number(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
 
 
-def _row(device: FleetDevice, now_ns: int) -> Row:
-    return Row(
+def _row(device: FleetDevice, now_ns: int) -> DeviceListLine:
+    return DeviceListLine(
         device=device,
         heard=heard(device, now_ns),
         remark=remark(device, now_ns),
@@ -148,7 +148,7 @@ def _row(device: FleetDevice, now_ns: int) -> Row:
     )
 
 
-def _states(fleet: FleetNow) -> list[Count]:
+def _states(fleet: FleetNow) -> list[CountLine]:
     words = {
         "online": "Connected",
         "unknown": "Unknown, since no coordinator runs",
@@ -162,11 +162,13 @@ def _states(fleet: FleetNow) -> list[Count]:
     for state, text in words.items():
         count = sum(number for known, number in counts.items() if known == state)
         if count or state == "online":
-            found.append(Count(text=text, count=count, filter=f"state:{state.replace(' ', '-')}"))
+            found.append(
+                CountLine(text=text, count=count, filter=f"state:{state.replace(' ', '-')}")
+            )
     return found
 
 
-def _versions(fleet: FleetNow) -> list[Count]:
+def _versions(fleet: FleetNow) -> list[CountLine]:
     counts = Counter(device.active_version for device in taking_part(fleet))
     tried = {one.version: len(one.devices) for one in fleet.models.canaries}
     found = []
@@ -179,5 +181,5 @@ def _versions(fleet: FleetNow) -> list[Count]:
         elif version is not None and version == fleet.models.newest:
             text += ", the newest"
         shown = "none" if version is None else version
-        found.append(Count(text=text, count=counts[version], filter=f"model:{shown}"))
+        found.append(CountLine(text=text, count=counts[version], filter=f"model:{shown}"))
     return found

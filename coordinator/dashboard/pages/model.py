@@ -12,7 +12,7 @@ from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.dashboard.words import percent, plural
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import models
-from coordinator.reading.models import ClassPair, MeasuredThere, ModelFacts
+from coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
 from coordinator.reading.old_and_new import (
     ClassCount,
     class_counts,
@@ -65,7 +65,7 @@ class DrawnStage(Strict):
     right: float
 
 
-class Lineage(Strict):
+class ModelLineage(Strict):
     """The versions around this one that came of the same frozen model or network."""
 
     digest: str
@@ -83,7 +83,7 @@ class ParityLine(Strict):
     refused: int
 
 
-class Refusal(Strict):
+class RefusalLine(Strict):
     """A device that did not keep the version."""
 
     device: str
@@ -102,7 +102,7 @@ class MeasuredLine(Strict):
     share: float | None
 
 
-class ReleaseLine(Strict):
+class ReleasedLine(Strict):
     """A signature by which devices may install the version."""
 
     number: int
@@ -110,7 +110,7 @@ class ReleaseLine(Strict):
     key: str
 
 
-class Parity(Strict):
+class ParityPart(Strict):
     """Whether what devices compute is what was solved."""
 
     difference: float | None
@@ -121,7 +121,7 @@ class Parity(Strict):
     providers: tuple[ParityLine, ...]
 
 
-class Running(Strict):
+class RunningLine(Strict):
     """Where the version runs."""
 
     desired: bool
@@ -130,7 +130,7 @@ class Running(Strict):
     devices: int
     waiting: int
     """Devices that are to run it and have not said that they do."""
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RefusalLine, ...]
 
 
 class Comparison(Strict):
@@ -148,7 +148,7 @@ class Comparison(Strict):
     """Share at which the plot's scale begins."""
 
 
-class Measured(Strict):
+class MeasuredPart(Strict):
     """Where the version was measured, the weakest first."""
 
     devices: int
@@ -173,7 +173,7 @@ class Made(Strict):
     aggregate: str
     head: str
     manifest: str | None
-    releases: tuple[ReleaseLine, ...]
+    releases: tuple[ReleasedLine, ...]
 
 
 class ModelPage(PageModel):
@@ -184,11 +184,11 @@ class ModelPage(PageModel):
     before: int | None
     after: int | None
     class_names: tuple[str, ...]
-    runs: Running
+    runs: RunningLine
     comparison: Comparison
-    lineage: Lineage
-    parity: Parity
-    measured: Measured
+    lineage: ModelLineage
+    parity: ParityPart
+    measured: MeasuredPart
     made: Made
 
 
@@ -215,7 +215,7 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
     )
 
 
-def _comparison(ledger: LedgerReader, model: ModelFacts) -> Comparison:
+def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
     before = _beside(ledger, "max(version) FROM model WHERE version <", model.version)
     both, pairs = (0, []) if before is None else models.class_pairs(ledger, model.version, before)
     of_pixels, ratios = model.mean_iou is not None, correct_ratios(ledger, model.version)
@@ -233,26 +233,26 @@ def _comparison(ledger: LedgerReader, model: ModelFacts) -> Comparison:
     )
 
 
-def _running(ledger: LedgerReader, model: ModelFacts) -> Running:
+def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
     desired = going_out(ledger).desired == model.version
     devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
     refusals = models.refused_by(ledger, model.version)
-    return Running(
+    return RunningLine(
         desired=desired,
         on=model.running,
         devices=devices,
         waiting=max(0, devices - model.running - len(refusals)) if desired else 0,
         refusals=tuple(
-            Refusal(device=name, index=index, state=state.replace("_", " "), reason=why)
+            RefusalLine(device=name, index=index, state=state.replace("_", " "), reason=why)
             for name, index, state, why in refusals
         ),
     )
 
 
-def _parity(ledger: LedgerReader, model: ModelFacts) -> Parity:
+def _parity(ledger: LedgerReader, model: VersionFacts) -> ParityPart:
     exported = None if model.exported_index is None else ledger.entry(model.exported_index).body
     told = {} if exported is None else exported["parity"]
-    return Parity(
+    return ParityPart(
         difference=model.difference,
         agreement=model.agreement,
         runtime=told.get("runtime", ""),
@@ -264,9 +264,9 @@ def _parity(ledger: LedgerReader, model: ModelFacts) -> Parity:
     )
 
 
-def _measured(ledger: LedgerReader, model: ModelFacts, place: int) -> Measured:
+def _measured(ledger: LedgerReader, model: VersionFacts, place: int) -> MeasuredPart:
     found = models.measured_on(ledger, model.version, place, SHOWN + 1)
-    return Measured(
+    return MeasuredPart(
         devices=model.measured,
         lines=tuple(map(_measured_line, found[:SHOWN])),
         more=place + SHOWN if len(found) > SHOWN else None,
@@ -284,7 +284,7 @@ def _measured_line(row: MeasuredThere) -> MeasuredLine:
     )
 
 
-def _made(ledger: LedgerReader, model: ModelFacts) -> Made:
+def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
     solved = ledger.entry(model.solved_index).body
     return Made(
         method=solved["method"],
@@ -300,7 +300,7 @@ def _made(ledger: LedgerReader, model: ModelFacts) -> Made:
         head=model.head,
         manifest=model.manifest,
         releases=tuple(
-            ReleaseLine(number=number, index=index, key=key)
+            ReleasedLine(number=number, index=index, key=key)
             for number, index, key in models.released_by(ledger, model.version)
         ),
     )
@@ -311,7 +311,7 @@ def _beside(ledger: LedgerReader, what: str, version: int) -> int | None:
     return None if found is None else int(found)
 
 
-def _title(model: ModelFacts, there: Comparison) -> str:
+def _title(model: VersionFacts, there: Comparison) -> str:
     known = f"Model {model.version} knows {plural(len(model.class_names), 'class', 'classes')}"
     if not model.measured:
         return f"{known}; no device has measured it yet."
@@ -397,7 +397,7 @@ def _scale(classes: tuple[ClassLine, ...]) -> float:
     return max(0.0, math.floor((lowest - 0.02) * 10) / 10)
 
 
-def _lineage(ledger: LedgerReader, model: ModelFacts) -> Lineage:
+def _lineage(ledger: LedgerReader, model: VersionFacts) -> ModelLineage:
     found = models.of_lineage(ledger, model.lineage, model.version, DRAWN)
     step = 1080 / max(1, len(found) - 1)
     places = {item.version: 20 + step * place for place, item in enumerate(found)}
@@ -411,7 +411,7 @@ def _lineage(ledger: LedgerReader, model: ModelFacts) -> Lineage:
         ]
         for item in found
     }
-    return Lineage(
+    return ModelLineage(
         digest=model.lineage,
         versions=tuple(
             DrawnVersion(
@@ -428,7 +428,7 @@ def _lineage(ledger: LedgerReader, model: ModelFacts) -> Lineage:
 
 
 def _drawn_stages(
-    stages: list[tuple[int, int, int]], found: list[ModelFacts], places: dict[int, float]
+    stages: list[tuple[int, int, int]], found: list[VersionFacts], places: dict[int, float]
 ) -> tuple[DrawnStage, ...]:
     """Return under which versions each stage stands: the newest that was opened before them."""
     if len(found) < 2:

@@ -6,7 +6,7 @@ from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.words import percent, plural
-from coordinator.reading.models import ModelFacts, newest_models
+from coordinator.reading.models import VersionFacts, newest_models
 from coordinator.topics.models.views import going_out
 from schemas.message import Strict
 
@@ -66,7 +66,7 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
     )
 
 
-def _title(leading: ModelFacts | None, newest: int | None, devices: int) -> str:
+def _title(leading: VersionFacts | None, newest: int | None, devices: int) -> str:
     if newest is None:
         return "There is no model yet."
     if leading is None:
@@ -79,7 +79,7 @@ def _title(leading: ModelFacts | None, newest: int | None, devices: int) -> str:
     return f"{where}, and is right for {percent(leading.accuracy)} of what they hold out."
 
 
-def _line(model: ModelFacts) -> ModelLine:
+def _line(model: VersionFacts) -> ModelLine:
     return ModelLine(
         version=model.version,
         state=model.state,

@@ -17,7 +17,7 @@ from schemas.roots import SignedRoot
 SHOWN = 40
 
 
-class KeyLine(Strict):
+class EnrolledKeyLine(Strict):
     """A key, and what it may sign."""
 
     name: str
@@ -33,7 +33,7 @@ class RootNow(Strict):
     threshold: int
     expires_ns: int | None
     expired: bool
-    keys: tuple[KeyLine, ...]
+    keys: tuple[EnrolledKeyLine, ...]
 
 
 class PushLine(Strict):
@@ -135,8 +135,8 @@ def _root(ledger: LedgerReader, now_ns: int) -> RootNow | None:
     )
 
 
-def _key_line(key: VerifyKey, signs: str) -> KeyLine:
-    return KeyLine(name=key.name, key_hash=key.key_hash.hex(), signs=signs)
+def _key_line(key: VerifyKey, signs: str) -> EnrolledKeyLine:
+    return EnrolledKeyLine(name=key.name, key_hash=key.key_hash.hex(), signs=signs)
 
 
 def _own_key(sources: Sources) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from coordinator.reading.stage_accuracy import Spread, StageAccuracy
+from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 
 WIDTH, HEIGHT = 520, 232
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 430, 14, 184
@@ -18,7 +18,7 @@ _LINE = 15
 
 
 @dataclass(frozen=True)
-class Mark:
+class PlotMark:
     """A measured share, and how devices differ."""
 
     x: float
@@ -29,7 +29,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Tick:
+class AxisTick:
     """A word at an axis."""
 
     at: float
@@ -41,10 +41,10 @@ class Tick:
 class StagePlot:
     """Everything that is drawn."""
 
-    old: list[Mark] = field(default_factory=list)
-    new: list[Mark] = field(default_factory=list)
-    shares: list[Tick] = field(default_factory=list)
-    stages: list[Tick] = field(default_factory=list)
+    old: list[PlotMark] = field(default_factory=list)
+    new: list[PlotMark] = field(default_factory=list)
+    shares: list[AxisTick] = field(default_factory=list)
+    stages: list[AxisTick] = field(default_factory=list)
     floor: int = 0
     """Per cent at the bottom."""
 
@@ -74,10 +74,10 @@ def stage_plot(stages: Sequence[StageAccuracy], most: int = 12) -> StagePlot | N
     plot = StagePlot(floor=floor)
     step = next(size for size in (5, 10, 25, 50) if (100 - floor) / size <= 5)
     for per_cent in range(100, floor - 1, -step):
-        plot.shares.append(Tick(_y(per_cent / 100, floor), f"{per_cent}"))
+        plot.shares.append(AxisTick(_y(per_cent / 100, floor), f"{per_cent}"))
     for place, item in enumerate(shown):
         x = _LEFT + (place + 0.5) * (_RIGHT - _LEFT) / len(shown)
-        plot.stages.append(Tick(x, f"stage {item.stage}", f"model {item.version}"))
+        plot.stages.append(AxisTick(x, f"stage {item.stage}", f"model {item.version}"))
         apart = _APART / 2 if item.old and item.new else 0
         if item.old is not None:
             plot.old.append(_mark(x - apart, item.old, floor))
@@ -86,10 +86,10 @@ def stage_plot(stages: Sequence[StageAccuracy], most: int = 12) -> StagePlot | N
     return plot
 
 
-def _mark(x: float, spread: Spread, floor: int) -> Mark:
+def _mark(x: float, spread: AccuracySpread, floor: int) -> PlotMark:
     share = spread.right.share
     text = f"{100 * share:.1f}"
-    return Mark(x, _y(share, floor), _y(spread.low, floor), _y(spread.high, floor), text)
+    return PlotMark(x, _y(share, floor), _y(spread.low, floor), _y(spread.high, floor), text)
 
 
 def _y(share: float, floor: int) -> float:

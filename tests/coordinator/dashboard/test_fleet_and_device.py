@@ -16,7 +16,7 @@ from coordinator.dashboard.parts.stage_plot import stage_plot
 from coordinator.live.file import LiveFile
 from coordinator.live.snapshot import DeviceNow, HealthPoint, LiveSnapshot
 from coordinator.reading.answers import Need, RightCount
-from coordinator.reading.stage_accuracy import Spread, StageAccuracy
+from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 from schemas.health import DeviceHealth, HealthProblem
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench
@@ -189,10 +189,10 @@ def test_what_no_page_does_is_told_as_a_command() -> None:
     assert with_doing(need).doing is None
 
 
-def spread(correct: int) -> Spread:
+def spread(correct: int) -> AccuracySpread:
     share = correct / 100
     right = RightCount(correct=correct, total=100)
-    return Spread(right=right, devices=3, low=share - 0.02, high=min(1.0, share + 0.01))
+    return AccuracySpread(right=right, devices=3, low=share - 0.02, high=min(1.0, share + 0.01))
 
 
 def test_labels_of_lines_never_stand_on_each_other() -> None:

@@ -16,8 +16,14 @@ import pytest
 
 from coordinator.dashboard import following
 from coordinator.dashboard.app import make_app
-from coordinator.dashboard.following import MOST_WAITING, Change, Follower, NewEntries, WhoIsThere
-from coordinator.dashboard.serving import Listening, listen, server_of
+from coordinator.dashboard.following import (
+    MOST_WAITING,
+    Change,
+    LedgerFollower,
+    NewEntries,
+    WhoIsThere,
+)
+from coordinator.dashboard.serving import ListenAddress, listen, server_of
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.store import Ledger
@@ -55,10 +61,12 @@ def add(home: Path, *devices: str) -> None:
 
 
 def followed(
-    home: Path, story: Callable[[Follower], Awaitable[None]], follower: Follower | None = None
+    home: Path,
+    story: Callable[[LedgerFollower], Awaitable[None]],
+    follower: LedgerFollower | None = None,
 ) -> None:
     async def play() -> None:
-        await asyncio.wait_for(story(follower or Follower(home, lambda: NOW_NS)), WAIT)
+        await asyncio.wait_for(story(follower or LedgerFollower(home, lambda: NOW_NS)), WAIT)
 
     asyncio.run(play())
 
@@ -68,7 +76,7 @@ async def first(changes: AsyncIterator[Change]) -> Change:
 
 
 def test_new_entries_are_told_by_kind_and_device(home: Path) -> None:
-    async def story(follower: Follower) -> None:
+    async def story(follower: LedgerFollower) -> None:
         size = size_of(home)
         changes = follower.listen(size - 1)
         waiting = asyncio.create_task(first(changes))
@@ -88,7 +96,7 @@ def test_new_entries_are_told_by_kind_and_device(home: Path) -> None:
 
 
 def test_who_comes_again_is_told_of_everything_since(home: Path) -> None:
-    async def story(follower: Follower) -> None:
+    async def story(follower: LedgerFollower) -> None:
         size = size_of(home)
         missed = await anext(follower.listen(2))
         assert isinstance(missed, NewEntries)
@@ -99,7 +107,7 @@ def test_who_comes_again_is_told_of_everything_since(home: Path) -> None:
 
 
 def test_who_came_and_who_went_is_told(home: Path) -> None:
-    async def story(follower: Follower) -> None:
+    async def story(follower: LedgerFollower) -> None:
         changes = follower.listen(None)
         waiting = asyncio.create_task(first(changes))
         while not follower._queues:
@@ -114,7 +122,7 @@ def test_who_came_and_who_went_is_told(home: Path) -> None:
 
 
 def test_who_takes_nothing_is_dropped_and_the_others_are_told(home: Path) -> None:
-    async def story(follower: Follower) -> None:
+    async def story(follower: LedgerFollower) -> None:
         slow, quick = follower.listen(None), follower.listen(None)
         waiting = [asyncio.create_task(first(slow)), asyncio.create_task(first(quick))]
         while len(follower._queues) < 2:
@@ -138,16 +146,16 @@ def test_the_ledger_is_looked_at_once_for_all_and_not_when_nobody_listens(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
-    look = Follower._look
+    look = LedgerFollower._look
 
-    def counted(self: Follower) -> object:
+    def counted(self: LedgerFollower) -> object:
         looks.append(time.monotonic())
         return look(self)
 
     monkeypatch.setattr(following, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(Follower, "_look", counted)
+    monkeypatch.setattr(LedgerFollower, "_look", counted)
 
-    async def story(follower: Follower) -> None:
+    async def story(follower: LedgerFollower) -> None:
         everybody = [follower.listen(None) for _ in range(50)]
         waiting = [asyncio.create_task(first(changes)) for changes in everybody]
         while len(follower._queues) < 50:
@@ -167,7 +175,7 @@ def test_the_ledger_is_looked_at_once_for_all_and_not_when_nobody_listens(
 def serving(home: Path, port: int = 0) -> Iterator[int]:
     """Serve the dashboard on a port of this machine; it has stopped afterwards."""
     app = make_app(home, now_ns=lambda: NOW_NS)
-    listening = Listening(port=port)
+    listening = ListenAddress(port=port)
     with listen(listening) as listener:
         server = server_of(app, listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
