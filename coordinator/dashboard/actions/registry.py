@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
+from coordinator.errors import CommandError
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
@@ -24,7 +25,9 @@ def _retract(values: Values) -> RetractContributions:
 
 
 def _part(text: str) -> PartKey:
-    stage, _, number = text.partition("/")
+    stage, slash, number = text.partition("/")
+    if not (slash and stage.isdecimal() and number.isdecimal()):
+        raise CommandError(f"part: {text!r} is not STAGE/PART, such as 1/0")
     return PartKey(stage=int(stage), part=int(number))
 
 

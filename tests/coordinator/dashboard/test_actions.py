@@ -30,6 +30,7 @@ from tests.test_docs import all_commands
 
 HERE = {"origin": ADDRESS}
 FILLED = {
+    "part": "2/1",
     "device": "dev-1",
     "reason": "its owner asked",
     "installation": "0123456789abcdef",
@@ -168,6 +169,7 @@ def test_without_a_coordinator_nothing_is_left_waiting(tmp_path: Path) -> None:
         ("revoke", {"device": "dev-1", "reason": "x" * 5000}),
         ("push-model", {"version": "twelve"}),
         ("push-model", {"version": "0"}),
+        ("retract", {"device": "dev-1", "reason": "broken", "part": "all"}),
     ],
 )
 def test_what_is_wrong_or_missing_is_told_before_anything_is_asked(
