@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 from PIL import Image
+from typer.testing import CliRunner
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.state import read_entry
@@ -21,8 +21,9 @@ from coordinator.paths import ledger_path
 from coordinator.topics.models.entries import DeviceEvaluated
 from device_agent.settings import Exemplars
 from device_agent.status import Status, read_status
+from fleetledger import app
 from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
-from simulator.engines.mqtt.processes import Children, child_environment, fleetledger_command
+from simulator.engines.mqtt.processes import Children, fleetledger_command
 from transport.brokers import MosquittoBroker
 
 PATIENCE = 300.0
@@ -176,16 +177,9 @@ class ProcessFleet:
             time.sleep(pause)
 
     def run(self, *arguments: str) -> str:
-        """Run a command; return what it says."""
-        done = subprocess.run(
-            fleetledger_command(*arguments),
-            capture_output=True,
-            text=True,
-            env={**child_environment(), "COLUMNS": "200"},
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        """Run a command here, since a program for each would mostly import; return what it says."""
+        done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+        assert done.exit_code == 0, f"{done.output}{done.exception}"
         return done.stdout
 
     def _read(self, kind: type[Body]) -> list[tuple[Entry, Body]]:

@@ -1,4 +1,4 @@
-"""LGA with real programs: Mosquitto, a coordinator, a proxy, four agents, two tasks.
+"""LGA with real programs: Mosquitto, a coordinator, a proxy, three agents, two tasks.
 
 One agent has no torch. The images of the second task come late to another one. And the coordinator
 dies between the choice of a round's devices and the score of what they gave, the proxy with it.
@@ -28,8 +28,8 @@ from transport.brokers import MosquittoBroker
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-TRAINING = ("dev-a", "dev-b", "dev-c")
-LATE, LIGHT = "dev-c", "dev-d"
+TRAINING = ("dev-a", "dev-b")
+LATE, LIGHT = "dev-b", "dev-c"
 DEVICES = (*TRAINING, LIGHT)
 FIRST, SECOND = tuple("01234"), tuple("56789")
 ROUNDS_PER_TASK = 2
@@ -39,13 +39,13 @@ name = "lga"
 
 [method.settings]
 network = "resnet8"
-epochs = 5
+epochs = 3
 batch = 32
 memory = 100
 detection = "stage"
 reserved = 12
 perturbation_steps = 5
-inversion_steps = 60
+inversion_steps = 40
 
 [rounds]
 per_stage = {ROUNDS_PER_TASK}
@@ -55,13 +55,13 @@ proxy_seconds = 90
 
 
 class Fleet(TrainingFleet):
-    """Four devices with digits; three train, and let gradients go to a proxy."""
+    """Three devices with digits; two train, and let gradients go to a proxy."""
 
     name = "digits-with-a-proxy"
     devices = (*TRAINING, LIGHT)
     settings = SETTINGS
     rounds_of_stage = ROUNDS_PER_TASK
-    knows = ((1, FIRST, 0.7), (2, (*FIRST, *SECOND), 0.7))
+    knows = ((1, FIRST, 0.6), (2, (*FIRST, *SECOND), 0.5))
 
     @property
     def proxy_home(self) -> Path:

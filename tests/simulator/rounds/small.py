@@ -79,11 +79,11 @@ def on_features(method: str = "rounds", **sections: Any) -> Scenario:
     return made.model_copy(update={"method": learning})
 
 
-def with_proxy(**sections: Any) -> Scenario:
-    """Return `small` with LGA; one of the three devices only looks."""
+def with_proxy(devices: int = 3, **sections: Any) -> Scenario:
+    """Return `small` with LGA; one of the devices only looks."""
     made: dict[str, Any] = {
-        "devices": {"policy": {"publish_gradients": True}},
-        "rounds": {"per_stage": 2, "cohort": 2},
+        "devices": {"count": devices, "policy": {"publish_gradients": True}},
+        "rounds": {"per_stage": 2, "cohort": devices - 1},
         "method": {"name": "lga", "settings": QUICK_LGA},
     }
     return small(**made, **sections)

@@ -82,7 +82,7 @@ def test_the_bank_holds_what_the_encoder_gives_for_every_window(tmp_path: Path) 
 def test_the_answers_are_those_of_the_exported_pair_run_text_by_text(
     tmp_path: Path, method: str
 ) -> None:
-    settings = {"map_width": 128} if method == "stsa" else {"batch": 16}
+    settings = {"map_width": 128} if method == "stsa" else {"batch": 16, "head_epochs": 2}
     told = scenario(
         tmp_path, method={"name": method, "settings": settings}, rounds={"per_stage": 2}
     )

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def records(folder: Path) -> list[StageRecord]:
-    fleet = prepared(with_proxy())
+    fleet = prepared(with_proxy(devices=2))
     with closing(MqttEngine(fleet, folder, Watching())) as engine:
         return [engine.learn(stage) for stage in fleet.plan.stages]
 

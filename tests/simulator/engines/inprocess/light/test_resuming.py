@@ -16,7 +16,7 @@ from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.interface import Prepared
-from tests.simulator.engines.inprocess.light.both import learn, means
+from tests.simulator.engines.inprocess.light.both import Learned, learn, means
 from tests.simulator.rounds.small import prepared, small
 
 pytestmark = pytest.mark.torch
@@ -40,15 +40,20 @@ def cut_at(number: int, then: Callable[..., Any]) -> Callable[..., Any]:
     return counted
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def what() -> Prepared:
     """Devices that remember exemplars and their own models, so that a round twice would show."""
     settings = {"preset": "flwf-2t", "exemplars": 12}
     return prepared(small(method={"settings": settings}, rounds={"per_stage": 2}))
 
 
-def assert_goes_on(what: Prepared, folder: Path) -> None:
-    whole = learn(LightEngine, what, folder / "whole")
+@pytest.fixture(scope="module")
+def whole(what: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """What comes of the run that nothing cuts off."""
+    return learn(LightEngine, what, tmp_path_factory.mktemp("whole"))
+
+
+def assert_goes_on(what: Prepared, whole: Learned, folder: Path) -> None:
     resumed = learn(LightEngine, what, folder / "cut")
     assert means(resumed) == means(whole)
     assert resumed.models == whole.models
@@ -61,15 +66,15 @@ def assert_goes_on(what: Prepared, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_after_a_round(what: Prepared, tmp_path: Path, rounds: int) -> None:
+def test_after_a_round(what: Prepared, whole: Learned, tmp_path: Path, rounds: int) -> None:
     with pytest.raises(CutError):
         learn(LightEngine, what, tmp_path / "cut", cut_at(rounds, lambda _: None))
-    assert_goes_on(what, tmp_path)
+    assert_goes_on(what, whole, tmp_path)
 
 
 @pytest.mark.parametrize("lot", [1, 2, 6, 8])
 def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
-    what: Prepared, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
+    what: Prepared, whole: Learned, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
@@ -77,18 +82,18 @@ def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
         patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
-    assert_goes_on(what, tmp_path)
+    assert_goes_on(what, whole, tmp_path)
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_between_the_closing_of_a_round_and_its_mean(
-    what: Prepared, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+    what: Prepared, whole: Learned, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(NetworkMaker, "average", cut_at(number, NetworkMaker.average))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
-    assert_goes_on(what, tmp_path)
+    assert_goes_on(what, whole, tmp_path)
 
 
 def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(

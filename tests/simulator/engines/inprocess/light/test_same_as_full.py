@@ -124,7 +124,10 @@ def test_a_stack_trains_as_a_stack_of_full_agents_does(tmp_path: Path) -> None:
 
 def test_networks_are_trained_on_features_too(tmp_path: Path) -> None:
     """FedHAF: two works in a row, exemplars, an old model, features of a frozen network."""
-    method = {"name": "fedhaf", "settings": {"hidden": 16, "width": 8}}
+    method = {
+        "name": "fedhaf",
+        "settings": {"hidden": 16, "width": 8, "head_epochs": 2, "adapter_epochs": 2},
+    }
     scenario = small(method=method, rounds={"per_stage": 2})
     plain = {"name": "fedhaf", "settings": method["settings"]}
     content = scenario.model_dump(mode="json") | {"method": plain}

@@ -65,9 +65,9 @@ def waited_for(*given: Any) -> LightEngine:
     return engine
 
 
-def alone_and_together(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
+def alone_and_together(what: Prepared, folder: Path, programs: int = 1) -> tuple[Learned, Learned]:
     alone = learn(LightEngine, what, folder / "alone")
-    return alone, learn(waited_for, with_workers(what), folder / "together")
+    return alone, learn(waited_for, with_workers(what, programs), folder / "together")
 
 
 def assert_same(alone: Learned, together: Learned) -> None:
@@ -96,7 +96,7 @@ def test_programs_train_as_the_engine_alone_does(
 ) -> None:
     method, devices = {"settings": settings}, {"count": 7}
     what = prepared(small(method=method, devices=devices, rounds={"per_stage": 2}))
-    assert_same(*alone_and_together(what, tmp_path))
+    assert_same(*alone_and_together(what, tmp_path, 2))
     trained = {device for _, devices in given for device in devices}
     assert len(trained) > 2
 
@@ -125,7 +125,7 @@ def test_devices_without_data_or_numbers_decline(tmp_path: Path) -> None:
     assert_same(*alone_and_together(replace(what, plan=plan), tmp_path / "empty"))
     diverging = prepared(small(method={"settings": {"rate": 1e30}}, rounds={"per_stage": 1}))
     with pytest.raises(EngineError, match=r"stage 1 asks nothing more: .* holds .*, more than 512"):
-        learn(waited_for, with_workers(diverging), tmp_path / "diverging")
+        learn(waited_for, with_workers(diverging, 1), tmp_path / "diverging")
 
 
 def test_data_are_sent_once_and_again_when_they_have_changed(tmp_path: Path, given: Beside) -> None:
@@ -224,14 +224,14 @@ def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(tmp_path: Pa
             path.write_bytes(b"no memory")
 
     with pytest.raises(EngineError, match=r"^device-\d: .*memory"):
-        learn(waited_for, with_workers(what), tmp_path, spoil)
+        learn(waited_for, with_workers(what, 1), tmp_path, spoil)
 
 
 def test_everybody_computes_on_one_thread_until_the_run_is_over(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        engine = LightEngine(with_workers(prepared(small())), tmp_path, Quiet())
+        engine = LightEngine(with_workers(prepared(small()), 1), tmp_path, Quiet())
         assert torch.get_num_threads() == 1
         engine.close()
         assert torch.get_num_threads() == 3
@@ -243,7 +243,7 @@ def test_who_is_not_there_yet_is_not_waited_for(
     tmp_path: Path, given: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Program, "is_ready", False)
-    learn(LightEngine, with_workers(prepared(small(rounds={"per_stage": 1}))), tmp_path)
+    learn(LightEngine, with_workers(prepared(small(rounds={"per_stage": 1})), 1), tmp_path)
     assert not given
 
 
