@@ -116,7 +116,8 @@ class ProcessFleet:
         self.start("coordinator", "coordinator", "serve", "--home", str(self.home))
 
     def start_agent(self, device: str) -> None:
-        self.start(device, "agent", "run", "--home", str(self.folder / device))
+        home = str(self.folder / device)
+        self.start(device, "agent", "run", "--home", home, "--log-level", "debug")
 
     def start_agent_without_torch(self, device: str) -> None:
         """Start an agent that finds no torch, as where nobody has installed it."""

@@ -179,7 +179,7 @@ def fleet(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[KeyedFleet]:
 
 def lines_about_the_thief(fleet: KeyedFleet) -> int:
     """The coordinator writes one for the 1st, 2nd, 4th, 8th … message that it does not believe."""
-    return fleet.said("coordinator").count("dev-b: not believed, ")
+    return fleet.said("coordinator").count("dev-b not believed, ")
 
 
 def of(fleet: KeyedFleet, kind: type[EntryBody], device: str) -> list[EntryBody]:
