@@ -187,4 +187,9 @@ def _check_same(known: RootDocument, offered: RootDocument) -> None:
 
 def named_keys(keys: Iterable[VerifyKey]) -> str:
     """Return keys in words: name and hash of each."""
-    return ", ".join(f"{key.name} {name_of(key)}" for key in keys) or "none"
+    return ", ".join(map(named_key, keys)) or "none"
+
+
+def named_key(key: VerifyKey) -> str:
+    """Return a key in words: its name and hash."""
+    return f"{key.name} {name_of(key)}"

@@ -6,22 +6,30 @@ thing that was asked for cannot be made again; 2 usage, also where there is no l
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
 
 from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.showing import AsJson
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
+from coordinator.reading.reports import Replayed, ReplayReport
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.contributions.commands import RetractContributions
 from schemas.contributions import PartKey
 from schemas.message import explain
+from schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
 from schemas.values import DeviceId
+
+if TYPE_CHECKING:
+    from coordinator.replay.remaking import RemadeOutcome
 
 _FAILED = 1
 _USAGE = 2
@@ -36,6 +44,7 @@ def replay(
         bool, typer.Option("--all", help="Everything that was made, up to --to where it is given.")
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make a past model again from the ledger and its blobs, and compare it with what it was."""
     from coordinator.replay import choosing  # noqa: PLC0415 - the makers need onnx
@@ -57,14 +66,31 @@ def replay(
         except CommandError as error:
             _stop(str(error), _USAGE)
         remaking = Remaking(home, ledger, KeepingStore(blobs_location(home)))
-        states: Counter[str] = Counter()
-        for recipe in made:
-            outcome = remaking.outcome(recipe)
-            states[outcome.state] += 1
-            typer.echo(f"{outcome.index}\t{outcome.what}\t{outcome.state}\t{outcome.detail}")
-    typer.echo(", ".join(f"{count} {state}" for state, count in states.items()) or "nothing made")
-    if states["differs"] or (not every and states["cannot be made again"]):
+        form = output_form(as_json=as_json)
+        report = _told((remaking.outcome(recipe) for recipe in made), form)
+    if form == "json":
+        write_plain(report, form)
+    if "differs" in report.counts or (not every and "cannot be made again" in report.counts):
         raise typer.Exit(_FAILED)
+
+
+def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
+    """Return what was made again; print each at once, because the next may take long."""
+    done: list[Replayed] = []
+    if form == "tsv":
+        typer.echo("\t".join(tsv_columns(ReplayReport)))
+    for outcome in outcomes:
+        line = Replayed(**dataclasses.asdict(outcome))
+        done.append(line)
+        if form == "tsv":
+            typer.echo(as_tsv(ReplayReport(made=(line,), counts={}), head=False), nl=False)
+        elif form == "table":
+            typer.echo(f"{line.index}\t{line.what}\t{line.state}\t{line.detail}")
+    counts = Counter(line.state for line in done)
+    if form == "table":
+        said = (f"{count} {state}" for state, count in counts.items())
+        typer.echo(", ".join(said) or "nothing made")
+    return ReplayReport(made=tuple(done), counts=dict(counts))
 
 
 def retract(

@@ -24,8 +24,11 @@ from coordinator.cli.showing import AsJson, show_report
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError, LedgerLockedError
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
+from coordinator.ledger.audit import Audited
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.describe import explain
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.proving import Proven
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import rebuild as rebuild_tables
 from coordinator.ledger.store import Ledger
@@ -33,13 +36,19 @@ from coordinator.ledger.verify import VerificationReport
 from coordinator.ledger.verify import verify as verify_ledger
 from coordinator.paths import ledger_path
 from coordinator.reading.explorer import commands, metadata
-from coordinator.reading.reports import EntriesReport, EntryReport, ShownEntry, VerifyReport
+from coordinator.reading.reports import (
+    AuditReport,
+    EntriesReport,
+    EntryReport,
+    ShownEntry,
+    VerifyReport,
+)
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
 from coordinator.trust import keys
 from schemas.errors import SchemaError
-from schemas.keys import read_verify_key
+from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
 from schemas.shown import OutputForm, as_tsv, output_form
 from schemas.shown import as_json as as_json_text
@@ -209,18 +218,39 @@ def audit(
     exported: Annotated[Path, typer.Argument(help="Folder of `export`, or file of `prove`.")],
     fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
     key: Annotated[str, typer.Option(help="The coordinator's public key, as `export` prints it.")],
+    as_json: AsJson = False,
 ) -> None:
     """Check an export or a proof with nothing but the coordinator's public key."""
     try:
-        known = (read_verify_key(key),)
-        if exported.is_dir():
-            typer.echo(str(auditing.audit(exported, FleetId(fleet), known)))
-        else:
-            proven = proving.check(proving.read(exported), FleetId(fleet), known)
-            typer.echo(explain(proven.entry, SENTENCES))
-            typer.echo(str(proven))
+        report = _audited(exported, FleetId(fleet), read_verify_key(key))
     except (AuditError, SchemaError) as error:
         _stop(f"does not hold: {error}", _FAILED)
+    show_report(report, _draw_audited, as_json=as_json)
+
+
+def _audited(exported: Path, fleet: FleetId, key: VerifyKey) -> AuditReport:
+    found: Audited | Proven
+    if exported.is_dir():
+        found = audited = auditing.audit(exported, fleet, (key,))
+        kinds, entry = audited.kinds, None
+    else:
+        found = proven = proving.check(proving.read(exported), fleet, (key,))
+        kinds, entry = {}, _shown(proven.entry)
+    signed = found.checkpoint
+    return AuditReport(
+        fleet=str(signed.fleet),
+        size=signed.size,
+        root=str(signed.root),
+        kinds=kinds,
+        entry=entry,
+        sentence=str(found),
+    )
+
+
+def _draw_audited(report: AuditReport) -> None:
+    if report.entry is not None:
+        typer.echo(report.entry.what)
+    typer.echo(report.sentence)
 
 
 def _verified(home: Path, ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
@@ -264,18 +294,17 @@ def _fields(entry: EntryReport) -> Iterator[tuple[str, str]]:
 
 
 def _entries(ledger: LedgerReader, start: int, stop: int) -> EntriesReport:
-    return EntriesReport(
-        entries=tuple(
-            ShownEntry(
-                index=entry.index,
-                time=entry.time_ns,
-                kind=entry.kind,
-                actor=entry.actor,
-                device=entry.device,
-                what=explain(entry, SENTENCES),
-            )
-            for entry in ledger.entries(start, stop)
-        )
+    return EntriesReport(entries=tuple(_shown(entry) for entry in ledger.entries(start, stop)))
+
+
+def _shown(entry: Entry) -> ShownEntry:
+    return ShownEntry(
+        index=entry.index,
+        time=entry.time_ns,
+        kind=entry.kind,
+        actor=entry.actor,
+        device=entry.device,
+        what=explain(entry, SENTENCES),
     )
 
 

@@ -30,6 +30,7 @@ from coordinator.topics.releases.commands import SignModel
 from coordinator.trust.key_files import read_key
 from export.output_file import check_place
 from schemas.releases import SignedRelease
+from schemas.times import iso_time
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -66,10 +67,22 @@ def _state(row: ListedModel) -> str:
 
 
 @app.command()
-def show(version: Version, home: Home = HOME) -> None:
+def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    for name, value in model_views.model_facts(home, version):
-        Console().print(f"{name:>14}  {value}", markup=False, soft_wrap=True)
+    show_report(model_views.model_facts(home, version), _draw_one, as_json=as_json)
+
+
+def _draw_one(report: model_views.ModelReport) -> None:
+    descends = f"from answers of {', '.join(report.descends)}, retracted"
+    words = {
+        "solved": iso_time(report.solved),
+        "class_names": ", ".join(report.class_names),
+        "running_on": ", ".join(report.running_on) or "no device",
+        "descends": descends if report.descends else None,
+    }
+    for name, value in {**dict(report), **words}.items():
+        if value is not None:
+            Console().print(f"{name:>17}  {value}", markup=False, soft_wrap=True)
 
 
 @app.command()

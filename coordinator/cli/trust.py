@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.common import HOME, Home, command, say
+from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
+from coordinator.reading.answers import WaitingRelease
+from coordinator.reading.reports import RootReport, ShownRelease
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.releases.commands import PublishRoot
@@ -21,7 +24,7 @@ from coordinator.trust.keys import coordinator_key
 from coordinator.trust.root_drafts import (
     DAY_NS,
     Changes,
-    describe,
+    described,
     first_root,
     next_root,
     read_root,
@@ -32,6 +35,7 @@ from coordinator.trust.root_drafts import (
 )
 from schemas.keys import KeyName, VerifyKey, read_verify_key
 from schemas.roots import RootDocument, SignedRoot
+from schemas.times import iso_time
 
 app = typer.Typer(
     no_args_is_help=True, help="Root, release and coordinator keys: make, show, change, sign."
@@ -109,24 +113,61 @@ def show(
         Path | None, typer.Argument(help="File of a root document; the published one if absent.")
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Show a root's keys, the newest releases, and what waits for one."""
     former = published(home)
     root = former if file is None else read_root(file)
-    if root is None:
-        Console().print("no root is published: models go out unsigned", markup=False)
+    found = RootReport(published=file is None and root is not None)
+    if root is not None:
+        found = found.model_copy(update=described(root, _former_of(root, former)))
+    if found.published:
+        found = found.model_copy(update=_released(home))
+    show_report(found, _draw, as_json=as_json)
+
+
+def _released(home: Path) -> dict[str, object]:
+    """Return the newest releases, and what waits for one."""
+    rows = release_views.releases(home)
+    return {
+        "releases": tuple(
+            ShownRelease(number=row.number, version=row.version, key=row.key, index=row.index)
+            for row in rows
+        ),
+        "waiting": tuple(
+            WaitingRelease(version=push.version, index=push.action, devices=push.devices)
+            for push in release_views.waiting(home)
+        ),
+    }
+
+
+def _draw(report: RootReport) -> None:
+    if report.version is None:
+        say("no root is published: models go out unsigned")
         return
-    for name, value in describe(root, _former_of(root, former)):
-        Console().print(f"{name:>14}  {value}", markup=False, soft_wrap=True)
-    if file is None:
-        rows = [
-            (row.number, row.version, row.key, row.index) for row in release_views.releases(home)
-        ]
-        print_table("Releases", ("number", "model", "key", "entry"), rows)
-        for push in release_views.waiting(home):
-            whom = ", ".join(push.devices) if push.devices else "all devices"
-            text = f"model {push.version} for {whom} waits: fleetledger model sign {push.version}"
-            Console().print(f"{text} --key FILE", markup=False, soft_wrap=True)
+    for name, value in _facts(report):
+        say(f"{name:>14}  {value}")
+    if not report.published:
+        return
+    rows = [(row.number, row.version, row.key, row.index) for row in report.releases]
+    print_table("Releases", ("number", "model", "key", "entry"), rows)
+    for push in report.waiting:
+        whom = ", ".join(push.devices) if push.devices else "all devices"
+        text = f"model {push.version} for {whom} waits: fleetledger model sign {push.version}"
+        say(f"{text} --key FILE")
+
+
+def _facts(report: RootReport) -> Iterator[tuple[str, object]]:
+    yield "fleet", report.fleet
+    yield "version", report.version
+    yield "digest", report.digest
+    yield "root keys", f"{report.threshold} of {', '.join(report.root_keys)}"
+    yield "release keys", ", ".join(report.release_keys)
+    yield "coordinator", ", ".join(report.coordinator_keys) or "none"
+    yield "expires", "never" if report.expires is None else iso_time(report.expires)
+    yield "signed by", ", ".join(report.signed_by) or "nobody"
+    if report.missing:
+        yield "missing", f"signatures of root keys: {report.missing}"
 
 
 @app.command()

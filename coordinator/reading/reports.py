@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from coordinator.reading.answers import WaitingRelease
 from coordinator.topics.classes.views import ClassRow
 from coordinator.topics.models.views import ModelRow
 from coordinator.topics.proxy.views import OldModelRow
@@ -12,6 +13,8 @@ from coordinator.topics.stages.views import ReportRow, StageRow
 from schemas.message import Strict
 from schemas.shown import Report
 from schemas.times import IsoTime
+
+ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 
 
 class StagesReport(Report):
@@ -81,6 +84,42 @@ class ModelsReport(Report):
     """Devices that were told to run a version of their own, by that version."""
 
 
+class ShownRelease(Strict):
+    """A release, as it was signed."""
+
+    number: int
+    version: int
+    """Of the model."""
+    key: str
+    """Who signed it."""
+    index: int
+    """The entry with it."""
+
+
+class RootReport(Report):
+    """What `trust show` shows; every field of a root is null where none is published."""
+
+    published: bool
+    """Whether it is the published root that is shown, not a file."""
+    fleet: str | None = None
+    version: int | None = None
+    digest: str | None = None
+    root_keys: tuple[str, ...] = ()
+    threshold: int | None = None
+    """Root keys that must agree."""
+    release_keys: tuple[str, ...] = ()
+    coordinator_keys: tuple[str, ...] = ()
+    expires: IsoTime | None = None
+    """When nothing new is installed by it any more; null for never."""
+    signed_by: tuple[str, ...] = ()
+    missing: int = 0
+    """Signatures of root keys that it lacks."""
+    releases: tuple[ShownRelease, ...] = ()
+    """The newest ten, newest first."""
+    waiting: tuple[WaitingRelease, ...] = ()
+    """Versions that are desired and wait for a signature."""
+
+
 class ShownEntry(Strict):
     """An entry of the ledger, in words."""
 
@@ -113,6 +152,42 @@ class EntryReport(Report):
     """SHA-256 of the entry as a leaf of the tree, in hexadecimal."""
     blobs: tuple[str, ...]
     body: dict[str, Any]
+
+
+class Replayed(Strict):
+    """Something that was made in the past, and what came of making it again."""
+
+    index: int
+    """The entry by which it was made."""
+    what: str
+    state: ReplayState
+    detail: str
+
+
+class ReplayReport(Report):
+    """What `ledger replay` shows."""
+
+    lines_field: ClassVar[str | None] = "made"
+    made: tuple[Replayed, ...]
+    """In the order of the ledger."""
+    counts: dict[ReplayState, int]
+    """Of these, how many by state."""
+
+
+class AuditReport(Report):
+    """What `ledger audit` shows of an export or a proof that holds."""
+
+    fleet: str
+    size: int
+    """Entries under the coordinator's signature."""
+    root: str
+    """Of the tree of these, as the checkpoint says it."""
+    kinds: dict[str, int]
+    """Of an export: number of entries by kind."""
+    entry: ShownEntry | None
+    """Of a proof: what was proven."""
+    sentence: str
+    """The same as the rest, for people."""
 
 
 class VerifyReport(Report):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from coordinator.core.work import HeadSolved, ModelNotMade, RoundAveraged, RoundNotAveraged
 from coordinator.errors import BlobError, BlobPrunedError
@@ -15,6 +14,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.making.fingerprint import fingerprint_of, trains_here
 from coordinator.making.model_maker import ModelMaker
 from coordinator.making.workshop import Finished
+from coordinator.reading.reports import ReplayState
 from coordinator.replay import comparing
 from coordinator.replay.keeping import KeepingStore
 from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe
@@ -26,7 +26,6 @@ from schemas.offers import Offer
 from schemas.tensors import Expected, decode_tensors
 from schemas.values import Digest
 
-State = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 _MAX_HEAD_BYTES = 1 << 30
 
 
@@ -37,7 +36,7 @@ class RemadeOutcome:
     index: int
     """Of the entry that recorded it."""
     what: str
-    state: State
+    state: ReplayState
     detail: str
 
 
@@ -70,7 +69,7 @@ class Remaking:
         self._store.forget()
         return RemadeOutcome(recipe.index, _title(recipe), state, detail)
 
-    def _made(self, recipe: Recipe) -> tuple[State, str]:
+    def _made(self, recipe: Recipe) -> tuple[ReplayState, str]:
         if isinstance(recipe, TakenRecipe):
             return self._taken(recipe)
         found = self._lacking(recipe)
@@ -85,7 +84,7 @@ class Remaking:
             return "cannot be made again", _needs_torch()
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 
-    def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[State, str] | None:
+    def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[ReplayState, str] | None:
         """Return what comes of it where a blob was deleted, or is not what it was."""
         pruned: list[str] = []
         for digest, source in _needed(recipe):
@@ -99,7 +98,7 @@ class Remaking:
             return "cannot be made again", f"deleted by retention: {'; '.join(pruned)}"
         return None
 
-    def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[State, str]:
+    def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[ReplayState, str]:
         happened, recorded = finished.happening, recipe.recorded
         if isinstance(happened, ModelNotMade):
             return "differs", f"could not be made: {happened.reason}"
@@ -123,7 +122,7 @@ class Remaking:
         pair = _Pair("head", recorded.head, made.head, elsewhere, comparing.SOLVED)
         return self._compared(pair, finished, decoded)
 
-    def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[State, str]:
+    def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[ReplayState, str]:
         happened, recorded = finished.happening, recipe.recorded
         if isinstance(happened, RoundNotAveraged):
             return "differs", f"could not be made: {happened.reason}"
@@ -148,7 +147,7 @@ class Remaking:
         pair = _Pair("weights", *weights, elsewhere, tolerance)
         return self._compared(pair, finished, lambda data: side.network_of(own, data)[1])
 
-    def _taken(self, recipe: TakenRecipe) -> tuple[State, str]:
+    def _taken(self, recipe: TakenRecipe) -> tuple[ReplayState, str]:
         """Compare a network that was taken as a model with what the entry says that gave it."""
         fault = comparing.unlike("head", recipe.weights, recipe.recorded.head)
         if fault:
@@ -156,7 +155,9 @@ class Remaking:
         source = f"weights of entry {recipe.recorded.inputs[0]}"
         return self._equal(None, {source: recipe.weights})
 
-    def _equal(self, aggregate: Digest | None, made: Mapping[str, Digest]) -> tuple[State, str]:
+    def _equal(
+        self, aggregate: Digest | None, made: Mapping[str, Digest]
+    ) -> tuple[ReplayState, str]:
         """Name what is equal, and look whether what is stored of it is still that."""
         self._store.forget()  # else what was made just now would stand in for it
         said = ", ".join(f"{name} {digest.short}" for name, digest in made.items())
@@ -171,7 +172,9 @@ class Remaking:
                 return "differs", f"what is stored as {name} is no longer what was made: {error}"
         return "equal", said
 
-    def _compared(self, pair: _Pair, finished: Finished, decoded: _Decode) -> tuple[State, str]:
+    def _compared(
+        self, pair: _Pair, finished: Finished, decoded: _Decode
+    ) -> tuple[ReplayState, str]:
         """Return what comes of a result with another digest than was recorded."""
         unequal = f"{pair.what} should be {pair.recorded}, made {pair.made}"
         if not pair.elsewhere:

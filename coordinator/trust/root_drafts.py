@@ -6,9 +6,8 @@ keys are. Nothing in it is secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from coordinator.trust.key_files import read_key
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey
 from schemas.message import explain
-from schemas.roots import RootDocument, SignedRoot, named_keys
+from schemas.roots import RootDocument, SignedRoot, named_key, named_keys
 from schemas.signatures import name_of
 from schemas.values import FleetId
 
@@ -115,27 +114,21 @@ def root_file(home: Path, root: SignedRoot) -> Path:
     return home / FOLDER / f"root-{root.document.version}.json"
 
 
-def describe(root: SignedRoot, former: RootDocument | None) -> Sequence[tuple[str, object]]:
-    """Return what a root says, name by name; `former` is the one that it is to follow."""
+def described(root: SignedRoot, former: RootDocument | None) -> dict[str, object]:
+    """Return what a root says, as fields of a report; `former` is the one that it is to follow."""
     document = root.document
-    expires = "never"
-    if document.expires_ns is not None:
-        moment = datetime.fromtimestamp(document.expires_ns // 10**9, tz=timezone.utc)
-        expires = f"{moment:%Y-%m-%d %H:%M} UTC"
-    facts = [
-        ("fleet", document.fleet),
-        ("version", document.version),
-        ("digest", document.digest),
-        ("root keys", f"{document.threshold} of {named_keys(document.root_keys)}"),
-        ("release keys", named_keys(document.release_keys)),
-        ("coordinator", named_keys(document.coordinator_keys)),
-        ("expires", expires),
-        ("signed by", ", ".join(item.key for item in root.signatures) or "nobody"),
-    ]
-    missing = root.missing(former)
-    if missing:
-        facts.append(("missing", f"signatures of root keys: {missing}"))
-    return facts
+    return {
+        "fleet": str(document.fleet),
+        "version": document.version,
+        "digest": str(document.digest),
+        "root_keys": tuple(map(named_key, document.root_keys)),
+        "threshold": document.threshold,
+        "release_keys": tuple(map(named_key, document.release_keys)),
+        "coordinator_keys": tuple(map(named_key, document.coordinator_keys)),
+        "expires": document.expires_ns,
+        "signed_by": tuple(str(item.key) for item in root.signatures),
+        "missing": root.missing(former),
+    }
 
 
 def _draft(fields: dict[str, Any]) -> SignedRoot:

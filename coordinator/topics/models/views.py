@@ -27,6 +27,8 @@ from coordinator.topics.models.entries import (
 )
 from coordinator.topics.models.stack import after_push, after_return, earlier
 from coordinator.topics.rounds.entries import DescentMarked
+from schemas.shown import Report
+from schemas.times import IsoTime
 
 HELD = (
     "models are held: new ones wait for `fleetledger model push VERSION`; `fleetledger model hold "
@@ -345,7 +347,36 @@ def models(home: Path) -> list[ModelRow]:
     ]
 
 
-def model_facts(home: Path, version: int) -> list[tuple[str, object]]:
+class ModelReport(Report):
+    """What `model show` shows: what is known of one version of the model."""
+
+    version: int
+    state: str
+    solved_index: int
+    """The entry by which it was made."""
+    solved: IsoTime
+    lineage: str
+    """Digest of the frozen model, or of the first weights of the network, that it belongs to."""
+    class_names: tuple[str, ...]
+    contributions: int
+    aggregate: str
+    """Digest of the sum that it was solved of, or of the weights."""
+    head: str
+    exported_index: int | None
+    """The entry that names its files; null before they were made."""
+    manifest: str | None
+    """Digest of what describes these."""
+    parity_difference: float | None
+    """Largest difference of scores between the ONNX files and the coordinator."""
+    parity_agreement: float | None
+    """Share of samples for which both predict one class, from 0 to 1."""
+    running_on: tuple[str, ...]
+    """Devices."""
+    descends: tuple[str, ...]
+    """Devices of whose retracted answers to rounds it descends."""
+
+
+def model_facts(home: Path, version: int) -> ModelReport:
     """Return what is known of one version; raise `CommandError` if there is none."""
     with ledger_of(home) as ledger:
         rows = list(ledger.db.query("SELECT * FROM model WHERE version = ?", [version]))
@@ -356,11 +387,10 @@ def model_facts(home: Path, version: int) -> list[tuple[str, object]]:
     if not rows:
         raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
     row = dict(rows[0])
-    row["class_names"] = ", ".join(json.loads(row["class_names"]))
-    row["running_on"] = ", ".join(device for (device,) in running) or "no device"
-    if descends:
-        row["descends"] = f"from answers of {', '.join(descends)}, retracted"
-    return [(name, value) for name, value in row.items() if value is not None]
+    row["class_names"] = tuple(json.loads(row["class_names"]))
+    solved = row.pop("solved_ns")
+    where = tuple(device for (device,) in running)
+    return ModelReport(**row, solved=solved, running_on=where, descends=descends)
 
 
 def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import fleetledger
 from coordinator.reading import reports
 from coordinator.reading.answers import FleetNow
+from coordinator.topics.models.views import ModelReport
 from schemas.shown import OUTPUT_VARIABLE, Report, as_tsv, tsv_columns
 from tests.coordinator.every_kind.facts import run, unpack
 
@@ -20,6 +21,9 @@ SHOWN: dict[str, type[Report]] = {
     "coordinator rounds": reports.RoundsReport,
     "class list": reports.ClassesReport,
     "model list": reports.ModelsReport,
+    "model show 1": ModelReport,
+    "trust show": reports.RootReport,
+    "ledger replay --all": reports.ReplayReport,
     "ledger tail -n 200": reports.EntriesReport,
     "ledger show 43": reports.EntryReport,
     "ledger verify": reports.VerifyReport,

@@ -152,9 +152,9 @@ def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
 def test_models_show_where_they_run(home: Path) -> None:
     (model,) = model_views.models(home)
     assert (model.version, model.state, model.running_on) == (1, "desired", 1)
-    facts = dict(model_views.model_facts(home, 1))
-    assert facts["class_names"] == "cat, hound"
-    assert facts["running_on"] == "dev-1"
+    facts = model_views.model_facts(home, 1)
+    assert facts.class_names == ("cat", "hound")
+    assert facts.running_on == ("dev-1",)
     with pytest.raises(CommandError, match="version: 2 is not a model"):
         model_views.model_facts(home, 2)
 

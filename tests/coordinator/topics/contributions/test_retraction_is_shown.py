@@ -51,10 +51,10 @@ def two_models() -> RoundBench:
 def test_models_show_of_whose_answers_they_descend(tmp_path: Path) -> None:
     write(tmp_path, two_models())
     assert [row.descends for row in model_views.models(tmp_path)] == [(), ("dev-3",), ("dev-3",)]
-    assert (
-        dict(model_views.model_facts(tmp_path, 2))["descends"] == "from answers of dev-3, retracted"
-    )
-    assert "descends" not in dict(model_views.model_facts(tmp_path, 1))
+    assert model_views.model_facts(tmp_path, 2).descends == ("dev-3",)
+    assert model_views.model_facts(tmp_path, 1).descends == ()
+    told = CliRunner().invoke(models.app, ["show", "2", "--home", str(tmp_path)]).output
+    assert "descends  from answers of dev-3, retracted" in told
     shown = CliRunner().invoke(models.app, ["list", "--home", str(tmp_path)])
     assert "descends from dev-3" in " ".join(shown.output.split())
     with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
