@@ -96,6 +96,8 @@ def dashboard(home: Path) -> Iterator[Served]:
 def addresses(device: DeviceId, entries: int) -> list[str]:
     """Return an address of every page and of its JSON, and of what programs ask.
 
+    The page of a round is left out, for the fleet sends statistics and has none.
+
     Raises `KeyError` for a page whose address has a part that is not known here.
     """
     parts = {
@@ -109,7 +111,7 @@ def addresses(device: DeviceId, entries: int) -> list[str]:
         "entry": entries // 2,
     }
     found = []
-    for page in PAGES:
+    for page in (page for page in PAGES if not page.path.startswith("/rounds/")):
         for path in (page.path, page.json_path):
             found.append(re.sub(r"\{(\w+)(?::\w+)?\}", lambda part: str(parts[part[1]]), path))
     return [*found, "/metrics", "/readyz"]

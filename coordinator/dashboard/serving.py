@@ -125,6 +125,7 @@ def server_of(app: Starlette, listening: ListenAddress) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         http="h11",
