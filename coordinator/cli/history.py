@@ -20,7 +20,7 @@ from coordinator.cli.showing import AsJson
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.reports import Replayed, ReplayReport
+from coordinator.reading.reports import ReplayedResult, ReplayReport
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.contributions.commands import RetractContributions
 from schemas.contributions import PartKey
@@ -76,11 +76,11 @@ def replay(
 
 def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
     """Return what was made again; print each at once, because the next may take long."""
-    done: list[Replayed] = []
+    done: list[ReplayedResult] = []
     if form == "tsv":
         typer.echo("\t".join(tsv_columns(ReplayReport)))
     for outcome in outcomes:
-        line = Replayed(**dataclasses.asdict(outcome))
+        line = ReplayedResult(**dataclasses.asdict(outcome))
         done.append(line)
         if form == "tsv":
             typer.echo(as_tsv(ReplayReport(made=(line,), counts={}), head=False), nl=False)

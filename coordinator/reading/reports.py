@@ -154,7 +154,7 @@ class EntryReport(Report):
     body: dict[str, Any]
 
 
-class Replayed(Strict):
+class ReplayedResult(Strict):
     """Something that was made in the past, and what came of making it again."""
 
     index: int
@@ -168,7 +168,7 @@ class ReplayReport(Report):
     """What `ledger replay` shows."""
 
     lines_field: ClassVar[str | None] = "made"
-    made: tuple[Replayed, ...]
+    made: tuple[ReplayedResult, ...]
     """In the order of the ledger."""
     counts: dict[ReplayState, int]
     """Of these, how many by state."""
