@@ -6,7 +6,7 @@
 #   make test-torch  the tests that need torch, in a .venv-torch of their own
 #   make lint      only the checks that run no test
 #   make format    bring the source into its one layout
-#   make schemas   write docs/protocol again from the models in schemas/
+#   make schemas   write docs/protocol and docs/json again from the models
 #   make bench     run every benchmark; each prints its claim, hardware and versions
 #   make clean     remove .venv and all caches
 #
@@ -74,6 +74,7 @@ format: $(VENV)/.test-installed
 
 schemas: $(VENV)/.test-installed
 	$(BIN)/python -m schemas.generate
+	$(BIN)/python -m tests.docs.command_schemas
 
 bench: $(VENV)/.test-installed
 	set -e; for claim in $(notdir $(patsubst %/,%,$(dir $(wildcard benchmarks/*/run.py)))); do \

@@ -15,6 +15,7 @@ from schemas.keys import read_verify_key
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
+from schemas.showing import AsJson, show_report
 from schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
@@ -224,13 +225,16 @@ def segment(
 
 
 @app.command()
-def doctor(home: Home = HOME) -> None:
+def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
-    from device_agent.doctor import examine  # noqa: PLC0415 - imports what an agent runs on
+    from device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on
     from device_agent.report import finding_lines  # noqa: PLC0415
 
-    findings = examine(home)
-    for line in finding_lines(findings):
-        typer.echo(line)
-    if any(finding.verdict == "missing" for finding in findings):
+    report = DoctorReport.of(examine(home))
+    show_report(
+        report,
+        lambda shown: typer.echo("\n".join(finding_lines(shown.findings))),
+        as_json=as_json,
+    )
+    if not report.ready:
         raise typer.Exit(1)

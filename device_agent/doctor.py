@@ -6,11 +6,11 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from device_agent.capabilities import OPTIONAL_FEATURES
 from device_agent.collisions import collisions
@@ -28,6 +28,7 @@ from methods.registry import METHODS, descriptor
 from schemas.installing import pip_install
 from schemas.reports import Problem
 from schemas.settings_file import SettingsError
+from schemas.shown import Report
 from transport.errors import TransportError
 
 OLDEST_PYTHON = (3, 10)
@@ -51,6 +52,21 @@ class Finding:
     verdict: Verdict
     text: str
     way_out: str = ""
+
+
+class DoctorReport(Report):
+    """What `agent doctor` shows."""
+
+    lines_field: ClassVar[str | None] = "findings"
+    ready: bool
+    """Nothing is missing."""
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding]) -> DoctorReport:
+        """Return the report of all that was looked at."""
+        ready = all(finding.verdict != "missing" for finding in findings)
+        return cls(ready=ready, findings=tuple(findings))
 
 
 def examine(home_folder: Path) -> list[Finding]:

@@ -93,6 +93,7 @@ DashboardPort = Annotated[
         show_default="8787, or any that is free",
     ),
 ]
+ListAsJson = Annotated[bool, typer.Option("--json", help="With --list: print it as JSON.")]
 ListShipped = Annotated[bool, typer.Option("--list", help="List the scenarios that ship.")]
 Show = Annotated[str | None, typer.Option(metavar="NAME", help="Print a scenario that ships.")]
 
@@ -110,6 +111,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     dashboard: Dashboard = False,
     dashboard_port: DashboardPort = None,
     list_shipped: ListShipped = False,
+    as_json: ListAsJson = False,
     show: Show = None,
 ) -> None:
     """Replay a fleet on this machine from a scenario: metrics, plots, report, ledger, model.
@@ -126,7 +128,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     if showing and chaos is not None:
         _only_one({"--chaos": True, "--dashboard": True})
     if list_shipped:
-        simulating.list_shipped()
+        simulating.list_shipped(as_json=as_json)
     elif show is not None:
         simulating.show(show)
     elif resume is not None:

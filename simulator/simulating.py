@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from schemas.showing import show_report
 from simulator.errors import ScenarioError
 from simulator.metrics.results import RunResults
 from simulator.scenario.loading import load_scenario
@@ -111,11 +112,19 @@ def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> C
     return report
 
 
-def list_shipped() -> None:
+def list_shipped(*, as_json: bool = False) -> None:
     """Print the scenarios that ship."""
-    from simulator.scenario.listing import shipped_table  # noqa: PLC0415 - as above
+    from simulator.scenario.listing import (  # noqa: PLC0415 - as above
+        ScenariosReport,
+        shipped_rows,
+        shipped_table,
+    )
 
-    Console().print(shipped_table())
+    show_report(
+        ScenariosReport(scenarios=tuple(shipped_rows())),
+        lambda shown: Console().print(shipped_table(shown.scenarios)),
+        as_json=as_json,
+    )
 
 
 def show(name: str) -> None:

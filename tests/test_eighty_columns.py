@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import fleetledger
 from coordinator.cli.tables import print_table
-from simulator.scenario.listing import shipped_table
+from simulator.scenario.listing import shipped_rows, shipped_table
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_docs import all_commands
 
@@ -63,7 +63,7 @@ def test_no_help_page_cuts_a_name_or_breaks_a_sentence(monkeypatch: pytest.Monke
 def test_the_list_of_scenarios_cuts_nothing() -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(shipped_table())
+        console.print(shipped_table(shipped_rows()))
     assert "…" not in captured.get()
 
 

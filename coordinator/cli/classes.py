@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.common import HOME, Home, command
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
 from coordinator.reading.reports import ClassesReport
 from coordinator.topics.classes import views as class_views
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
+from schemas.showing import AsJson, show_report
 from schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")

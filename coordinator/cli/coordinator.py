@@ -20,7 +20,6 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
 from coordinator.errors import QuestionError
@@ -38,6 +37,7 @@ from coordinator.topics.stages import views as stage_views
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
+from schemas.showing import AsJson, show_report
 from schemas.values import DeviceId, FleetId
 
 ProxyHome = Annotated[

@@ -16,7 +16,6 @@ import typer
 from pydantic import ValidationError
 
 from coordinator.cli.common import HOME, Home, command
-from coordinator.cli.showing import AsJson
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
@@ -25,6 +24,7 @@ from coordinator.settings import FILE_NAME, load
 from coordinator.topics.contributions.commands import RetractContributions
 from schemas.contributions import PartKey
 from schemas.message import explain
+from schemas.showing import AsJson
 from schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
 from schemas.values import DeviceId
 

@@ -20,7 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli import history
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError, LedgerLockedError
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
@@ -50,6 +49,7 @@ from coordinator.trust import keys
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
+from schemas.showing import AsJson, show_report
 from schemas.shown import OutputForm, as_tsv, output_form
 from schemas.shown import as_json as as_json_text
 from schemas.times import iso_time

@@ -17,7 +17,6 @@ from coordinator.cli.common import (
     device_ids,
     say,
 )
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.settings import load
@@ -30,6 +29,7 @@ from coordinator.topics.releases.commands import SignModel
 from coordinator.trust.key_files import read_key
 from export.output_file import check_place
 from schemas.releases import SignedRelease
+from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")

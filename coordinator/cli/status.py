@@ -13,7 +13,6 @@ from rich.live import Live
 from rich.text import Text
 
 from coordinator.cli.common import HOME, Home
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import table_of
 from coordinator.core.formatting import some, span
 from coordinator.ledger.reader import ledger_of
@@ -30,6 +29,7 @@ from coordinator.reading.answers import (
 from coordinator.reading.fleet import fleet_now
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.models.views import HELD
+from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
 _COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")

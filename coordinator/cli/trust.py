@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from coordinator.cli.common import HOME, Home, command, say
-from coordinator.cli.showing import AsJson, show_report
 from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
 from coordinator.reading.answers import WaitingRelease
@@ -35,6 +34,7 @@ from coordinator.trust.root_drafts import (
 )
 from schemas.keys import KeyName, VerifyKey, read_verify_key
 from schemas.roots import RootDocument, SignedRoot
+from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
 app = typer.Typer(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from schemas.shown import Report
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import shipped_names
@@ -45,18 +48,25 @@ class ListedScenario:
         )
 
 
+class ScenariosReport(Report):
+    """What `simulate --list` shows."""
+
+    lines_field: ClassVar[str | None] = "scenarios"
+    scenarios: tuple[ListedScenario, ...]
+
+
 def shipped_rows() -> list[ListedScenario]:
     """Return a row for every scenario that ships."""
     return [ListedScenario.of(name, load_scenario(name)) for name in shipped_names()]
 
 
-def shipped_table() -> Table:
+def shipped_table(rows: Iterable[ListedScenario]) -> Table:
     """Return the rows as a table for the terminal; it fits 80 characters."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what")
     table.add_column("needs", no_wrap=True)
-    for row in shipped_rows():
+    for row in rows:
         seeds = f"{row.seeds} seed{'s' if row.seeds != '1' else ''}"
         facts = f"{row.method} on {row.data}, {row.devices} devices, {row.stages} stages, {seeds}"
         table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)

@@ -1,0 +1,94 @@
+"""Writes docs/json: a JSON Schema for what each command shows with `--json`.
+
+`python -m tests.docs.command_schemas` writes; a test fails while one is stale. It stands beside the
+tests because no room of the program may know the commands of all others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from coordinator.reading import reports
+from coordinator.reading.answers import FleetNow
+from coordinator.topics.models.views import ModelReport
+from device_agent.doctor import DoctorReport
+from device_agent.status import Status
+from schemas.describing import describe_fields
+from schemas.generate import DIALECT
+from schemas.message import Strict
+from schemas.shown import Report
+from simulator.scenario.listing import ScenariosReport
+
+FOLDER = Path(__file__).parents[2] / "docs" / "json"
+
+REPORTS: dict[str, type[Report]] = {
+    "agent doctor": DoctorReport,
+    "class list": reports.ClassesReport,
+    "coordinator rounds": reports.RoundsReport,
+    "coordinator stages": reports.StagesReport,
+    "coordinator status": FleetNow,
+    "ledger audit": reports.AuditReport,
+    "ledger replay": reports.ReplayReport,
+    "ledger show": reports.EntryReport,
+    "ledger tail": reports.EntriesReport,
+    "ledger verify": reports.VerifyReport,
+    "model list": reports.ModelsReport,
+    "model show": ModelReport,
+    "simulate --list": ScenariosReport,
+    "trust show": reports.RootReport,
+}
+"""What each command shows."""
+OF_ITS_OWN: dict[str, type[Strict]] = {"agent status": Status}
+"""What commands print as JSON that have lines of words in place of a table."""
+
+
+def file_name(command: str) -> str:
+    """Return the name of a command's schema."""
+    return f"{command.replace('--', '').replace(' ', '-')}.schema.json"
+
+
+def schemas() -> dict[str, str]:
+    """Return the text of every file by its name."""
+    describe_fields()
+    shown: dict[str, type[Strict]] = {**REPORTS, **OF_ITS_OWN}
+    return {file_name(command): _schema(command, model) for command, model in shown.items()}
+
+
+def schema_of(command: str) -> dict[str, object]:
+    """Return the schema of a command, as it is published."""
+    found: dict[str, object] = json.loads((FOLDER / file_name(command)).read_text("utf-8"))
+    return found
+
+
+def stale() -> list[str]:
+    """Return the names of files that are missing, differ, or belong to no command."""
+    texts = schemas()
+    present = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*")}
+    return sorted(name for name in texts.keys() | present if texts.get(name) != present.get(name))
+
+
+def main() -> None:
+    """Bring the folder up to date."""
+    texts = schemas()
+    FOLDER.mkdir(exist_ok=True)
+    for name in stale():
+        if name in texts:
+            (FOLDER / name).write_text(texts[name], encoding="utf-8")
+        else:
+            (FOLDER / name).unlink()
+        sys.stdout.write(f"written: docs/json/{name}\n")
+
+
+def _schema(command: str, model: type[Strict]) -> str:
+    schema = {
+        "$schema": DIALECT,
+        **model.model_json_schema(mode="serialization"),
+        "title": f"fleetledger {command} --json",
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    main()
