@@ -15,7 +15,7 @@ from tests.test_architecture import ROOT
 
 PAGE = ROOT / "docs" / "adding-a-kind-of-entry.md"
 FOLDER = "coordinator/topics/classes"
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 SESSION = re.compile(r"^\$ (?P<command>.+)\n(?P<said>(?:[^$`].*\n)*)", re.M)
 
 

@@ -61,6 +61,7 @@ def test_the_file_gives_the_scores_of_the_network(name: str, kind: HeadKind) -> 
     assert np.abs(scores - expected).max() <= 1e-5 * max(1.0, np.abs(expected).max())
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", ["linear", "cosine", "hidden"])
 @pytest.mark.parametrize("name", ["mlp", *OF_FEATURES])
 def test_what_is_expected_is_what_torch_computes(name: str, kind: HeadKind) -> None:

@@ -10,8 +10,8 @@ from simulator.chaos.disk import EFFECTS
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("coordinator", "device_agent", "transport")
-LEFT_OUT = ("transport/brokers/", "coordinator/proxy/")
-"""A broker's own files, which it may lose; and a proxy's: no troubled fleet has one."""
+LEFT_OUT = ("transport/brokers/", "coordinator/proxy/", "coordinator/dashboard/")
+"""A broker's own files, which it may lose; a proxy's and the pages': no troubled fleet has them."""
 BY_MODULE = {
     "os": {
         "link",

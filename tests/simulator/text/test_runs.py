@@ -132,7 +132,7 @@ def test_text_needs_an_encoder_and_says_so(tmp_path: Path) -> None:
 def test_fleets_that_are_troubled_get_the_same_files(tmp_path: Path) -> None:
     material = prepare_chaos(scenario(tmp_path), tmp_path / "material")
     device, stage = material.plan.devices[0], material.plan.stages[0]
-    home = material.make_agent(device, tmp_path / "agent")
+    home = material.make_agent(device, tmp_path / "homes" / "agent")
     material.deliver(stage, home)
     indices = stage.devices[device].indices
     files = sorted(home.data_folder.rglob("*.txt"))
