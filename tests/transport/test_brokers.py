@@ -197,7 +197,7 @@ def test_a_missing_broker_is_an_error_that_says_what_to_install(
     monkeypatch.setattr(brokers, "find_mosquitto", lambda: None)
     monkeypatch.setattr(EmbeddedBroker, "is_installed", staticmethod(lambda: False))
 
-    with pytest.raises(BrokerStartError, match=r"apt install mosquitto.*fleetledger\[broker\]"):
+    with pytest.raises(BrokerStartError, match=r"apt install mosquitto.*\[broker\]"):
         start_child_broker(tmp_path, [A])
 
 
