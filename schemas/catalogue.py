@@ -28,6 +28,7 @@ from schemas.presence import (
 from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
 from schemas.receipts import Receipt
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
+from schemas.rollouts import ModelComparison
 
 Sender = Literal["device", "coordinator", "proxy", "both"]
 
@@ -66,6 +67,7 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(Withdrawal, "device", _UP),
     CatalogueEntry(Nothing, "device", _UP),
     CatalogueEntry(Transition, "device", _UP),
+    CatalogueEntry(ModelComparison, "device", _UP),
     CatalogueEntry(Evaluation, "device", _UP),
     CatalogueEntry(WaitingClasses, "device", _UP),
     CatalogueEntry(Problem, "device", _UP),

@@ -27,6 +27,11 @@ Items = Annotated[tuple[Item, ...], FailFast()]
 """Any number of items, up to the first that is wrong: thousands of faults would cost a second."""
 
 
+def is_absent(value: object) -> bool:
+    """Whether a field has nothing in it: left out, so that older readers know the message too."""
+    return value is None or value == () or value == {}
+
+
 class Strict(BaseModel):
     """A frozen model that refuses fields it does not know, NaN and infinity."""
 

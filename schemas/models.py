@@ -15,9 +15,10 @@ from typing_extensions import Self
 from schemas.canonical import canonical_json, parse_json
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
-from schemas.message import Items, Message, Strict, explain
+from schemas.message import Items, Message, Strict, explain, is_absent
 from schemas.offers import MAX_OFFER_SIZE, Offer
 from schemas.releases import SignedRelease
+from schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber
 from schemas.roots import MAX_ROOTS, SignedRoot
 from schemas.text import TensorName, TextPreprocessing
 from schemas.values import ClassName, Digest
@@ -246,6 +247,16 @@ class DesiredModel(Message):
     """The word of a release key for it; None in a fleet without a root."""
     roots: Items[SignedRoot] = Field(default=(), max_length=MAX_ROOTS)
     """The fleet's newest root documents, oldest first: a device follows them from its own."""
+    rollout: RolloutNumber | None = Field(default=None, exclude_if=is_absent)
+    """The rollout that it belongs to; with it the device reports a comparison."""
+    group: GroupNumber | None = Field(default=None, exclude_if=is_absent)
+    """Of that rollout."""
+    mode: Mode | None = Field(default=None, exclude_if=is_absent)
+    """`shadow`: compare it with the active model and go on with that one; None for `run`."""
+    hours: LocalHours | None = Field(default=None, exclude_if=is_absent)
+    """When the device may switch; files are fetched outside, too."""
+    settle_seconds: float | None = Field(default=None, ge=0, le=1e7, exclude_if=is_absent)
+    """How long it runs before the device says that it has settled; None where that is not asked."""
 
 
 class ModelStatus(Message):
@@ -254,7 +265,11 @@ class ModelStatus(Message):
     kind: ClassVar[str] = "model.status"
     version: Version
     manifest: Digest
-    state: Literal["fetching", "verified", "active", "failed", "rolled_back"]
+    state: Literal[
+        "fetching", "verified", "shadowing", "active", "settled", "failed", "rolled_back"
+    ]
     reason: str = Field(default="", max_length=500)
     previous_version: Version | None = None
     """The version in the other slot, to which the device can go back."""
+    throttled: Count | None = Field(default=None, exclude_if=is_absent)
+    """With `settled`: how often the machine slowed itself down since the switch, if it can tell."""

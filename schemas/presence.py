@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar
 from pydantic import FailFast, Field, PlainSerializer
 
 from schemas.contributions import HeldPart
-from schemas.message import Items, Message, Strict
+from schemas.message import Items, Message, Strict, is_absent
+from schemas.tags import Tags
 from schemas.values import BootId, Digest
 
 MAX_FORMER_RUNS = 20
@@ -58,6 +59,8 @@ class Birth(Message):
     formers: Items[BootId] = Field(default=(), max_length=MAX_FORMER_RUNS)
     """Runs of this installation before this one, newest first: a copy of an installation has the
     same name, and goes on from another run than the original does."""
+    tags: Tags = Field(default={}, exclude_if=is_absent)
+    """What the device's owner says of it."""
 
 
 class Death(Message):

@@ -21,7 +21,8 @@ from typing_extensions import Self
 from schemas.canonical import canonical_json
 from schemas.errors import ReleaseError, SignatureError
 from schemas.keys import SigningKey, VerifyKey
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
+from schemas.rollouts import Share
 from schemas.roots import RootDocument, named_keys
 from schemas.signatures import KeySignature, name_of, signers
 from schemas.values import DeviceId, Digest, FleetId
@@ -47,6 +48,8 @@ class Release(Strict):
         default=None, min_length=1, max_length=MAX_NAMED_DEVICES
     )
     """The devices that may install it; None for all of the fleet."""
+    share: Share | None = Field(default=None, exclude_if=is_absent)
+    """The devices that may install it, by their places; None for all that `devices` lets."""
 
     def canonical_bytes(self) -> bytes:
         """Return what is signed."""
@@ -90,6 +93,10 @@ def check_release(signed: SignedRelease, root: RootDocument, device: DeviceId, n
         )
     if release.devices is not None and device not in release.devices:
         raise ReleaseError(f"release {release.number}: is for other devices than {device}")
+    if release.share is not None and not release.share.has(device):
+        raise ReleaseError(
+            f"release {release.number}: is for a share of the devices, and {device} is not in it"
+        )
     root.check_not_expired(now_ns)
     if release.expires_ns is not None and now_ns >= release.expires_ns:
         raise ReleaseError(

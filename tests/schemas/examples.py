@@ -30,6 +30,7 @@ from schemas.reports import (
     Uncertainty,
     WaitingClasses,
 )
+from schemas.rollouts import EntropyCounts, ModelComparison, ModelCost, Pairs
 from schemas.rounds import Observation, RoundAnswer, RoundOrder
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
@@ -192,6 +193,23 @@ EXAMPLES: tuple[Message, ...] = (
             seed=3,
             deadline_seconds=600.0,
         ),
+    ),
+    ModelComparison(
+        number=0,
+        rollout=7,
+        group=2,
+        mode="shadow",
+        candidate=Digest.of(b"candidate"),
+        candidate_version=5,
+        active=DIGEST,
+        active_version=4,
+        classes={ClassName("cat"): Pairs(both=17, only_active=2, only_candidate=1, neither=0)},
+        entropy_active=EntropyCounts(images=20, nats=65_536, bins=(18, 2)),
+        entropy_candidate=EntropyCounts(images=20, nats=70_000, bins=(17, 3)),
+        cost_active=ModelCost(latency=(0, 20), resident_bytes=90_000_000),
+        cost_candidate=ModelCost(latency=(0, 19, 1), resident_bytes=91_000_000),
+        provider="CPUExecutionProvider",
+        seconds=0.8,
     ),
     DesiredModel(action=10, version=4, manifest=OFFER, files=(OFFER,)),
     BlockRequest(digest=DIGEST, block_size=65_536, section="data", indices=(0, 2)),

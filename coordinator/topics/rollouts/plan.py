@@ -1,0 +1,93 @@
+"""The plan of a rollout: which devices get the model when, and what must hold before more do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from schemas.message import Strict
+from schemas.rollouts import LocalHours
+from schemas.tags import TagSelector
+
+MAX_GROUPS = 20
+
+GroupSize = Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)]
+"""A number of devices, or a share of them: 1 is one device, 1.0 all. Either counts those of the
+groups before, too."""
+
+
+class GatePlan(Strict):
+    """Limits of the gates; None switches a gate off."""
+
+    retention: float | None = Field(default=100.0, gt=1)
+    """Evidence (an e-value) that the candidate is worse on what the active model knows."""
+    no_class_lost: float | None = Field(default=100.0, gt=1)
+    """The same for each class; multiplied by the number of classes."""
+    devices: float = Field(default=10.0, ge=1)
+    """Evidence that devices, each one vote, must give as well before either of the two fails."""
+    min_new: float = Field(default=0.0, ge=0, le=1)
+    """Share of images of new classes that must be right; 0 asks for nothing."""
+    entropy_nats: float | None = Field(default=0.1, gt=0)
+    """How far the mean entropy may shift."""
+    entropy_images: int = Field(default=500, ge=1)
+    """Of fewer images the shift says nothing."""
+    agreement: float | None = Field(default=0.85, gt=0, le=1)
+    """Share of unlabelled images that both answer alike; below, a person should look."""
+    latency: float | None = Field(default=1.25, gt=1)
+    """How many times the active model's p95 it may take."""
+    latency_seconds: float = Field(default=0.005, ge=0)
+    """What is slower by less is not too slow."""
+    memory: float | None = Field(default=1.25, gt=1)
+    """How many times the active model's resident bytes it may take."""
+    throttled_devices: int | None = Field(default=2, ge=1)
+    """Devices that began to throttle."""
+    failed_devices: int = Field(default=1, ge=0)
+    """Devices that may fail whatever share of those that finished they are."""
+    failed_share: float = Field(default=0.02, ge=0, le=1)
+    """Share of the finished ones that may fail whatever number they are: both must be exceeded."""
+    min_devices: int = Field(default=3, ge=1)
+    """Of fewer devices, or fewer than all of a smaller group, accuracy says nothing."""
+    min_images: int = Field(default=200, ge=0)
+    """The same for images; 0 where devices have none, so that nothing is asked of accuracy."""
+
+
+class RolloutPlan(Strict):
+    """Everything about a rollout that is settled before it begins."""
+
+    groups: tuple[GroupSize, ...] = Field(
+        default=(1, 0.05, 0.25, 1.0), min_length=1, max_length=MAX_GROUPS
+    )
+    """Sizes, each with the groups before it."""
+    tags: tuple[TagSelector, ...] = Field(default=(), max_length=16)
+    """Devices that it is about: those that all of these fit; all where there is none."""
+    shadow: Literal["off", "first", "all"] = "first"
+    """In which groups the candidate is measured beside the active model before the switch."""
+    soak_seconds: float = Field(default=3600.0, ge=0, le=1e8)
+    """Time between the gates of a group and the next group."""
+    reach_seconds: float = Field(default=900.0, ge=0, le=1e8)
+    """Time that a device which is away has to come back before the group does without it."""
+    settle_seconds: float = Field(default=600.0, ge=0, le=1e7)
+    """Time that a device runs the model before it says that it has settled."""
+    deadline_hours: float = Field(default=24.0, gt=0, le=1e5)
+    """Of a phase of a group."""
+    gates: GatePlan = GatePlan()
+    on_fail: Literal["back", "pause"] = "back"
+    """What a gate that fails does: go back everywhere by itself, or wait for a person."""
+    approve: Literal["operator", "release-key"] | None = None
+    """Who lets each group go; None for nobody."""
+    hours: LocalHours | None = None
+    """When devices may switch."""
+    retries: int = Field(default=2, ge=0, le=20)
+    """How often a device that failed gets it again."""
+    retry_seconds: float = Field(default=600.0, ge=1, le=1e7)
+    """Before the first of them; twice as long before each further one."""
+
+    @model_validator(mode="after")
+    def _grows(self) -> Self:
+        for kind in (int, float):
+            sizes = [size for size in self.groups if type(size) is kind]
+            if sizes != sorted(set(sizes)):
+                raise ValueError(f"groups: {self.groups} does not grow from group to group")
+        return self

@@ -1,0 +1,154 @@
+"""What coordinator and devices tell each other in a rollout: shares, hours, comparisons."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from schemas.contributions import MAX_CLASSES
+from schemas.message import Items, Message, Strict, is_absent
+from schemas.values import ClassName, DeviceId, Digest, PerClass
+
+Mode = Literal["run", "shadow"]
+"""Whether a device runs the model that is desired, or only compares it with what it runs."""
+
+WHOLE = 1 << 48
+"""The bound of a share that holds every device."""
+ENTROPY_BIN_NATS = 0.1
+ENTROPY_BINS = 100
+"""Bins of `EntropyCounts.bins`; the last one has everything above, too."""
+LATENCY_FIRST_SECONDS = 20e-6
+LATENCY_RATIO = 1.08
+LATENCY_BINS = 220
+"""Bins of a latency histogram: bin k holds `first * ratio**k` up to the next; the first bin has
+everything below, the last everything above."""
+NATS = 1 << 16
+"""Units of a summed entropy in one nat."""
+
+RolloutNumber = Annotated[int, Field(ge=1, lt=2**31)]
+GroupNumber = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=0, lt=2**48)]
+
+
+def place_of(salt: str, device: DeviceId) -> int:
+    """Return the place of a device, from 0 up to `WHOLE`; of the same salt it never changes."""
+    digest = hashlib.sha256(f"{salt}\n{device}".encode()).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+class Share(Strict):
+    """Devices whose place lies below a bound: each device can tell by itself whether it is one."""
+
+    salt: str = Field(min_length=1, max_length=64, pattern=r"^[0-9a-z-]+$")
+    below: int = Field(ge=1, le=WHOLE)
+
+    def has(self, device: DeviceId) -> bool:
+        """Whether a device is among them."""
+        return place_of(self.salt, device) < self.below
+
+
+class LocalHours(Strict):
+    """A part of every day, by the clock on the wall of the device; it may pass midnight."""
+
+    begins: int = Field(ge=0, lt=1440)
+    """Minutes after midnight."""
+    ends: int = Field(ge=0, lt=1440)
+    """The first minute after it."""
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.begins == self.ends:
+            raise ValueError("ends: is when it begins; leave the hours out for the whole day")
+        return self
+
+    def has(self, minute: int) -> bool:
+        """Whether a minute of the day is among them."""
+        if self.begins < self.ends:
+            return self.begins <= minute < self.ends
+        return minute >= self.begins or minute < self.ends
+
+
+class Pairs(Strict):
+    """Images of one class by who had them right, the active model or the candidate."""
+
+    both: Count = 0
+    only_active: Count = 0
+    only_candidate: Count = 0
+    neither: Count = 0
+
+    @property
+    def images(self) -> int:
+        """All of them."""
+        return self.both + self.only_active + self.only_candidate + self.neither
+
+
+class EntropyCounts(Strict):
+    """Entropy of a model's probabilities over some images."""
+
+    images: Count = 0
+    nats: Count = 0
+    """Their sum, in 2^-16 nats, each image rounded for itself."""
+    bins: Items[Count] = Field(default=(), max_length=ENTROPY_BINS)
+    """How many images lie in each tenth of a nat; zeros at the end are left out."""
+
+
+class ModelCost(Strict):
+    """What a model took on a device."""
+
+    latency: Items[Count] = Field(default=(), max_length=LATENCY_BINS)
+    """Single samples by the seconds they took, see `LATENCY_BINS`; zeros at the end left out."""
+    resident_bytes: Count | None = None
+    """Of a process that has this model loaded."""
+
+
+class ModelComparison(Message):
+    """A candidate beside the active model on the same images. Sent until its receipt arrives.
+
+    Counts only: which image it was, and what it shows, stays on the device.
+    """
+
+    kind: ClassVar[str] = "model.comparison"
+    number: int = Field(ge=0, lt=2**31)
+    """Counts the comparisons of this installation of the device."""
+    rollout: RolloutNumber
+    group: GroupNumber
+    mode: Mode
+    """`shadow`: measured before the switch; `run`: after it, against the former model."""
+    candidate: Digest
+    """Its manifest."""
+    candidate_version: int = Field(ge=1, lt=2**31)
+    active: Digest
+    """Manifest of the model that it is compared with."""
+    active_version: int = Field(ge=1, lt=2**31)
+    classes: PerClass[Pairs] = Field(default={}, max_length=MAX_CLASSES)
+    """Of held-out images of every class that one of the two knows. A class that the candidate does
+    not know has nothing that the candidate could be right in, and the other way round."""
+    new_classes: Items[ClassName] = Field(default=(), max_length=MAX_CLASSES)
+    """Names among `classes` that the active model does not know."""
+    entropy_active: EntropyCounts = EntropyCounts()
+    entropy_candidate: EntropyCounts = EntropyCounts()
+    """Over the same images, labelled or not."""
+    agreed: Count = 0
+    """Unlabelled images for which both give the same class."""
+    unlabelled: Count = 0
+    """Unlabelled images, of which `agreed` is a part."""
+    cost_active: ModelCost = ModelCost()
+    cost_candidate: ModelCost = ModelCost()
+    throttled: Count | None = None
+    """How often the machine slowed itself down meanwhile."""
+    celsius: float | None = Field(default=None, ge=-100, le=300)
+    """The hottest that a thermal zone was meanwhile."""
+    provider: str = Field(default="", max_length=60)
+    power_mode: str | None = Field(default=None, max_length=60, exclude_if=is_absent)
+    seconds: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.agreed > self.unlabelled:
+            raise ValueError(f"agreed: {self.agreed} of {self.unlabelled} is impossible")
+        if self.entropy_active.images != self.entropy_candidate.images:
+            raise ValueError("entropy_candidate: has other images than entropy_active")
+        return self
