@@ -29,7 +29,7 @@ Items = Annotated[tuple[Item, ...], FailFast()]
 
 def is_absent(value: object) -> bool:
     """Whether a field has nothing in it: left out, so that older readers know the message too."""
-    return value is None or value == () or value == {}
+    return value is None or value in ((), {})
 
 
 class Strict(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import Field
 from coordinator.core.entry import EntryBody
 from coordinator.topics.rollouts.plan import RolloutPlan
 from schemas.message import Strict
-from schemas.rollouts import WHOLE, GroupNumber, ModelComparison, Mode, RolloutNumber
+from schemas.rollouts import WHOLE, GroupNumber, Mode, ModelComparison, RolloutNumber
 from schemas.values import ClassName, DeviceId
 
 Outcome = Literal["pass", "fail", "inconclusive"]
