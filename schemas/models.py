@@ -270,6 +270,7 @@ class ModelStatus(Message):
     ]
     reason: str = Field(default="", max_length=500)
     previous_version: Version | None = None
-    """The version in the other slot, to which the device can go back."""
+    """The version in the other slot, to which the device can go back; with `shadowing` the one that
+    it runs and compares with, None where it runs none and compares nothing."""
     throttled: Count | None = Field(default=None, exclude_if=is_absent)
     """With `settled`: how often the machine slowed itself down since the switch, if it can tell."""

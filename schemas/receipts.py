@@ -25,6 +25,7 @@ ENTRY_OF = {
     "withdrawal": "contribution.withdrawn",
     "nothing": "nothing.reported",
     "transition": "transition.reported",
+    "comparison": "model.compared",
 }
 """The kind of ledger entry that a device's letter becomes, by what its receipt is about."""
 
@@ -62,16 +63,25 @@ Answer = Annotated[Accepted | Refused | Later, Field(discriminator="answer")]
 
 
 class Receipt(Message):
-    """The answer to a contribution, a withdrawal, a 'nothing', a transition, gradients or a score.
+    """The answer to a message that a device or the proxy keeps until it has one.
 
     The coordinator's; of gradients, the proxy's.
     """
 
     kind: ClassVar[str] = "receipt"
-    about: Literal["contribution", "withdrawal", "nothing", "transition", "gradients", "scored"]
+    about: Literal[
+        "contribution",
+        "withdrawal",
+        "nothing",
+        "transition",
+        "comparison",
+        "gradients",
+        "scored",
+    ]
     key: PartKey
     """For 'nothing' the part is 0, or the round it is about; for a transition its number; for
-    gradients the round in which they were made, and for a score that of the order it answers."""
+    a comparison its number, with the rollout's as stage; for gradients the round in which they were
+    made, and for a score that of the order it answers."""
     revision: int = Field(default=0, ge=0, lt=2**31)
     payload: Digest | None = None
     """Of the contribution that is answered: an earlier installation of the device may have given

@@ -8,10 +8,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.contributions import MAX_CLASSES
+from schemas.contributions import MAX_CLASSES, PartKey
 from schemas.message import Items, Message, Strict, is_absent
 from schemas.values import ClassName, DeviceId, Digest, PerClass
 
+SHADOW = "shadow"
+"""Among the features of a device that can compare a candidate before it switches."""
 Mode = Literal["run", "shadow"]
 """Whether a device runs the model that is desired, or only compares it with what it runs."""
 
@@ -130,11 +132,13 @@ class ModelComparison(Message):
     """Names among `classes` that the active model does not know."""
     entropy_active: EntropyCounts = EntropyCounts()
     entropy_candidate: EntropyCounts = EntropyCounts()
-    """Over the same images, labelled or not."""
+    """Over the same images, labelled or not, but for those of classes that one of the two does not
+    know: of these it must be less sure."""
     agreed: Count = 0
     """Unlabelled images for which both give the same class."""
     unlabelled: Count = 0
-    """Unlabelled images, of which `agreed` is a part."""
+    """Unlabelled images, of which `agreed` is a part. What models learn from counts as unlabelled,
+    too; images in folders of classes that one of the two does not know are left out."""
     cost_active: ModelCost = ModelCost()
     cost_candidate: ModelCost = ModelCost()
     throttled: Count | None = None
@@ -144,6 +148,11 @@ class ModelComparison(Message):
     provider: str = Field(default="", max_length=60)
     power_mode: str | None = Field(default=None, max_length=60, exclude_if=is_absent)
     seconds: float = Field(default=0.0, ge=0)
+
+    @property
+    def key(self) -> PartKey:
+        """What its receipt is about."""
+        return PartKey(stage=self.rollout, part=self.number)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -31,6 +31,7 @@ from schemas.health import DeviceHealth
 from schemas.models import BACKGROUND, ModelStatus
 from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
 from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
+from schemas.rollouts import ModelComparison
 from schemas.values import BootId, DeviceId
 
 _SILENCE = Decision()
@@ -38,7 +39,7 @@ _TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not 
 """What devices are told again, by the kind of entry; of most they are told nothing."""
 
 _ANSWERED_KINDS: dict[str, type[DeviceBody]] = {
-    body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition)
+    body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition, ModelComparison)
 }
 _ANSWERED = tuple(_ANSWERED_KINDS)
 
@@ -167,6 +168,8 @@ class Devices:
                 return self._intake.withdrawal(device, envelope.read(Withdrawal), now_ns)
             case Nothing.kind:
                 return self._intake.nothing(device, envelope.read(Nothing), now_ns)
+            case ModelComparison.kind:
+                return self._intake.comparison(device, envelope.read(ModelComparison), now_ns)
             case _:
                 return self._intake.transition(device, envelope.read(Transition), now_ns)
 

@@ -31,6 +31,8 @@ from coordinator.topics.proxy.entries import PROXY
 from coordinator.topics.proxy.state import OldModelsState
 from coordinator.topics.releases.entries import RELEASES
 from coordinator.topics.releases.state import Trust
+from coordinator.topics.rollouts.entries import ROLLOUTS
+from coordinator.topics.rollouts.state import RolloutsState
 from coordinator.topics.rounds.entries import ROUNDS
 from coordinator.topics.rounds.state import RoundsState
 from coordinator.topics.stages.entries import STAGES
@@ -49,6 +51,7 @@ TOPICS: tuple[LedgerTopic[Any], ...] = (
     PROXY,
     MODELS,
     RELEASES,
+    ROLLOUTS,
     DONE,
 )
 KINDS: dict[str, Kind[Any, Any]] = {
@@ -81,6 +84,7 @@ class State:
     models: ModelsState = field(init=False)
     trust: Trust = field(init=False)
     """Root documents and releases."""
+    rollouts: RolloutsState = field(default_factory=RolloutsState)
     done: DoneState = field(default_factory=DoneState)
 
     def __post_init__(self) -> None:
@@ -120,4 +124,5 @@ class State:
         yield from PROXY.on(self.proxy)
         yield from MODELS.on(self.models)
         yield from RELEASES.on(self.trust)
+        yield from ROLLOUTS.on(self.rollouts)
         yield from DONE.on(self.done)

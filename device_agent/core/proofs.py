@@ -19,6 +19,7 @@ from schemas.presence import SeenCheckpoint
 from schemas.proofs.entry import ProvenEntry, check_entry
 from schemas.receipts import ENTRY_OF, Accepted
 from schemas.reports import Transition
+from schemas.rollouts import ModelComparison
 from schemas.values import DeviceId
 
 
@@ -65,6 +66,8 @@ def _entry_of(key: OutboxKey, message: OutboxMessage) -> tuple[tuple[str, ...], 
         # A round that this device had answered before needs no second entry.
         kinds = (ENTRY_OF["nothing"], ENTRY_OF["contribution"])
         return kinds, {"round": body.round}
+    if isinstance(body, ModelComparison):
+        return (ENTRY_OF["comparison"],), {"comparison": body.model_dump(mode="json")}
     assert isinstance(body, Transition)
     return (ENTRY_OF["transition"],), {"stage": body.stage, "number": body.number}
 
@@ -92,7 +95,4 @@ def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> Se
 
 def doubt(key: OutboxKey, error: SchemaError) -> str:
     """Return what the owner is told of a receipt that proves nothing."""
-    return (
-        f"receipt for {key.about} of stage {key.key.stage}, part {key.key.part}: not believed: "
-        f"{error}"
-    )
+    return f"receipt for {key.words}: not believed: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from schemas.enrolment import Enrolment, KeyRotation
@@ -12,14 +12,17 @@ from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Problem, Transition
+from schemas.rollouts import ModelComparison
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
-About = Literal["contribution", "withdrawal", "nothing", "transition", "gradients"]
-OutboxBody: TypeAlias = Contribution | Withdrawal | Nothing | Transition | PrototypeGradients
+About = Literal["contribution", "withdrawal", "nothing", "transition", "comparison", "gradients"]
+OutboxBody: TypeAlias = (
+    Contribution | Withdrawal | Nothing | Transition | ModelComparison | PrototypeGradients
+)
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
@@ -62,12 +65,26 @@ class Sighting:
 class OutboxKey(NamedTuple):
     """Names a message: one per part and kind of message.
 
-    For 'nothing' the part is 0, or the round it is about; for a transition its number; for
-    gradients, which go to the proxy, the round in which they were made.
+    For 'nothing' the part is 0, or the round it is about; for a transition its number; for a
+    comparison its number, with the rollout's as stage; for gradients, which go to the proxy, the
+    round in which they were made.
     """
 
     about: About
     key: PartKey
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        if self.about == "comparison":
+            return f"comparison {self.key.part} of rollout {self.key.stage}"
+        return f"{self.about} of stage {self.key.stage}, part {self.key.part}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a line of the log has of it."""
+        stage = "rollout" if self.about == "comparison" else "stage"
+        return {stage: self.key.stage, "part": self.key.part, "about": self.about}
 
 
 @dataclass(frozen=True)

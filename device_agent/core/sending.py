@@ -21,6 +21,7 @@ from schemas.contributions import Contribution, HeldPart
 from schemas.errors import SchemaError
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Later, Receipt, Refused
+from schemas.rollouts import ModelComparison
 
 
 def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float) -> AgentDecision:
@@ -89,7 +90,7 @@ def _without(presence: PresenceState, key: OutboxKey) -> PresenceState:
 
 
 def _refused(state: AgentState, receipt: Receipt, key: OutboxKey, reason: str) -> AgentDecision:
-    text = f"{key.about} of stage {key.key.stage}, part {key.key.part}: refused: {reason}"
+    text = f"{key.words}: refused: {reason}"
     presence = state.presence
     if key.about == "withdrawal":
         # Not withdrawn again in this connection; the next welcome says what is still held.
@@ -165,10 +166,11 @@ def _may_go(state: AgentState, message: OutboxMessage) -> bool:
     What belongs to another frozen model, or to a stage that a restored ledger has not opened yet,
     would be refused for good; it waits.
     """
-    assignment = state.records.assignment
+    assignment, body = state.records.assignment, message.body
+    if isinstance(body, ModelComparison):
+        return True  # a fleet may push models and learn nothing
     if assignment is None:
         return False
-    body = message.body
     if isinstance(body, Contribution | PrototypeGradients):
         return (
             body.lineage == assignment.lineage

@@ -194,6 +194,9 @@ def _stands_for(entry: Entry, device: DeviceId, receipt: Receipt) -> bool:
             return (body["key"], body["revision"]) == (key, receipt.revision)
         case "transition":
             return {"stage": body["stage"], "part": body["number"]} == key
+        case "comparison":
+            found = body["comparison"]
+            return {"stage": found["rollout"], "part": found["number"]} == key
         case _:
             return bool(body["stage"] == key["stage"])
 

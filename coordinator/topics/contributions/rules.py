@@ -1,4 +1,4 @@
-"""Contributions, withdrawals, 'nothing' and transitions: counted once, each gets a receipt.
+"""Contributions, withdrawals, 'nothing', transitions, comparisons: counted once, with a receipt.
 
 The rules, in the order in which they are asked:
 
@@ -31,16 +31,18 @@ from coordinator.topics.contributions.entries import (
 )
 from coordinator.topics.contributions.refusals import retraction_of
 from coordinator.topics.contributions.state import AcceptedShard
+from coordinator.topics.rollouts.entries import ModelCompared
 from coordinator.topics.rounds.entries import MAX_REFUSAL
 from coordinator.topics.stages.entries import TransitionReported
 from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from schemas.reports import Transition
+from schemas.rollouts import ModelComparison
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId
 
-DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition"
+DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition | ModelComparison"
 """What gets a receipt."""
 
 
@@ -177,6 +179,17 @@ class Intake:
         )
         key = PartKey(stage=body.stage, part=body.number)
         known = self._state.stages.reports_of(device).transitions.get(key)
+        if known is not None and known.content == entry.content:
+            return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def comparison(self, device: DeviceId, body: ModelComparison, now_ns: int) -> Decision:
+        """Note what a device measured; the same again gets the same receipt."""
+        if device not in self._state.devices.admitted:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        entry = ModelCompared(comparison=body)
+        known = self._state.rollouts.comparison(device, body.key)
         if known is not None and known.content == entry.content:
             return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
         accepted = Accepted(ledger_index=self._state.size)
@@ -337,6 +350,8 @@ def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
     if isinstance(body, Transition):
         key = PartKey(stage=body.stage, part=body.number)
         return Receipt(about="transition", key=key, answer=answer)
+    if isinstance(body, ModelComparison):
+        return Receipt(about="comparison", key=body.key, answer=answer)
     if isinstance(body, Withdrawal):
         return Receipt(about="withdrawal", key=body.key, revision=body.revision, answer=answer)
     return Receipt(

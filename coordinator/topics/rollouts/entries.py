@@ -7,10 +7,14 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Kind, LedgerTopic, Place
 from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.state import RolloutsState
+from coordinator.topics.stages.state import Reported
+from schemas.canonical import canonical_json
 from schemas.message import Strict
 from schemas.rollouts import WHOLE, GroupNumber, Mode, ModelComparison, RolloutNumber
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 GateName = Literal[
@@ -92,6 +96,26 @@ class ModelCompared(EntryBody):
     kind: ClassVar[str] = "model.compared"
     comparison: ModelComparison
 
+    @property
+    def content(self) -> Digest:
+        """Digest of what was measured, by which a repeat is known."""
+        return Digest.of(canonical_json(self.model_dump(mode="json")))
+
+
+def _compare(rollouts: RolloutsState, body: ModelCompared, at: Place) -> None:
+    of_device = rollouts.compared.setdefault(at.maker, {})
+    of_device[body.comparison.key] = Reported(at.index, body.content)
+
+
+def _say_compared(body: ModelCompared, at: Place) -> str:
+    found = body.comparison
+    images = sum(pairs.images for pairs in found.classes.values())
+    when = "before it switches" if found.mode == "shadow" else "after it switched"
+    return (
+        f"Device {at.device} compared model {found.candidate_version} with model "
+        f"{found.active_version} on {images} held-out and {found.unlabelled} other samples, {when}."
+    )
+
 
 class RolloutUnreached(EntryBody):
     """Devices of a group are away; it does without them."""
@@ -159,3 +183,6 @@ class RolloutAborted(EntryBody):
     reason: str
     by: int | None = Field(default=None, ge=1)
     """The rollout that supersedes it."""
+
+
+ROLLOUTS = LedgerTopic("rollouts", kinds=(Kind(ModelCompared, _compare, _say_compared),))

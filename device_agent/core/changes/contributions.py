@@ -112,9 +112,8 @@ class AcceptanceNoted(Durable):
 
     def says(self) -> Line:
         """Tell that it arrived."""
-        key, about = self.message.key, self.message.about
-        text = f"{about} {key.part} of stage {key.stage} was received"
-        return Line("contribution.received", text, of_part(key, about=about))
+        text = f"{self.message.words} was received"
+        return Line("contribution.received", text, self.message.fields)
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,8 @@ class RefusalNoted(Durable):
 
     def says(self) -> Line:
         """Tell that it will never count, and why."""
-        key, about = self.message.key, self.message.about
-        text = f"{about} {key.part} of stage {key.stage} is refused{because(self.reason)}"
-        fields = of_part(key, about=about, reason=self.reason)
+        text = f"{self.message.words} is refused{because(self.reason)}"
+        fields = {**self.message.fields, "reason": self.reason}
         return warning("contribution.refused", text, **fields)
 
 
