@@ -44,7 +44,9 @@ class GateFinding(Strict):
     of_class: ClassName | None = None
     """The class that decides."""
     alone: DeviceId | None = None
-    """The device without which it would not fail."""
+    """The device without which it would not fail: then a person decides."""
+    too_little: bool = False
+    """Whether it is inconclusive because too little was measured."""
     text: str = Field(max_length=1000)
     """The same for people."""
 
@@ -57,6 +59,8 @@ class RolloutPlanned(EntryBody):
     version: int = Field(ge=1)
     former: int | None = Field(default=None, ge=1)
     """What everybody was to run then, and what it goes back to."""
+    classes: int = Field(default=0, ge=0)
+    """How many that one knows."""
     salt: str
     """Of the places of devices."""
     plan: RolloutPlan
@@ -134,6 +138,8 @@ class RolloutMeasured(EntryBody):
     group: GroupNumber
     mode: Mode
     outcome: Outcome
+    members: int = Field(ge=0)
+    """Devices of the group and of those before it, reached or not."""
     gates: tuple[GateFinding, ...]
     entries: tuple[int, ...]
     """Ledger indices of what it was made of, comparisons and statuses, in order."""

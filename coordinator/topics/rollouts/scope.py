@@ -1,0 +1,26 @@
+"""What a verdict is about: which phase of which group, and how many devices that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from schemas.rollouts import Mode
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A phase of a group."""
+
+    group: int
+    """From 1 on."""
+    mode: Mode
+    members: int
+    """Devices of the group and of those before it, reached or not."""
+    classes: int
+    """How many the former model knows; 0 where there is none."""
+
+
+def exact(limit: float) -> Fraction:
+    """Return a limit as a person wrote it: 0.02 is one of fifty, and not a little more."""
+    return Fraction(str(limit))

@@ -1,0 +1,76 @@
+"""The verdict on a rollout: what all its gates say of the evidence that there is.
+
+- Where any gate fails the rollout fails, and at once: accuracy is judged by evidence that may be
+  looked at after every report.
+- What rests on one device alone a person decides; so does what is inconclusive once everybody of
+  the group has reported, or time is up.
+- Too little is never a pass where it is about accuracy, except in the first group, which only tries
+  whether the model runs at all. What devices cannot measure asks nothing.
+- A verdict is a function of the reports, and of no order among them, no clock and no machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.topics.rollouts.accuracy_gates import gain, no_class_lost, retention
+from coordinator.topics.rollouts.answer_gates import agreement, entropy
+from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
+from coordinator.topics.rollouts.entries import GateFinding, Outcome
+from coordinator.topics.rollouts.evidence import Evidence
+from coordinator.topics.rollouts.plan import GatePlan
+from coordinator.topics.rollouts.scope import Scope
+
+_GATES = (
+    health,
+    no_class_lost,
+    retention,
+    gain,
+    entropy,
+    agreement,
+    latency,
+    memory,
+    thermal,
+)
+"""In the order in which people read them."""
+_HOLDING: tuple[Outcome, ...] = ("fail", "inconclusive")
+_NEEDED = frozenset({"no_class_lost", "retention", "gain"})
+"""Gates that must have been able to say something, from the second group on."""
+
+
+@dataclass(frozen=True)
+class RolloutVerdict:
+    """What all gates say together."""
+
+    outcome: Outcome
+    """`fail` stops at once; `pass` and `inconclusive` count once everybody has reported."""
+    gates: tuple[GateFinding, ...]
+    """What each says, without those that are off or that nobody could measure."""
+    reason: str
+    """The gates that decide, in words."""
+
+    @property
+    def rests_on_one(self) -> bool:
+        """Whether it fails, but without some one device would not: then it only pauses."""
+        return self.outcome == "fail" and all(
+            finding.alone is not None for finding in self.gates if finding.outcome == "fail"
+        )
+
+
+def judge(limits: GatePlan, evidence: Evidence, scope: Scope) -> RolloutVerdict:
+    """Return what the gates say of all evidence so far.
+
+    It takes time that grows with the number of classes; with that of devices only where it fails.
+    """
+    found = (gate(limits, evidence, scope) for gate in _GATES)
+    gates = tuple(finding for finding in found if finding is not None)
+    for outcome in _HOLDING:
+        deciding = [one for one in gates if one.outcome == outcome and _counts(one, scope)]
+        if deciding:
+            return RolloutVerdict(outcome, gates, " ".join(finding.text for finding in deciding))
+    return RolloutVerdict("pass", gates, "All gates pass.")
+
+
+def _counts(finding: GateFinding, scope: Scope) -> bool:
+    """Whether what is inconclusive holds the rollout; what fails always does."""
+    return not finding.too_little or (finding.gate in _NEEDED and scope.group > 1)

@@ -1,0 +1,164 @@
+"""Gates on answers, time, memory, heat, and devices on which a model failed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coordinator.topics.rollouts.answer_gates import agreement, entropy
+from coordinator.topics.rollouts.cost_gates import health, latency, memory, p95, thermal
+from coordinator.topics.rollouts.entries import GateFinding
+from coordinator.topics.rollouts.evidence import Evidence
+from coordinator.topics.rollouts.plan import GatePlan
+from coordinator.topics.rollouts.scope import Scope
+from schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
+from tests.coordinator.topics.rollouts.reports import (
+    SECOND_GROUP,
+    comparison,
+    device,
+    evidence_of,
+)
+
+LIMITS = GatePlan()
+
+
+def histogram(seconds: float, count: int = 20) -> tuple[int, ...]:
+    """Samples that all took the same."""
+    number = int(np.log(seconds / LATENCY_FIRST_SECONDS) / np.log(LATENCY_RATIO))
+    return (*[0] * number, count)
+
+
+def said(found: GateFinding | None) -> GateFinding:
+    assert found is not None
+    return found
+
+
+def test_entropy_may_shift_a_little_either_way_and_no_further() -> None:
+    for after, outcome in ((0.59, "pass"), (0.61, "fail"), (0.39, "fail"), (0.41, "pass")):
+        evidence = evidence_of(*[comparison(entropy=(50, 0.5, after))] * 12)
+        assert said(entropy(LIMITS, evidence, SECOND_GROUP)).outcome == outcome
+
+
+def test_entropy_of_few_images_says_nothing() -> None:
+    found = said(entropy(LIMITS, evidence_of(comparison(entropy=(499, 0, 9))), SECOND_GROUP))
+    assert (found.outcome, found.too_little) == ("inconclusive", True)
+
+
+def test_entropy_that_one_device_shifts_names_it() -> None:
+    calm = [comparison(entropy=(100, 0.5, 0.5))] * 6
+    found = said(entropy(LIMITS, evidence_of(comparison(entropy=(100, 0, 2)), *calm), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("fail", device(0))
+
+
+def test_models_that_disagree_never_fail_but_a_person_should_look() -> None:
+    found = said(agreement(LIMITS, evidence_of(comparison(agreed=(169, 200))), SECOND_GROUP))
+    assert (found.outcome, found.too_little) == ("inconclusive", False)
+    found = said(agreement(LIMITS, evidence_of(comparison(agreed=(170, 200))), SECOND_GROUP))
+    assert found.outcome == "pass"
+    found = said(agreement(LIMITS, evidence_of(comparison(agreed=(0, 199))), SECOND_GROUP))
+    assert (found.outcome, found.too_little) == ("inconclusive", True)
+    assert agreement(LIMITS, evidence_of(comparison()), SECOND_GROUP) is None
+
+
+def test_a_percentile_is_that_of_the_samples_within_a_bin() -> None:
+    seconds = np.random.default_rng(0).lognormal(-4, 0.5, 5000)
+    bins = (np.log(seconds / LATENCY_FIRST_SECONDS) / np.log(LATENCY_RATIO)).astype(int)
+    counts = np.bincount(bins, minlength=LATENCY_BINS).tolist()
+    assert float(p95(counts)) == pytest.approx(np.quantile(seconds, 0.95), rel=0.02)
+    with pytest.raises(ValueError, match="nothing"):
+        p95([0] * LATENCY_BINS)
+
+
+@pytest.mark.parametrize(
+    ("active", "candidate", "outcome"),
+    [
+        (0.050, 0.055, "pass"),
+        (0.050, 0.080, "fail"),
+        (0.002, 0.004, "pass"),  # twice as slow, by what nobody notices
+        (0.050, 0.020, "pass"),
+    ],
+)
+def test_what_is_slower_by_share_and_by_time_fails(
+    active: float, candidate: float, outcome: str
+) -> None:
+    one = comparison(latency=(histogram(active), histogram(candidate)))
+    found = said(latency(LIMITS, evidence_of(*[one] * 10), SECOND_GROUP))
+    assert (found.outcome, found.alone) == (outcome, None)
+
+
+def test_few_latencies_say_nothing() -> None:
+    one = comparison(latency=(histogram(0.01, 99), histogram(1, 99)))
+    found = said(latency(LIMITS, evidence_of(one), SECOND_GROUP))
+    assert (found.outcome, found.too_little) == ("inconclusive", True)
+
+
+def test_a_model_that_is_slow_on_one_device_alone_names_it() -> None:
+    slow = comparison(latency=(histogram(0.05), histogram(0.5)))
+    usual = comparison(latency=(histogram(0.05), histogram(0.05)))
+    found = said(latency(LIMITS, evidence_of(*[usual] * 12, slow), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("fail", device(12))
+
+
+def test_memory_is_compared_on_devices_that_tell_both() -> None:
+    told = [comparison(memory=(100, 126))] * 3
+    half = comparison(memory=(10**9, None))
+    found = said(memory(LIMITS, evidence_of(*told, half), SECOND_GROUP))
+    assert (found.outcome, found.counts) == ("fail", (300, 378))
+    assert memory(LIMITS, evidence_of(half), SECOND_GROUP) is None
+    found = said(memory(LIMITS, evidence_of(comparison(memory=(100, 125))), SECOND_GROUP))
+    assert found.outcome == "pass"
+    found = said(memory(LIMITS, evidence_of(comparison(memory=(100, 126))), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("fail", device(0))
+
+
+def felt(*throttled: int | None) -> Evidence:
+    evidence = Evidence()
+    for number, count in enumerate(throttled):
+        evidence.settle(number, device(number), count)
+    return evidence
+
+
+def test_heat_on_two_devices_fails_and_on_one_does_not() -> None:
+    assert said(thermal(LIMITS, felt(0, 7, 0), SECOND_GROUP)).outcome == "pass"
+    found = said(thermal(LIMITS, felt(1, 7, 0, None), SECOND_GROUP))
+    assert (found.outcome, found.counts) == ("fail", (2, 3))
+    assert thermal(LIMITS, felt(None, None), SECOND_GROUP) is None
+    one = said(thermal(GatePlan(throttled_devices=1), felt(1, 0), SECOND_GROUP))
+    assert (one.outcome, one.alone) == ("fail", device(0))
+
+
+def finished(failed: int, settled: int) -> Evidence:
+    evidence = Evidence()
+    for number in range(failed + settled):
+        if number < failed:
+            evidence.fail(number, device(number))
+        else:
+            evidence.settle(number, device(number), 0)
+    return evidence
+
+
+@pytest.mark.parametrize(
+    ("failed", "settled", "outcome"),
+    [
+        (1, 3, "pass"),  # a quarter, but one device
+        (2, 98, "pass"),  # exactly a fiftieth
+        (2, 97, "fail"),
+        (20, 980, "pass"),
+        (21, 979, "fail"),
+        (1, 0, "inconclusive"),  # it came to run nowhere
+        (2, 0, "fail"),
+        (0, 0, "inconclusive"),
+    ],
+)
+def test_failures_count_by_number_and_by_share_of_what_finished(
+    failed: int, settled: int, outcome: str
+) -> None:
+    found = health(LIMITS, finished(failed, settled), SECOND_GROUP)
+    assert (found.outcome, found.counts) == (outcome, (failed, failed + settled))
+
+
+def test_before_the_switch_a_device_has_finished_with_its_comparison() -> None:
+    evidence = Evidence()
+    evidence.compare(0, device(0), comparison(mode="shadow"))
+    assert health(LIMITS, evidence, Scope(1, "shadow", 1, 10)).outcome == "pass"
+    assert health(LIMITS, evidence, Scope(1, "run", 1, 10)).outcome == "inconclusive"

@@ -1,0 +1,153 @@
+"""The verdict of all gates together, and traps that others have fallen into."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from coordinator.topics.rollouts.evidence import Evidence
+from coordinator.topics.rollouts.plan import GatePlan
+from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.verdict import judge
+from schemas.rollouts import ModelComparison
+from tests.coordinator.topics.rollouts.reports import (
+    FIRST_GROUP,
+    SECOND_GROUP,
+    comparison,
+    device,
+    evidence_of,
+    pairs,
+)
+
+LIMITS = GatePlan()
+
+
+def test_a_model_that_keeps_its_word_passes() -> None:
+    verdict = judge(LIMITS, evidence_of(*[comparison({"fig": pairs(1, 1)})] * 12), SECOND_GROUP)
+    assert (verdict.outcome, verdict.reason) == ("pass", "All gates pass.")
+    assert [finding.gate for finding in verdict.gates] == [
+        "health",
+        "no_class_lost",
+        "retention",
+        "entropy",
+        "latency",
+    ]
+
+
+def test_the_first_group_only_tries_whether_it_runs() -> None:
+    evidence = evidence_of(comparison({"fig": pairs(0, 0)}))
+    assert judge(LIMITS, evidence, FIRST_GROUP).outcome == "pass"
+    verdict = judge(LIMITS, evidence, SECOND_GROUP)
+    assert verdict.outcome == "inconclusive"
+    assert "too little to pass" in verdict.reason
+
+
+def test_a_first_device_on_which_it_does_not_run_holds_the_rollout() -> None:
+    evidence = Evidence()
+    evidence.fail(0, device(0))
+    verdict = judge(LIMITS, evidence, FIRST_GROUP)
+    assert verdict.outcome == "inconclusive"
+    assert "It came to run nowhere." in verdict.reason
+
+
+def test_a_first_device_that_half_forgot_holds_the_rollout() -> None:
+    verdict = judge(LIMITS, evidence_of(comparison({"fig": pairs(12, 0)})), FIRST_GROUP)
+    assert verdict.outcome == "inconclusive"
+
+
+def test_where_a_gate_fails_the_others_do_not_matter() -> None:
+    bad = comparison({"fig": pairs(3, 0)}, agreed=(1, 100))
+    verdict = judge(LIMITS, evidence_of(*[bad] * 8), SECOND_GROUP)
+    assert verdict.outcome == "fail"
+    assert not verdict.rests_on_one
+    assert "unlabelled" not in verdict.reason
+
+
+def test_one_device_alone_never_decides() -> None:
+    slow = comparison(latency=((0, 200), (*[0] * 150, 200)), memory=(10, 100))
+    verdict = judge(LIMITS, evidence_of(slow), FIRST_GROUP)
+    assert (verdict.outcome, verdict.rests_on_one) == ("fail", True)
+
+
+def test_a_second_device_that_says_the_same_makes_it_more_than_one() -> None:
+    slow = comparison(memory=(10, 100))
+    verdict = judge(LIMITS, evidence_of(slow, slow), SECOND_GROUP)
+    assert (verdict.outcome, verdict.rests_on_one) == ("fail", False)
+
+
+def test_what_devices_cannot_measure_asks_nothing() -> None:
+    limits = GatePlan(min_images=0)
+    assert judge(limits, evidence_of(*[comparison()] * 5), SECOND_GROUP).outcome == "pass"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_verdict_does_not_depend_on_the_order_of_reports(seed: int) -> None:
+    numbers = random.Random(seed)
+
+    def report() -> ModelComparison:
+        return comparison(
+            {name: pairs(numbers.choice([0, 0, 1, 4]), numbers.choice([0, 1])) for name in "ab"},
+            memory=(100, numbers.randrange(90, 150)),
+        )
+
+    reports = [(device(number), report()) for number in range(30)]
+    verdicts = []
+    for _ in range(4):
+        numbers.shuffle(reports)
+        evidence = Evidence()
+        for index, (one, compared) in enumerate(reports):
+            evidence.compare(index, one, compared)
+            judge(LIMITS, evidence, SECOND_GROUP)  # looking changes nothing
+        verdicts.append(judge(LIMITS, evidence, SECOND_GROUP))
+    assert all(verdict == verdicts[0] for verdict in verdicts)
+
+
+class TestTrapsOfOthers:
+    """What an update server that counts installations falls into."""
+
+    def test_devices_that_are_away_hide_no_failures(self) -> None:
+        # 1,000 targets of which 4 are there: all of these fail, and 4 of 1,000 is not "few errors"
+        evidence = Evidence()
+        for number in range(4):
+            evidence.fail(number, device(number))
+        everybody = Scope(group=4, mode="run", members=1000, classes=10)
+        assert judge(LIMITS, evidence, everybody).outcome == "fail"
+
+    def test_devices_that_are_away_are_no_failures(self) -> None:
+        evidence = evidence_of(*[comparison({"fig": pairs(0, 0)})] * 12)
+        everybody = Scope(group=4, mode="run", members=1000, classes=10)
+        assert judge(LIMITS, evidence, everybody).outcome == "pass"
+
+    @pytest.mark.parametrize("failed", [5, 6])
+    def test_a_group_that_ends_with_half_of_it_failed_does_not_pass_by_having_ended(
+        self, failed: int
+    ) -> None:
+        evidence = Evidence()
+        for number in range(10):
+            if number < failed:
+                evidence.fail(number, device(number))
+            else:
+                evidence.settle(number, device(number), 0)
+        scope = Scope(group=2, mode="run", members=10, classes=10)
+        assert judge(LIMITS, evidence, scope).outcome == "fail"
+
+    def test_evidence_that_is_exactly_the_threshold_fails(self) -> None:
+        # six devices with one image each: e = C(12, 6) / 2^6 = 231/16, for images and for votes
+        exactly = GatePlan(retention=231 / 16, devices=231 / 16, no_class_lost=None)
+        evidence = evidence_of(*[comparison({"fig": pairs(1, 0)})] * 6)
+        assert judge(exactly, evidence, SECOND_GROUP).outcome == "fail"
+        above = exactly.model_copy(update={"devices": 14.4376})
+        assert judge(above, evidence, SECOND_GROUP).outcome != "fail"
+
+    def test_a_number_of_devices_is_no_percentage(self) -> None:
+        # at most 5 devices, whatever share they are: 6 of 20 fail, and 5 of 20 do not
+        limits = GatePlan(failed_devices=5, failed_share=0, min_images=0)
+        for failed, outcome in ((5, "pass"), (6, "fail")):
+            evidence = Evidence()
+            for number in range(20):
+                if number < failed:
+                    evidence.fail(number, device(number))
+                else:
+                    evidence.settle(number, device(number), 0)
+            assert judge(limits, evidence, SECOND_GROUP).outcome == outcome
