@@ -36,7 +36,8 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
     """Return whether it is shown to be worse on any one class, each against a higher threshold.
 
     With the threshold times the number of classes, all of them together raise a false alarm as
-    seldom as one. The finding is about the class with most evidence. None where the gate is off.
+    seldom as one. The finding is about the class with most evidence, of those that no person has
+    forgiven. None where the gate is off.
     """
     by_class = evidence.sums.by_class
     if limits.no_class_lost is None or not (scope.classes or by_class):
@@ -45,10 +46,11 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
     judged = [
         _Judged("no_class_lost", limits, threshold, counts, name)
         for name, counts in sorted(by_class.items())
+        if ("no_class_lost", name) not in scope.forgiven
     ]
     if not judged:
         judged = [_Judged("no_class_lost", limits, threshold, PairCounts())]
-    worst = max(judged, key=lambda one: (one.standing(), one.weight()))
+    worst = max(judged, key=lambda one: one.rank(scope))
     return worst.finding(evidence, scope)
 
 
@@ -130,11 +132,14 @@ class _Judged:
             return 2
         return 0 if reaches(counts.devices, 0, self.votes) else 1
 
-    def weight(self) -> float:
-        """Return the evidence by which the worst class is chosen."""
-        counts = self.counts
-        log = log_evidence(counts.worse, counts.better)
-        return round(log, 6) if counts.worse > counts.better else -math.inf
+    def rank(self, scope: Scope) -> tuple[int, float]:
+        """Return that by which the worst class is chosen: how bad, by what evidence."""
+        standing, counts = self.standing(), self.counts
+        if standing == 1 and (self.gate, self.of_class) in scope.overlooked:
+            standing = 0
+        if counts.worse <= counts.better:
+            return standing, -math.inf
+        return standing, round(log_evidence(counts.worse, counts.better), 6)
 
     def finding(self, evidence: Evidence, scope: Scope) -> GateFinding:
         """Return it with figures and in words."""

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from schemas.rollouts import Mode
+from schemas.values import ClassName
+
+GateKey = tuple[str, ClassName | None]
+"""A gate by its name, and the class that it is about, where it is about one."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,10 @@ class Scope:
     """Devices of the group and of those before it, reached or not."""
     classes: int
     """How many the former model knows; 0 where there is none."""
+    forgiven: frozenset[GateKey] = frozenset()
+    """What a person let it go on in spite of: it decides nothing any more."""
+    overlooked: frozenset[GateKey] = frozenset()
+    """The same of what was inconclusive: where it fails, it counts."""
 
 
 def exact(limit: float) -> Fraction:

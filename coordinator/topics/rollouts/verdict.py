@@ -46,15 +46,18 @@ class RolloutVerdict:
     """`fail` stops at once; `pass` and `inconclusive` count once everybody has reported."""
     gates: tuple[GateFinding, ...]
     """What each says, without those that are off or that nobody could measure."""
-    reason: str
-    """The gates that decide, in words."""
+    deciding: tuple[GateFinding, ...] = ()
+    """Those that make it fail, or make it inconclusive."""
+
+    @property
+    def reason(self) -> str:
+        """The verdict in words."""
+        return " ".join(finding.text for finding in self.deciding) or "All gates pass."
 
     @property
     def rests_on_one(self) -> bool:
         """Whether it fails, but without some one device would not: then it only pauses."""
-        return self.outcome == "fail" and all(
-            finding.alone is not None for finding in self.gates if finding.outcome == "fail"
-        )
+        return self.outcome == "fail" and all(one.alone is not None for one in self.deciding)
 
 
 def judge(limits: GatePlan, evidence: Evidence, scope: Scope) -> RolloutVerdict:
@@ -65,12 +68,19 @@ def judge(limits: GatePlan, evidence: Evidence, scope: Scope) -> RolloutVerdict:
     found = (gate(limits, evidence, scope) for gate in _GATES)
     gates = tuple(finding for finding in found if finding is not None)
     for outcome in _HOLDING:
-        deciding = [one for one in gates if one.outcome == outcome and _counts(one, scope)]
+        deciding = tuple(one for one in gates if one.outcome == outcome and _counts(one, scope))
         if deciding:
-            return RolloutVerdict(outcome, gates, " ".join(finding.text for finding in deciding))
-    return RolloutVerdict("pass", gates, "All gates pass.")
+            return RolloutVerdict(outcome, gates, deciding)
+    return RolloutVerdict("pass", gates)
 
 
 def _counts(finding: GateFinding, scope: Scope) -> bool:
-    """Whether what is inconclusive holds the rollout; what fails always does."""
+    """Whether what does not pass holds the rollout."""
+    key = (finding.gate, finding.of_class)
+    if key in scope.forgiven:
+        return False
+    if finding.outcome == "fail":
+        return True
+    if key in scope.overlooked:
+        return False
     return not finding.too_little or (finding.gate in _NEEDED and scope.group > 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -151,3 +152,26 @@ class TestTrapsOfOthers:
                 else:
                     evidence.settle(number, device(number), 0)
             assert judge(limits, evidence, SECOND_GROUP).outcome == outcome
+
+
+def test_what_a_person_forgave_decides_no_more_and_hides_nothing_else() -> None:
+    bad = comparison({"fig": pairs(4, 0), "kiwi": pairs(2, 0), "plum": pairs(0, 6)})
+    evidence = evidence_of(*[bad] * 12)
+    first = judge(LIMITS, evidence, SECOND_GROUP)
+    assert [finding.of_class for finding in first.deciding] == ["fig"]
+    forgiven = frozenset((finding.gate, finding.of_class) for finding in first.deciding)
+    second = judge(LIMITS, evidence, replace(SECOND_GROUP, forgiven=forgiven))
+    assert [finding.of_class for finding in second.deciding] == ["kiwi"]
+    forgiven |= {(finding.gate, finding.of_class) for finding in second.deciding}
+    assert judge(LIMITS, evidence, replace(SECOND_GROUP, forgiven=forgiven)).outcome == "pass"
+
+
+def test_what_a_person_overlooked_while_it_was_unclear_counts_once_it_fails() -> None:
+    few = evidence_of(*[comparison({"fig": pairs(12, 0)})] * 3)
+    first = judge(LIMITS, few, SECOND_GROUP)
+    assert first.outcome == "inconclusive"
+    keys = frozenset((finding.gate, finding.of_class) for finding in first.deciding)
+    scope = replace(SECOND_GROUP, overlooked=keys)
+    assert judge(LIMITS, few, scope).outcome == "pass"
+    many = evidence_of(*[comparison({"fig": pairs(12, 0)})] * 12)
+    assert judge(LIMITS, many, scope).outcome == "fail"
