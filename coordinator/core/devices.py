@@ -229,6 +229,8 @@ class Devices:
                 return self._assignment(device)
             case "desired" if self._state.trust.root is None:  # else its release comes first
                 return self._delivery.tell(device)
+            case "offered" if self._state.trust.root is None and self._is_newest(device):
+                return self._delivery.tell(device)
             case "released":
                 return self._delivery.tell(device)
             case "everything":
@@ -242,6 +244,11 @@ class Devices:
             case "revocation":
                 self._live.device(device).boot = None  # it is away, whatever it says
         return _SILENCE
+
+    def _is_newest(self, device: DeviceId) -> bool:
+        """Whether a device is to run, or to compare, what the entry just taken in says."""
+        told = self._delivery.told(device)
+        return told is not None and told.action == self._state.size - 1
 
     def _tell_round(self) -> Decision:
         """Tell whom the newest round asked just now, or whom it asks no more."""

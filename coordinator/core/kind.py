@@ -51,6 +51,7 @@ class Telling(NamedTuple):
         "assignment",
         "round",
         "desired",
+        "offered",
         "released",
         "everything",
         "installations",

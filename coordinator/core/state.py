@@ -93,7 +93,7 @@ class State:
         self.contributions = ContributionsState(self.lineages, self.classes)
         self.rounds = RoundsState(self.lineages, self.stages)
         self.proxy = OldModelsState(self.lineages, self.rounds)
-        self.models = ModelsState(self.lineages)
+        self.models = ModelsState(self.lineages, self.devices)
         self.trust = Trust(self.models)
         found: dict[type[EntryBody], list[Change]] = defaultdict(list)
         for body, change in self._all():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.presence import Capabilities
+from schemas.tags import Tags
 from schemas.values import BootId, DeviceId
 
 
@@ -30,6 +31,8 @@ class Device:
     """Whether nothing came of it for long that could be believed."""
     installation: BootId | None = None
     capabilities: Capabilities | None = None
+    tags: Tags = field(default_factory=dict)
+    """What its owner and the operator say of it."""
     doubled: Doubled | None = None
     """The installations between which the operator has to choose."""
     settled: dict[BootId, bool] = field(default_factory=dict)

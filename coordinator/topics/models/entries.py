@@ -11,6 +11,7 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import names_of
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.stack import after_push, after_return
 from coordinator.topics.models.state import (
     DesiredVersion,
@@ -20,6 +21,7 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
+from schemas.message import is_absent
 from schemas.models import Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
@@ -159,28 +161,43 @@ class ModelDesired(EntryBody):
     """It goes back to what all devices were to run before."""
     spares: bool = False
     """Devices that were told to run a version of their own go on with it."""
+    group: GroupOffer | None = Field(default=None, exclude_if=is_absent)
+    """A rollout offers it to one of its groups: to the listed devices, or to all that it has."""
 
     @property
     def goes_back(self) -> bool:
         """Whether it goes back; entries of before said so in their reason alone."""
         return self.returns or (self.devices is None and self.reason == TAKEN_BACK)
 
+    @property
+    def of_all(self) -> bool:
+        """Whether it is what the whole fleet is to run, and not some devices or a group."""
+        return self.devices is None and (self.group is None or self.group.of_all)
+
 
 def _desire(models: ModelsState, body: ModelDesired, at: Place) -> None:
-    desired = DesiredVersion(body.version, at.index, body.devices, body.spares)
-    if body.devices is None:
-        models.desired = desired
-        if not body.spares:
-            models.desired_by_device.clear()
+    desired = DesiredVersion(body.version, at.index, body.devices, body.spares, body.group)
+    if body.of_all:
+        models.offer_all(desired)
         step = after_return if body.goes_back else after_push
         models.stack = step(models.stack, body.version)
-    else:
+    elif body.devices is not None:
         models.desired_by_device.update(dict.fromkeys(body.devices, desired))
+    else:
+        models.offer_group(desired)
 
 
 def _say_desired(body: ModelDesired, _: Place) -> str:
     whom = names_of(body.devices) if body.devices else "every device"
-    return f"Model {body.version} is to run on {whom}: {body.reason}."
+    if body.group is not None and not body.devices:
+        whom = f"group {body.group.group} of rollout {body.group.rollout}"
+    compares = body.group is not None and body.group.mode == "shadow"
+    what = "be measured beside what runs" if compares else "run"
+    return f"Model {body.version} is to {what} on {whom}: {body.reason}."
+
+
+def _tells_of_desired(body: ModelDesired) -> Telling:
+    return Telling("desired" if body.group is None else "offered", body.devices)
 
 
 class ModelsHeld(EntryBody):
@@ -206,26 +223,39 @@ class DeviceModelStatus(EntryBody):
     kind: ClassVar[str] = "device.model_status"
     version: int
     manifest: Digest
-    state: Literal["active", "failed", "rolled_back"]
+    state: Literal["shadowing", "active", "settled", "failed", "rolled_back"]
     reason: str = ""
+    former: int | None = Field(default=None, exclude_if=is_absent)
+    """In a rollout: the version that it is compared with, or that it took the place of."""
+    throttled: int | None = Field(default=None, exclude_if=is_absent)
+    """Once it settled: how often the machine slowed itself down since the switch."""
 
 
 def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.model_state, running.model_reason = body.state, body.reason
     running.model_versions_seen[body.version] = body.state
-    if body.state == "active":
+    running.said_index = at.index
+    if body.state in ("active", "settled"):
         running.active_version = body.version
+    elif body.state == "shadowing":
+        running.active_version = body.former
 
 
 def _say_status(body: DeviceModelStatus, at: Place) -> str:
     reason = f": {body.reason}" if body.reason else ""
     state = body.state.replace("_", " ")
+    if body.state == "shadowing":
+        state = "measured beside what runs"
     return f"On device {at.device} model {body.version} is {state}{reason}."
 
 
 def _worth_of_status(body: DeviceModelStatus) -> int:
-    return logging.INFO if body.state == "active" else logging.WARNING
+    return logging.WARNING if _is_trouble(body) else logging.INFO
+
+
+def _is_trouble(body: DeviceModelStatus) -> bool:
+    return body.state in ("failed", "rolled_back")
 
 
 class DeviceEvaluated(EntryBody):
@@ -294,14 +324,14 @@ MODELS = LedgerTopic(
         Kind(ModelSolved, _solve, _say_solved),
         Kind(ModelExported, _export, _say_exported),
         Kind(ModelFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
-        Kind(ModelDesired, _desire, _say_desired, lambda body: Telling("desired", body.devices)),
+        Kind(ModelDesired, _desire, _say_desired, _tells_of_desired),
         Kind(ModelsHeld, _hold, _say_held),
         Kind(
             DeviceModelStatus,
             _take_status,
             _say_status,
             worth=_worth_of_status,
-            trouble=lambda body: body.state != "active",
+            trouble=_is_trouble,
         ),
         Kind(DeviceEvaluated, _evaluate, _say_evaluated),
     ),

@@ -177,13 +177,16 @@ class Models:
 
     def status(self, device: DeviceId, status: ModelStatus) -> Decision:
         """Record what became of a model on a device, once per change."""
-        if status.state not in ("active", "failed", "rolled_back"):
+        if status.state in ("fetching", "verified"):
             return Decision()
+        offered = self._is_offered(device, status.version)
         body = DeviceModelStatus(
             version=status.version,
             manifest=status.manifest,
             state=status.state,
             reason=status.reason,
+            former=status.previous_version if offered else None,
+            throttled=status.throttled,
         )
         return self._became(device, body)
 
@@ -221,9 +224,20 @@ class Models:
         known = self._state.models.of(device)
         seen = known.model_versions_seen.get(body.version)
         same_version = known.active_version == body.version or body.state != "active"
-        if seen == body.state and same_version:
+        says_less = body.state == "active" and seen == "settled"
+        told = self._state.models.desired_for(device)
+        if self._is_offered(device, body.version) and told is not None:
+            # What it said before this offer is no answer to it.
+            says_less = says_less and told.action < known.said_index
+            same_version = same_version and told.action < known.said_index
+        if (seen == body.state or says_less) and same_version:
             return Decision()
         return record_for(device, body)
+
+    def _is_offered(self, device: DeviceId, version: int) -> bool:
+        """Whether a rollout offers this version to a device."""
+        told = self._state.models.desired_for(device)
+        return told is not None and told.group is not None and told.version == version
 
     def _exported(self, version: int) -> ModelExported:
         model: ModelVersion | None = self._state.models.by_version.get(version)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.lineages.state import LineagesState
+from schemas.rollouts import SHADOW
 from schemas.values import ClassName, DeviceId
 
 if TYPE_CHECKING:
     from coordinator.topics.lineages.entries import Lineage
     from coordinator.topics.models.entries import ModelExported, ModelSolved
+    from coordinator.topics.models.offers import GroupOffer
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class DesiredVersion:
     """Those that the entry names; None for all."""
     spares: bool = False
     """Whether devices that were told a version of their own keep it."""
+    group: GroupOffer | None = None
+    """The group of a rollout that is offered it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class Running:
     model_reason: str = ""
     model_versions_seen: dict[int, str] = field(default_factory=dict)
     """Version to the last state reported for it."""
+    said_index: int = -1
+    """The entry of what it said last of any version."""
     evaluated_version: int | None = None
 
 
@@ -72,6 +79,8 @@ class ModelsState:
 
     lineages: LineagesState = field(repr=False, compare=False)
     """A part before this one, to read from."""
+    devices: DevicesState = field(repr=False, compare=False)
+    """Another one."""
     by_version: dict[int, ModelVersion] = field(default_factory=dict)
     failed: Failure | None = None
     """The last failure to make a model, until one is made."""
@@ -80,6 +89,8 @@ class ModelsState:
     stack: list[int] = field(default_factory=list)
     """Versions that all devices were to run, oldest first, without what was gone back from."""
     desired_by_device: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
+    offers: list[DesiredVersion] = field(default_factory=list)
+    """What groups of rollouts are offered since then, oldest first."""
     held: bool = False
     """Whether solved models wait for the operator."""
     by_device: dict[DeviceId, Running] = field(default_factory=dict)
@@ -106,13 +117,70 @@ class ModelsState:
         return self.by_device.get(device) or Running()
 
     def desired_for(self, device: DeviceId) -> DesiredVersion | None:
-        """Return the version that this device is to run."""
-        return self.desired_by_device.get(device, self.desired)
+        """Return the version that this device is to run, or to compare with what it runs.
+
+        The newest of what was pushed to it and of what its group is offered; else everybody's.
+        """
+        own, offered = self.desired_by_device.get(device), self._offered(device)
+        if own is None or offered is None:
+            return own or offered or self.desired
+        return max(own, offered, key=lambda item: item.action)
+
+    def to_run(self, device: DeviceId) -> DesiredVersion | None:
+        """Return the version that this device is to run while it compares another one with it."""
+        desired = self.desired_for(device)
+        if desired is None or desired.group is None or desired.group.mode == "run":
+            return desired
+        return self._offered(device, shadow=False) or self.desired
+
+    def offer_all(self, desired: DesiredVersion) -> None:
+        """Take in what all devices are to run: with a rollout's last group its others stay."""
+        self.desired = desired
+        rollout = desired.group.rollout if desired.group is not None else None
+        self.offers = [item for item in self.offers if _runs(item, rollout)]
+        self.desired_by_device = {
+            device: item
+            for device, item in self.desired_by_device.items()
+            if desired.spares and item.group is None
+        }
+
+    def offer_group(self, desired: DesiredVersion) -> None:
+        """Take in what a group is offered; to run it ends that it is only compared."""
+        group = desired.group
+        assert group is not None
+        ends = (group.rollout, "shadow") if group.mode == "run" else None
+        kept = (item for item in self.offers if _key(item) != ends and item.group != group)
+        self.offers = [*kept, desired]
+
+    def _offered(self, device: DeviceId, *, shadow: bool = True) -> DesiredVersion | None:
+        """Return what the newest rollout with a group of this device offers it.
+
+        What it was first offered to run stays, also when later groups have it, too.
+        """
+        found: DesiredVersion | None = None
+        for item in reversed(self.offers):
+            group = item.group
+            assert group is not None
+            if found is not None and group.rollout != found.group.rollout:  # type: ignore[union-attr]
+                break
+            if (found is None or group.mode == "run") and self._is_offered(device, group, shadow):
+                found = item
+        return found
+
+    def _is_offered(self, device: DeviceId, group: GroupOffer, shadow: bool) -> bool:
+        known = self.devices.admitted.get(device)
+        if known is None or not group.has(device, known.tags):
+            return False
+        if group.mode == "run":
+            return True
+        able, runs = known.capabilities, self.of(device).active_version
+        return shadow and runs is not None and able is not None and SHADOW in able.features
 
     @property
     def all_desired(self) -> list[DesiredVersion]:
         """Return what any device is to run: that of all first, then as the entries stand."""
         own = {item.action: item for item in self.desired_by_device.values()}
+        own |= {item.action: item for item in self.offers}
         return [*filter(None, (self.desired,)), *(own[action] for action in sorted(own))]
 
     def devices_of(self, desired: DesiredVersion) -> tuple[DeviceId, ...] | None:
@@ -121,3 +189,13 @@ class ModelsState:
             return None
         said = self.desired_by_device.items()
         return tuple(device for device, item in said if item.action == desired.action)
+
+
+def _key(desired: DesiredVersion) -> tuple[int, str]:
+    assert desired.group is not None
+    return desired.group.rollout, desired.group.mode
+
+
+def _runs(desired: DesiredVersion, rollout: int | None) -> bool:
+    """Whether it is an offer of this rollout to run its candidate."""
+    return _key(desired) == (rollout, "run")

@@ -96,7 +96,7 @@ def _model_exported(db: Database, entry: Entry) -> None:
 
 
 def _model_desired(db: Database, entry: Entry) -> None:
-    if entry.body["devices"] is None:
+    if ModelDesired.model_validate(entry.body).of_all:
         db.execute("UPDATE model SET state = 'exported' WHERE state = 'desired'")
         db.table("model").update(entry.body["version"], {"state": "desired"})
 
@@ -169,7 +169,7 @@ DESCENT = Projection(
 
 def _desired(db: Database, entry: Entry) -> None:
     body = ModelDesired.model_validate(entry.body)
-    if body.devices is not None:
+    if not body.of_all:
         return
     rows = db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
     step = after_return if body.goes_back else after_push
@@ -189,8 +189,10 @@ FLEET_MODEL = Projection(
 
 def _desired_of_some(db: Database, entry: Entry) -> None:
     body = ModelDesired.model_validate(entry.body)
-    if body.devices is None and not body.spares:
+    if body.of_all and not body.spares:
         db.execute("DELETE FROM canary")
+    if body.group is not None:
+        return  # a rollout tries its candidate again
     for device in body.devices or ():
         db.table("canary").insert({"device": device, "version": body.version}, replace=True)
 
@@ -241,13 +243,17 @@ def _shares_of(entry: Entry) -> dict[str, int | float | None]:
 
 
 def _device_model_status(db: Database, entry: Entry) -> None:
+    state = entry.body["state"]
+    if state == "shadowing":
+        return  # it runs what it ran
+    state = "active" if state == "settled" else state
     change = {
-        "model_state": entry.body["state"],
+        "model_state": state,
         "model_reason": entry.body["reason"],
         "model_version": entry.body["version"],
         "model_index": entry.index,
     }
-    if entry.body["state"] == "active":
+    if state == "active":
         change["active_version"] = entry.body["version"]
     db.table("device").update(str(entry.device), change)
 

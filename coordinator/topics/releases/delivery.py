@@ -5,9 +5,11 @@ from __future__ import annotations
 from coordinator.core.decision import Decision, ask
 from coordinator.core.requests import SendToDevice
 from coordinator.core.state import State
+from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.state import DesiredVersion
 from coordinator.topics.releases.state import Released
 from schemas.models import DesiredModel
+from schemas.rollouts import SHADOW
 from schemas.values import DeviceId
 
 
@@ -29,7 +31,15 @@ class Delivery:
         told = self.told(device)
         if told is None:
             return Decision()
-        return ask(SendToDevice(device, "desired", self._message(told), retain=True))
+        message = self._message(told)
+        if told.group is not None and self._knows_rollouts(device):
+            message = _offered(message, told.group)
+        return ask(SendToDevice(device, "desired", message, retain=True))
+
+    def _knows_rollouts(self, device: DeviceId) -> bool:
+        """Whether a device reads what a message says of rollouts; older agents refuse it."""
+        able = self._state.devices.admitted[device].capabilities
+        return able is not None and SHADOW in able.features
 
     def _message(self, told: DesiredVersion | Released) -> DesiredModel:
         """Return the message that names the files of a version, its release and the roots."""
@@ -43,3 +53,16 @@ class Delivery:
             release=trust.releases.get(told.action),
             roots=tuple(trust.roots),
         )
+
+
+def _offered(message: DesiredModel, group: GroupOffer) -> DesiredModel:
+    """Return the message with what a rollout wants to know of the device."""
+    return message.model_copy(
+        update={
+            "rollout": group.rollout,
+            "group": group.group,
+            "mode": "shadow" if group.mode == "shadow" else None,
+            "hours": group.hours,
+            "settle_seconds": group.settle_seconds,
+        }
+    )

@@ -157,12 +157,14 @@ class Releases:
         for desired in self._state.models.all_desired:
             lost = self._state.trust.has_lost(desired.action)
             # What is desired of everybody takes the place of what single devices were to run.
-            if not lost and not (everybodys and desired.devices is not None):
+            if not lost and not everybodys:
                 continue
-            everybodys |= desired.devices is None
+            everybodys |= desired == self._state.models.desired
             devices = self._state.models.devices_of(desired)
             decision += record(
-                ModelDesired(version=desired.version, devices=devices, reason=reason)
+                ModelDesired(
+                    version=desired.version, devices=devices, reason=reason, group=desired.group
+                )
             )
         return decision
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.state import ModelsState
 from schemas.releases import SignedRelease
 from schemas.roots import MAX_ROOTS, SignedRoot
@@ -16,6 +17,8 @@ class Released:
 
     version: int
     action: int
+    group: GroupOffer | None = None
+    """The group of a rollout that is offered it."""
 
 
 @dataclass
