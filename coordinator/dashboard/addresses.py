@@ -26,6 +26,11 @@ def stage_url(stage: int) -> str:
     return f"/stages/{stage}"
 
 
+def rollout_url(number: int) -> str:
+    """Return the address of a rollout."""
+    return f"/rollouts/{number}"
+
+
 def round_url(number: int) -> str:
     """Return the address of a round."""
     return f"/rounds/{number}"

@@ -16,6 +16,11 @@ from coordinator.dashboard import addresses, telling, words
 from coordinator.dashboard.access.people import Person
 from coordinator.dashboard.page import Page, PageModel
 from coordinator.dashboard.parts.health_plot import health_plot
+from coordinator.dashboard.parts.rollout_plots import (
+    evidence_plot,
+    evidence_spark,
+    exposure_plot,
+)
 from coordinator.dashboard.parts.stage_plot import stage_plot
 
 STATIC = Path(__file__).parent / "static"
@@ -98,6 +103,7 @@ _FILTERS: Mapping[str, Any] = {
     "size": words.size,
     "moment": words.moment,
     "clock": words.clock,
+    "short_time": words.short_time,
     "iso": words.iso,
     "long": words.long,
     "visible": words.visible,
@@ -109,6 +115,7 @@ _GLOBALS: Mapping[str, Any] = {
     "entry_url": addresses.entry_url,
     "model_url": addresses.model_url,
     "stage_url": addresses.stage_url,
+    "rollout_url": addresses.rollout_url,
     "round_url": addresses.round_url,
     "contributions_url": addresses.contributions_url,
     "ledger_url": addresses.ledger_url,
@@ -118,6 +125,9 @@ _GLOBALS: Mapping[str, Any] = {
     "plural": words.plural,
     "stage_plot": stage_plot,
     "health_plot": health_plot,
+    "evidence_plot": evidence_plot,
+    "evidence_spark": evidence_spark,
+    "exposure_plot": exposure_plot,
     "day": words.day,
     "pieces": telling.pieces,
 }

@@ -49,12 +49,13 @@ _URLS = {
     "model": addresses.model_url,
     "stage": addresses.stage_url,
     "round": addresses.round_url,
+    "rollout": addresses.rollout_url,
 }
-_NUMBERED = r"\b(?P<what>[Ee]ntry|[Mm]odel|[Ss]tage|[Rr]ound) (?P<number>[0-9]{1,12})\b"
+_NUMBERED = r"\b(?P<what>[Ee]ntry|[Mm]odel|[Ss]tage|[Rr]ound|[Rr]ollout) (?P<number>[0-9]{1,12})\b"
 
 
 def pieces(sentence: str, device: str | None = None) -> list[Piece]:
-    """Return a sentence in pieces: its device, entries, models, stages and rounds are links."""
+    """Return a sentence in pieces: what it names is a link."""
     named = rf"|(?<![\w.-])(?P<device>{re.escape(device)})(?![\w-])" if device else ""
     found, end = [], 0
     for match in re.finditer(_NUMBERED + named, sentence):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from datetime import datetime, timezone
 
@@ -11,6 +12,8 @@ _SECOND_NS = 1_000_000_000
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories of characters that are not seen, or that turn the text around them."""
 NOTHING = "–"
+_TICK_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400)
+"""Distances of times at an axis."""
 
 
 def visible(value: object) -> object:
@@ -73,6 +76,12 @@ def clock(time_ns: int | None) -> str:
     return NOTHING if found is None else f"{found:%H:%M:%S}"
 
 
+def short_time(time_ns: int | None) -> str:
+    """Return a time in UTC in a few letters: 22 Nov 14:32."""
+    found = _utc(time_ns)
+    return NOTHING if found is None else f"{found.day} {found:%b %H:%M}"
+
+
 def day(time_ns: int, now_ns: int) -> str:
     """Return the day: Today, Yesterday, 19 November, 19 November 2025."""
     found, now = _utc(time_ns), _utc(now_ns)
@@ -88,6 +97,21 @@ def iso(time_ns: int | None) -> str:
     """Return a time for programs: 2026-11-22T14:32:08Z; empty where there is none."""
     found = _utc(time_ns)
     return "" if found is None else f"{found:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def time_ticks(first_ns: int, last_ns: int, most: int = 4) -> list[tuple[int, str]]:
+    """Return round times between two, each with its word: 22 Nov, 14:00, 14:32:10."""
+    seconds = next(
+        (size for size in _TICK_SECONDS if (last_ns - first_ns) / _SECOND_NS / size <= most),
+        86_400 * max(1, math.ceil((last_ns - first_ns) / _SECOND_NS / 86_400 / most)),
+    )
+    step = seconds * _SECOND_NS
+    form = "%-d %b" if seconds >= 86_400 else "%H:%M" if seconds >= 60 else "%H:%M:%S"
+    return [
+        (at, found.strftime(form))
+        for at in range(-(-first_ns // step) * step, last_ns + 1, step)
+        if (found := _utc(at)) is not None
+    ]
 
 
 def plural(count: int, one: str, many: str = "") -> str:

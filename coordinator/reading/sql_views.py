@@ -59,7 +59,7 @@ _VIEWS = {
             weights_bytes AS bytes_to_each, client_drift, opened_index AS entry
         FROM round""",
     "models": """
-        SELECT version, state, class_names AS classes, contributions, source AS imported_from,
+        SELECT version, state, class_names AS classes, contributions,
             ISO(solved_ns) AS made,
             (SELECT count(*) FROM device WHERE active_version = version) AS runs_on,
             (SELECT count(*) FROM measured WHERE measured.version = model.version) AS measured_on,
@@ -102,6 +102,8 @@ REFERENCES: Mapping[str, str] = {
     "changed_index": "entry.idx",
     "opened_index": "entry.idx",
     "solved_index": "entry.idx",
+    "planned_index": "entry.idx",
+    "newest_index": "entry.idx",
     "action": "entry.idx",
     "stage": "stage.stage",
     "round": "round.number",
@@ -109,7 +111,9 @@ REFERENCES: Mapping[str, str] = {
     "previous_round": "round.number",
     "current_round": "round.number",
     "follows": "round.number",
+    "rollout": "rollout.number",
     "version": "model.version",
+    "former": "model.version",
     "active_version": "model.version",
     "evaluated_version": "model.version",
     "model_version": "model.version",

@@ -28,6 +28,7 @@ from coordinator.topics.models.views import (
 )
 from coordinator.topics.proxy.views import OLD_MODEL
 from coordinator.topics.releases.views import PUSH, RELEASE, ROOT
+from coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
 from coordinator.topics.rounds.views import DECLINED, NO_DATA, OBSERVATION, ROUND, STOPPED
 from coordinator.topics.stages.views import STAGE, TRANSITION
 
@@ -69,6 +70,8 @@ TABLES = Projections(
             CANARY,
             MODEL_HOLD,
             MEASURED,
+            ROLLOUT,
+            ROLLOUT_ENTRY,
             ROOT,
             PUSH,
             RELEASE,

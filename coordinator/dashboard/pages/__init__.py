@@ -12,6 +12,8 @@ from coordinator.dashboard.pages import (
     model,
     models,
     problems,
+    rollout,
+    rollouts,
     round,
     stage,
     stages,
@@ -22,6 +24,8 @@ from coordinator.dashboard.pages import (
 PAGES = (
     Page("fleet", "/", fleet.read, nav="Fleet"),
     Page("device", "/devices/{name}", device.read, under="fleet"),
+    Page("rollouts", "/rollouts", rollouts.read, nav="Rollouts"),
+    Page("rollout", "/rollouts/{number}", rollout.read, under="rollouts"),
     Page("models", "/models", models.read, nav="Models"),
     Page("model", "/models/{version}", model.read, under="models"),
     Page("stages", "/stages", stages.read, nav="Stages"),

@@ -21,7 +21,7 @@ from tests.coordinator.dashboard.served import a_fleet, browser, settled
 
 ADDRESSES = [
     *("/", "/devices/dev-1", "/models", "/models/1", "/stages", "/stages/1", "/contributions"),
-    *("/classes", "/ledger", "/trust", "/traffic", "/problems"),
+    *("/classes", "/ledger", "/trust", "/traffic", "/problems", "/rollouts"),
 ]
 """One of each page, in the fleet that tests make."""
 
@@ -47,8 +47,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_named_here() -> None:
-    """Only that of a round is not: this fleet sends statistics."""
-    paths = [page.path for page in PAGES if page.name != "round"]
+    """Only those of a round and a rollout are not: this fleet sends statistics, to everybody."""
+    paths = [page.path for page in PAGES if page.name not in {"round", "rollout"}]
     shapes = [re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for path in paths]
     assert all(any(shape.fullmatch(path) for path in ADDRESSES) for shape in shapes)
 

@@ -93,7 +93,7 @@ def test_contributions_appear_on_an_open_page_while_the_fleet_learns(scene: Scen
 def test_every_page_is_whole_readable_and_open_to_everybody(scene: Scene):
     page = scene.operator.page()
     found = example_pages(page, scene.dashboard.url, PAGES)
-    assert set(found) == {one.name for one in PAGES} - {"round"}  # they send statistics
+    assert set(found) == {one.name for one in PAGES} - {"round", "rollout"}  # of another test
     found["form"] = f"{scene.dashboard.url}/act/admit"
     wrong = []
     for name, address in found.items():

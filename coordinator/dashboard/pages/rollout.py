@@ -1,0 +1,180 @@
+"""How a rollout stands and why, by the evidence; what a person can do about it."""
+
+from __future__ import annotations
+
+from coordinator.dashboard.asking import number_in_path
+from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
+from coordinator.dashboard.sources import Asked, NotThereError, Sources
+from coordinator.errors import CommandError
+from coordinator.reading.rollouts.finding import one_rollout
+from coordinator.reading.rollouts.report import (
+    DEVICE_STAGES,
+    EvidenceCurve,
+    GateLine,
+    GateRow,
+    RolloutDevice,
+    RolloutReport,
+)
+from schemas.message import Strict
+
+SHOWN = 12
+"""Devices that are named under a state."""
+
+
+class StandingLine(Strict):
+    """Devices of which the same became."""
+
+    stage: str
+    text: str
+    devices: int
+    named: tuple[RolloutDevice, ...]
+    """Those that somebody would look at."""
+
+
+class GateCell(Strict):
+    """What a gate says of a group, with the curve beside it."""
+
+    group: int
+    opened: bool
+    line: GateLine | None
+    curve: EvidenceCurve | None
+    others: tuple[EvidenceCurve, ...]
+
+
+class GateTableRow(Strict):
+    """A gate over all groups."""
+
+    rule: GateRow
+    cells: tuple[GateCell, ...]
+
+
+class EvidenceShown(Strict):
+    """The plot of what decides: a curve, others beside it, the limit."""
+
+    heading: str
+    curve: EvidenceCurve
+    others: tuple[EvidenceCurve, ...]
+    limit: float
+    across: str
+    """What the axis counts."""
+    decided: str = ""
+    """What became of it where it passed the limit."""
+
+
+class RolloutPage(PageModel):
+    """One rollout."""
+
+    report: RolloutReport
+    buttons: tuple[RolloutButton, ...]
+    shown: EvidenceShown | None
+    table: tuple[GateTableRow, ...]
+    standing: tuple[StandingLine, ...]
+    verify: str
+    """The command that decides it again."""
+
+
+_ALWAYS = {"settled", "switched", "refused", "failed"}
+_NAMED = {"refused", "failed", "rolled_back", "unreached", "pinned"}
+
+
+def read(sources: Sources, asked: Asked) -> RolloutPage:
+    """Return a rollout; raise `NotThereError` where there is none."""
+    number = number_in_path(asked, "number", "rollout")
+    try:
+        report = one_rollout(sources.ledger, number, sources.now_ns)
+    except CommandError as error:
+        text = f"There is no rollout {number}; /rollouts lists those that there are."
+        raise NotThereError(text) from error
+    return RolloutPage(
+        title=report.rollout.sentence,
+        report=report,
+        buttons=buttons(report),
+        shown=_shown(report),
+        table=tuple(_row(report, rule) for rule in report.rules),
+        standing=tuple(_standing(report)),
+        verify=f"fleetledger rollout verify {number}",
+    )
+
+
+def _row(report: RolloutReport, rule: GateRow) -> GateTableRow:
+    found = {line.group: line for line in report.gates if line.gate == rule.gate}
+    curves = {one.group: one for one in report.evidence}
+    cells = []
+    for group in report.groups:
+        line, evidence = found.get(group.number), curves.get(group.number)
+        curve: EvidenceCurve | None = None
+        others: tuple[EvidenceCurve, ...] = ()
+        if evidence is not None and line is not None and line.limit is not None:
+            if rule.gate == "retention":
+                curve = evidence.retention
+            elif rule.gate == "no_class_lost":
+                curve = _of_class(evidence.classes, line.of_class)
+                others = tuple(one for one in evidence.classes if one is not curve)
+        cells.append(
+            GateCell(
+                group=group.number,
+                opened=group.stage != "ahead",
+                line=line,
+                curve=curve,
+                others=others,
+            )
+        )
+    return GateTableRow(rule=rule, cells=tuple(cells))
+
+
+def _shown(report: RolloutReport) -> EvidenceShown | None:
+    """Return the curve of what decided, or of the class that is nearest to its limit."""
+    if not report.evidence:
+        return None
+    evidence, verdict = report.evidence[-1], report.verdict
+    limits = {line.gate: line.limit for line in report.gates if line.limit is not None}
+    decided = _decided(report)
+    if verdict is not None and verdict.gate == "retention" and evidence.retention is not None:
+        return EvidenceShown(
+            heading="Evidence that it is worse, log e",
+            curve=evidence.retention.model_copy(update={"name": "all"}),
+            others=evidence.classes,
+            limit=limits.get("retention", 0.0),
+            across="images of old classes, in the order of reports",
+            decided=decided if verdict.outcome == "fail" else "",
+        )
+    limit = limits.get("no_class_lost")
+    if limit is None or not evidence.classes:
+        return None
+    lines = [line for line in report.gates if line.gate == "no_class_lost"]
+    curve = _of_class(evidence.classes, lines[-1].of_class if lines else None)
+    assert curve is not None
+    fails = verdict is not None and verdict.gate == "no_class_lost" and verdict.outcome == "fail"
+    return EvidenceShown(
+        heading="Evidence that a class is worse, log e",
+        curve=curve,
+        others=tuple(one for one in evidence.classes if one is not curve),
+        limit=limit,
+        across="images of the class, in the order of reports",
+        decided=decided if fails else "",
+    )
+
+
+def _decided(report: RolloutReport) -> str:
+    words = {"paused": "paused", "rolled_back": "went back"}
+    word = words.get(report.rollout.stage, "")
+    return f"{word}, #{report.rollout.newest_index:,}" if word else ""
+
+
+def _of_class(curves: tuple[EvidenceCurve, ...], name: str | None) -> EvidenceCurve | None:
+    found = next((one for one in curves if one.name == name), None)
+    return found or (curves[0] if curves else None)
+
+
+def _standing(report: RolloutReport) -> list[StandingLine]:
+    lines = []
+    for stage, text in DEVICE_STAGES:
+        count = report.counts.get(stage, 0)
+        if not count and stage not in _ALWAYS:
+            continue
+        named = [one for one in report.devices if one.stage == stage and stage in _NAMED]
+        lines.append(
+            StandingLine(stage=stage, text=text, devices=count, named=tuple(named[:SHOWN]))
+        )
+    return lines

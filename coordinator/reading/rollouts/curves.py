@@ -1,0 +1,111 @@
+"""Evidence as it grew, report by report: what the plots of a rollout show."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
+from coordinator.reading.rollouts.story import ComparedThen
+from coordinator.topics.rollouts.evalues import log_evidence
+
+MOST_POINTS = 120
+"""Of a curve; longer ones are thinned, and keep where they are highest."""
+MOST_CLASSES = 12
+"""Curves that are told, the strongest first."""
+OLD = ""
+"""Name of the curve of all old classes together."""
+
+
+@dataclass
+class Grown:
+    """Evidence on one class, or on all, so far."""
+
+    by_device: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Images, only the active model right, only the candidate right."""
+    images: int = 0
+    worse: int = 0
+    better: int = 0
+    points: list[EvidencePoint] = field(default_factory=list)
+
+    def take(self, device: str, counts: tuple[int, int, int], index: int) -> None:
+        """Take in what a device reported; what it reported before counts no more."""
+        images, worse, better = self.by_device.get(device, (0, 0, 0))
+        self.by_device[device] = counts
+        self.images += counts[0] - images
+        self.worse += counts[1] - worse
+        self.better += counts[2] - better
+        if counts != (images, worse, better):
+            log_e = log_evidence(self.worse, self.better)
+            self.points.append(EvidencePoint(images=self.images, log_e=log_e, index=index))
+
+    @property
+    def log_e(self) -> float:
+        """How strong it is now."""
+        return self.points[-1].log_e if self.points else 0.0
+
+    def heaviest(self) -> tuple[str, float] | None:
+        """Return the device that counts most against the candidate, and log e without it."""
+        found = [
+            (log_evidence(self.worse - worse, self.better - better), name)
+            for name, (_, worse, better) in self.by_device.items()
+            if worse > better
+        ]
+        return (min(found)[1], min(found)[0]) if found else None
+
+    def curve(self, name: str) -> EvidenceCurve:
+        """Return it as it is shown."""
+        return EvidenceCurve(
+            name=name,
+            images=self.images,
+            only_active=self.worse,
+            only_candidate=self.better,
+            log_e=self.log_e,
+            devices=sum(images > 0 for images, _, _ in self.by_device.values()),
+            points=tuple(thinned(self.points)),
+        )
+
+
+def grown(reports: Iterable[ComparedThen]) -> dict[str, Grown]:
+    """Return evidence by class, and of all old classes under `OLD`, in the order of reports."""
+    found: defaultdict[str, Grown] = defaultdict(Grown)
+    for report in reports:
+        new = set(report.body.get("new_classes", ()))
+        total = (0, 0, 0)
+        for name, pairs in report.body.get("classes", {}).items():
+            if name in new:
+                continue
+            counts = _counts(pairs)
+            found[name].take(report.device, counts, report.index)
+            total = (total[0] + counts[0], total[1] + counts[1], total[2] + counts[2])
+        found[OLD].take(report.device, total, report.index)
+    return dict(found)
+
+
+def curves(found: Mapping[str, Grown]) -> tuple[EvidenceCurve | None, tuple[EvidenceCurve, ...]]:
+    """Return the curve of all old classes, and those of single ones, the strongest first."""
+    old = found.get(OLD)
+    single = sorted(
+        ((name, one) for name, one in found.items() if name != OLD and one.points),
+        key=lambda item: (-item[1].log_e, -item[1].worse, item[0]),
+    )
+    return (
+        old.curve(OLD) if old is not None and old.points else None,
+        tuple(one.curve(name) for name, one in single[:MOST_CLASSES]),
+    )
+
+
+def thinned(points: Sequence[EvidencePoint]) -> list[EvidencePoint]:
+    """Return at most `MOST_POINTS`: the highest of each run of as many, and the last one."""
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    each = -(-len(points) // (MOST_POINTS - 1))
+    runs = [points[start : start + each] for start in range(0, len(points), each)]
+    found = [max(run, key=lambda point: point.log_e) for run in runs]
+    return found if found[-1] is points[-1] else [*found[:-1], points[-1]]
+
+
+def _counts(pairs: Mapping[str, int]) -> tuple[int, int, int]:
+    worse, better = pairs.get("only_active", 0), pairs.get("only_candidate", 0)
+    return pairs.get("both", 0) + worse + better + pairs.get("neither", 0), worse, better

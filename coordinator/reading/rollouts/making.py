@@ -1,0 +1,336 @@
+"""The report of one rollout, made of what happened in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
+from coordinator.reading.rollouts.report import (
+    Exposure,
+    ExposureMark,
+    ExposurePoint,
+    GateLine,
+    GroupEvidence,
+    GroupStage,
+    RolloutDevice,
+    RolloutGroup,
+    RolloutReport,
+    RolloutStep,
+    RolloutSummary,
+    Waits,
+)
+from coordinator.reading.rollouts.story import (
+    GroupStory,
+    KnownDevice,
+    MeasuredThen,
+    Membership,
+    RolloutStory,
+    membership,
+)
+from coordinator.reading.rollouts.verdicts import verdict_told
+from coordinator.reading.rollouts.wording import count_of, headline, lead, rules, short_of, size_of
+
+_DONE = {"settled", "failed", "refused", "rolled_back"}
+_ENDED = {"rolled_back", "finished", "aborted", "superseded"}
+_STEPS_OF_ENDS = {
+    "rolled_back": "Went back",
+    "aborted": "Aborted",
+    "superseded": "Superseded",
+}
+
+
+def summary(story: RolloutStory, who: Membership, waits: Waits | None) -> RolloutSummary:
+    """Return a rollout as it stands in a list."""
+    newest, planned = story.newest, story.planned
+    lines = device_lines(story, who)
+    return RolloutSummary(
+        number=planned.rollout,
+        version=planned.version,
+        former=planned.former,
+        stage=story.stage,
+        sentence=headline(story, who, waits),
+        group=None if newest is None else newest.number,
+        groups=len(planned.plan.groups),
+        devices=0 if newest is None else who.up_to(newest.number),
+        ran=sum(line.ran for line in lines),
+        failed=sum(line.stage in {"failed", "refused"} for line in lines),
+        unreached=sum(line.stage == "unreached" for line in lines),
+        waits_for=waits,
+        automatic=planned.automatic,
+        planned=story.turns[0].time_ns,
+        planned_index=story.turns[0].index,
+        newest_index=story.turns[-1].index,
+    )
+
+
+def made_report(
+    ledger: LedgerReader,
+    story: RolloutStory,
+    devices: Iterable[KnownDevice],
+    waits: Waits | None,
+    now_ns: int,
+) -> RolloutReport:
+    """Return everything that is known of a rollout."""
+    who = membership(story, devices)
+    lines, evidence = device_lines(story, who), _evidence(story)
+    until = story.turns[-1].time_ns if story.stage in _ENDED else max(now_ns, story.last_ns)
+    old = _old_classes(evidence)
+    return RolloutReport(
+        rollout=summary(story, who, waits),
+        lead=lead(story, lines, _new_classes(ledger, story)),
+        plan=story.planned.plan,
+        steps=tuple(_steps(story, who)),
+        verdict=verdict_told(story, evidence),
+        groups=tuple(
+            _group(story, who, lines, n + 1) for n in range(len(story.planned.plan.groups))
+        ),
+        rules=rules(story.planned.plan.gates, story.planned.former, old),
+        gates=tuple(_gates(story)),
+        evidence=tuple(_shown(group, found) for group, found in evidence.items()),
+        exposure=_exposure(story, who, until),
+        counts=dict(Counter(line.stage for line in lines)),
+        devices=lines,
+    )
+
+
+def device_lines(story: RolloutStory, who: Membership) -> tuple[RolloutDevice, ...]:
+    """Return what became of each device, by group, then by name."""
+    opened = {group.number for group in story.opened}
+    lines = []
+    for name, group in who.group_of.items():
+        known = story.devices.get(name)
+        offered = group is not None and group in opened
+        line = RolloutDevice(
+            device=name,
+            group=group,
+            stage="offered" if offered else "waiting" if group is not None else "excluded",
+            ran=known is not None and known.first_ran_ns is not None,
+        )
+        if known is not None and known.stage is not None:
+            said = {"stage": known.stage, "reason": known.reason}
+            line = line.model_copy(update={**said, "since": known.time_ns, "index": known.index})
+        lines.append(line)
+    apart = [
+        RolloutDevice(
+            device=name,
+            group=None,
+            stage=stage,
+            ran=name in story.devices and story.devices[name].first_ran_ns is not None,
+        )
+        for name, stage in who.apart.items()
+    ]
+    far = len(story.planned.plan.groups) + 1
+    return tuple(sorted([*lines, *apart], key=lambda line: (line.group or far, line.device)))
+
+
+def _numbers(story: RolloutStory) -> range:
+    return range(1, len(story.planned.plan.groups) + 1)
+
+
+def _evidence(story: RolloutStory) -> dict[int, dict[str, Grown]]:
+    """Return evidence by the end of each group: it is pooled over the groups before it."""
+    found = {}
+    opened = story.opened
+    for place, group in enumerate(opened):
+        last = place + 1 == len(opened)
+        end = None if last else opened[place + 1].phases[0].index
+        reports = [one for one in story.reports if end is None or one.index < end]
+        if reports:
+            found[group.number] = grown(reports)
+    return found
+
+
+def _shown(group: int, found: dict[str, Grown]) -> GroupEvidence:
+    old, classes = curves(found)
+    return GroupEvidence(group=group, retention=old, classes=classes)
+
+
+def _old_classes(evidence: dict[int, dict[str, Grown]]) -> int:
+    return max((len(found) - (OLD in found) for found in evidence.values()), default=0)
+
+
+def _steps(story: RolloutStory, who: Membership) -> Iterable[RolloutStep]:
+    first, ended = story.turns[0], story.stage in _ENDED
+    approves = story.planned.plan.approve == "operator"
+    yield RolloutStep(
+        title="Planned",
+        text="by the fleet itself" if story.planned.automatic else _by(first.actor),
+        state="done",
+        time=first.time_ns,
+        index=first.index,
+    )
+    group = story.groups.get(1)
+    if approves and group is not None and group.approved is not None:
+        index, time_ns, actor = group.approved
+        yield RolloutStep(
+            title="Approved", text=_by(actor), state="done", time=time_ns, index=index
+        )
+    elif approves:
+        yield RolloutStep(title="Approved", text="not yet", state="ahead")
+    for number in _numbers(story):
+        yield _step(story, who, number)
+    last = story.turns[-1]
+    title = _STEPS_OF_ENDS.get(story.stage, "Finished")
+    if ended:
+        state = "done" if story.stage == "finished" else "stands"
+        yield RolloutStep(title=title, text="", state=state, time=last.time_ns, index=last.index)
+    else:
+        yield RolloutStep(title=title, text="", state="ahead")
+
+
+def _step(story: RolloutStory, who: Membership, number: int) -> RolloutStep:
+    group, newest = story.groups.get(number), story.newest
+    devices = count_of(len(who.of(number)))
+    if group is None or not group.phases:
+        return RolloutStep(title=f"Group {number}", text=f"{devices}, not begun", state="ahead")
+    is_newest = newest is not None and newest.number == number
+    if not is_newest:
+        measured = group.measured[-1] if group.measured else None
+        return RolloutStep(
+            title=f"Group {number}",
+            text=f"{devices}, passed" if measured is not None else devices,
+            state="done",
+            time=group.phases[-1].time_ns if measured is None else measured.time_ns,
+            index=group.phases[-1].index if measured is None else measured.index,
+        )
+    return _newest_step(story, group, devices)
+
+
+def _newest_step(story: RolloutStory, group: GroupStory, devices: str) -> RolloutStep:
+    last, shadow = story.turns[-1], group.phases[-1].mode == "shadow"
+    word = {
+        "paused": "paused",
+        "soaking": "soaking",
+        "running": "measured in the shadow" if shadow else "running",
+        "rolled_back": "failed",
+        "finished": "passed",
+    }.get(story.stage, "ended")
+    stands = story.stage in {"paused", "rolled_back"}
+    over = story.stage in _ENDED
+    return RolloutStep(
+        title=f"Group {group.number}, {word}" if not over or stands else f"Group {group.number}",
+        text=devices if not over or stands else f"{devices}, {word}",
+        state="stands" if story.stage == "paused" else "done" if over else "now",
+        time=last.time_ns,
+        index=last.index,
+    )
+
+
+def _by(actor: str) -> str:
+    kind, _, name = actor.partition(":")
+    return f"by {name or kind}"
+
+
+def _group(
+    story: RolloutStory, who: Membership, lines: tuple[RolloutDevice, ...], number: int
+) -> RolloutGroup:
+    group = story.groups.get(number) or GroupStory(number)
+    members = [line for line in lines if line.group == number]
+    shadow = bool(group.phases) and group.phases[-1].mode == "shadow"
+    measured = group.measured[-1] if group.measured else None
+    return RolloutGroup(
+        number=number,
+        size=size_of(story.planned.plan.groups[number - 1]),
+        stage=_group_stage(story, group, measured),
+        mode=group.phases[-1].mode if group.phases else None,
+        devices=len(members),
+        done=sum(_is_done(story, line, shadow=shadow) for line in members),
+        unreached=sum(line.stage == "unreached" for line in members),
+        opened=group.phases[0].time_ns if group.phases else None,
+        opened_index=group.phases[0].index if group.phases else None,
+        approved_index=group.approved[0] if group.approved else None,
+        measured_index=None if measured is None else measured.index,
+        outcome=None if measured is None else measured.body.outcome,
+        reason="" if measured is None else measured.body.reason,
+    )
+
+
+def _is_done(story: RolloutStory, line: RolloutDevice, *, shadow: bool) -> bool:
+    if line.stage in _DONE:
+        return True
+    known = story.devices.get(line.device)
+    return shadow and known is not None and known.shadowed
+
+
+def _group_stage(
+    story: RolloutStory, group: GroupStory, measured: MeasuredThen | None
+) -> GroupStage:
+    if not group.phases:
+        return "ahead"
+    if story.newest is not group or story.stage == "finished":
+        return "passed"
+    if story.stage in {"paused", *_ENDED}:
+        return "stopped"
+    passed = measured is not None and measured.body.outcome == "pass"
+    over = passed and measured is not None and measured.body.mode == "run"
+    return "passed" if over and story.stage == "soaking" else "open"
+
+
+def _gates(story: RolloutStory) -> Iterable[GateLine]:
+    for number in _numbers(story):
+        group = story.groups.get(number)
+        if group is None or not group.measured:
+            continue
+        measured = group.measured[-1]
+        for found in measured.body.gates:
+            yield GateLine(
+                group=number,
+                gate=found.gate,
+                outcome=found.outcome,
+                text=found.text,
+                short=short_of(found),
+                value=found.value,
+                limit=found.limit,
+                of_class=found.of_class,
+                alone=found.alone,
+                index=measured.index,
+            )
+
+
+def _exposure(story: RolloutStory, who: Membership, until: int) -> Exposure:
+    ran = sorted(one.first_ran_ns for one in story.devices.values() if one.first_ran_ns is not None)
+    allowed = [
+        ExposurePoint(
+            time=next(phase.time_ns for phase in group.phases if phase.mode == "run"),
+            devices=who.up_to(group.number),
+            group=group.number,
+        )
+        for group in story.opened
+        if any(phase.mode == "run" for phase in group.phases)
+    ]
+    words = {
+        "paused": "paused",
+        "rolled_back": "went back",
+        "finished": "finished",
+        "aborted": "aborted",
+        "superseded": "superseded",
+    }
+    return Exposure(
+        ran=tuple(
+            ExposurePoint(time=time_ns, devices=count) for count, time_ns in enumerate(ran, 1)
+        ),
+        allowed=tuple(allowed),
+        marks=tuple(
+            ExposureMark(time=turn.time_ns, text=words[turn.stage], index=turn.index)
+            for turn in story.turns
+            if turn.stage in words
+        ),
+        until=until,
+    )
+
+
+def _new_classes(ledger: LedgerReader, story: RolloutStory) -> tuple[str, ...]:
+    """Return the classes that the version knows and the one before does not."""
+    planned = story.planned
+    rows = dict(
+        ledger.db.execute(
+            "SELECT version, class_names FROM model WHERE version IN (?, ?)",
+            [planned.version, planned.former],
+        ).fetchall()
+    )
+    known = set(json.loads(rows.get(planned.former, "[]"))) if planned.former else set()
+    own = json.loads(rows.get(planned.version, "[]"))
+    return tuple(name for name in own if name not in known) if known else ()

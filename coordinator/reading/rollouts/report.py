@@ -1,0 +1,277 @@
+"""What is said of rollouts, in one form for the command line, JSON and pages.
+
+Indices are those of entries in the ledger, so that every statement leads to what it stands on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from coordinator.topics.rollouts.entries import GateName, Outcome
+from coordinator.topics.rollouts.plan import RolloutPlan
+from schemas.message import Strict
+from schemas.rollouts import Mode
+from schemas.shown import Report
+from schemas.times import IsoTime
+
+RolloutStage = Literal[
+    "planned",
+    "approved",
+    "running",
+    "soaking",
+    "paused",
+    "rolled_back",
+    "finished",
+    "aborted",
+    "superseded",
+]
+OPEN: tuple[RolloutStage, ...] = ("planned", "approved", "running", "soaking", "paused")
+"""Stages in which something is still to come."""
+DeviceStage = Literal[
+    "waiting",
+    "offered",
+    "shadowing",
+    "switched",
+    "settled",
+    "refused",
+    "failed",
+    "rolled_back",
+    "unreached",
+    "pinned",
+    "excluded",
+]
+DEVICE_STAGES: tuple[tuple[DeviceStage, str], ...] = (
+    ("settled", "Settled"),
+    ("switched", "Run it, not settled yet"),
+    ("shadowing", "Measured it in the shadow"),
+    ("offered", "Offered, no answer yet"),
+    ("unreached", "Away: the group goes on without them"),
+    ("refused", "Refused by the self-test"),
+    ("failed", "Failed"),
+    ("rolled_back", "Went back"),
+    ("waiting", "In a group that is not open"),
+    ("pinned", "Pinned to another version"),
+    ("excluded", "Not concerned"),
+)
+"""What becomes of a device, in the order in which it is told, with its words."""
+GroupStage = Literal["ahead", "open", "passed", "stopped"]
+Waits = Literal["start", "approval", "signature"]
+
+
+class RolloutSummary(Strict):
+    """A rollout in a list."""
+
+    number: int
+    version: int
+    former: int | None
+    """What it goes back to."""
+    stage: RolloutStage
+    sentence: str
+    """How it stands, for people."""
+    group: int | None
+    """The newest that was opened."""
+    groups: int
+    devices: int
+    """Of the groups that were opened."""
+    ran: int
+    """Devices that have ever run the version since it was planned."""
+    failed: int
+    unreached: int
+    waits_for: Waits | None
+    """What a person has to do before it goes on."""
+    automatic: bool
+    """Planned because the fleet has learned the version."""
+    planned: IsoTime
+    planned_index: int
+    newest_index: int
+    """The entry that changed its stage last."""
+
+
+class RolloutsReport(Report):
+    """What `rollout list` shows."""
+
+    lines_field: ClassVar[str | None] = "rollouts"
+    rollouts: tuple[RolloutSummary, ...]
+    """Newest first."""
+
+
+class RolloutStep(Strict):
+    """A step on the way of a rollout."""
+
+    title: str
+    text: str
+    state: Literal["done", "now", "stands", "ahead"]
+    """`stands`: a person has to look."""
+    time: IsoTime | None = None
+    index: int | None = None
+
+
+class RolloutGroup(Strict):
+    """A group, as far as it came."""
+
+    number: int
+    size: str
+    """As it was planned: `1 device`, `5 %`."""
+    stage: GroupStage
+    mode: Mode | None
+    """Its newest phase."""
+    devices: int
+    """That are in it, the groups before it not counted."""
+    done: int
+    """Of these, devices that reported all that was asked."""
+    unreached: int
+    opened: IsoTime | None = None
+    opened_index: int | None = None
+    approved_index: int | None = None
+    measured_index: int | None = None
+    """The newest verdict on it."""
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+class EvidencePoint(Strict):
+    """How strong evidence was after a report."""
+
+    images: int
+    """So far, in the order of reports."""
+    log_e: float
+    index: int
+    """The entry with the report."""
+
+
+class EvidenceCurve(Strict):
+    """Evidence that the candidate is worse, as reports came; long ones are thinned."""
+
+    name: str
+    """Of the class; empty for all old classes together."""
+    images: int
+    only_active: int
+    """Images that only the active model had right."""
+    only_candidate: int
+    log_e: float
+    devices: int
+    """That reported images of it."""
+    points: tuple[EvidencePoint, ...]
+
+
+class GateLine(Strict):
+    """What a gate says of a group."""
+
+    group: int
+    gate: GateName
+    outcome: Outcome
+    text: str
+    short: str
+    """The figures alone."""
+    value: float | None = None
+    limit: float | None = None
+    of_class: str | None = None
+    """The class that decides."""
+    alone: str | None = None
+    """The device without which it would not fail."""
+    index: int | None = None
+    """The entry with the verdict; None where it is made of what came so far."""
+
+
+class GateRow(Strict):
+    """A gate, with its limit in words."""
+
+    gate: GateName
+    title: str
+    rule: str
+
+
+class GroupEvidence(Strict):
+    """Curves of a group: all reports up to its end."""
+
+    group: int
+    retention: EvidenceCurve | None
+    classes: tuple[EvidenceCurve, ...]
+    """The strongest first."""
+
+
+class RolloutDevice(Strict):
+    """What became of a device in a rollout."""
+
+    device: str
+    group: int | None
+    """The first that it is in."""
+    stage: DeviceStage
+    reason: str = ""
+    since: IsoTime | None = None
+    index: int | None = None
+    """The entry that says so."""
+    ran: bool
+    """Whether it has ever run the version."""
+
+
+class ExposurePoint(Strict):
+    """From a time on, so many devices."""
+
+    time: IsoTime
+    devices: int
+    group: int | None = None
+
+
+class ExposureMark(Strict):
+    """Something that happened to the whole rollout."""
+
+    time: IsoTime
+    text: str
+    index: int
+
+
+class Exposure(Strict):
+    """How many devices have run the candidate, ever, and how many were allowed to."""
+
+    ran: tuple[ExposurePoint, ...]
+    allowed: tuple[ExposurePoint, ...]
+    """The most that the groups which were open then have."""
+    marks: tuple[ExposureMark, ...]
+    until: IsoTime
+
+
+class VerdictTold(Strict):
+    """What decided over a rollout."""
+
+    index: int
+    """The entry with it."""
+    group: int
+    mode: Mode
+    outcome: Outcome
+    gate: GateName | None
+    """The gate that did not pass; None where all did."""
+    sentence: str
+    """What was found, for people."""
+    more: tuple[str, ...]
+    """What else one wants to know of it."""
+    heaviest: str | None
+    """The device that counts most against the version."""
+    entries: tuple[int, ...]
+    """Reports that it was made of."""
+    devices: int
+    """That these are of."""
+    equal: bool | None
+    """Whether it came out the same again from these entries; None where nobody tried."""
+
+
+class RolloutReport(Report):
+    """What `rollout show` shows."""
+
+    lines_field: ClassVar[str | None] = "gates"
+    rollout: RolloutSummary
+    lead: tuple[str, ...]
+    """What the version brings, who runs it, what going back costs."""
+    plan: RolloutPlan
+    steps: tuple[RolloutStep, ...]
+    verdict: VerdictTold | None
+    groups: tuple[RolloutGroup, ...]
+    rules: tuple[GateRow, ...]
+    gates: tuple[GateLine, ...]
+    """Of every group, gate by gate."""
+    evidence: tuple[GroupEvidence, ...]
+    exposure: Exposure
+    counts: dict[DeviceStage, int]
+    """Devices by what became of them."""
+    devices: tuple[RolloutDevice, ...]
+    """By group, then by name."""

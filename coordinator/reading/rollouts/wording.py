@@ -1,0 +1,266 @@
+"""Rollouts in plain sentences."""
+
+from __future__ import annotations
+
+import math
+
+from coordinator.core.formatting import some, span
+from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
+from coordinator.reading.rollouts.story import Membership, RolloutStory
+from coordinator.topics.rollouts.entries import GateFinding, GateName
+from coordinator.topics.rollouts.plan import GatePlan, GroupSize
+
+_SECOND_NS = 1_000_000_000
+_PAIR = 2
+
+
+def count_of(number: int, one: str = "device") -> str:
+    """Return a number with its word: `1 device`, `1,204 devices`."""
+    return f"{number:,} {one if number == 1 else one + 's'}"
+
+
+def size_of(size: GroupSize) -> str:
+    """Return how large a group was planned: `1 device`, `5 %`, `all`."""
+    if isinstance(size, int):
+        return count_of(size)
+    return "all" if size >= 1 else f"{100 * size:g} %"
+
+
+def headline(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
+    """Return how a rollout stands, in one sentence."""
+    plan, name = story.planned, f"Rollout {story.planned.rollout}"
+    match story.stage:
+        case "planned" | "approved" if waits == "approval":
+            return f"{name} of model {plan.version} waits for somebody to approve group 1."
+        case "planned" | "approved":
+            return f"{name} of model {plan.version} is planned, and waits to be started."
+        case "paused":
+            return f"{name} is paused: {why(story)}."
+        case "rolled_back":
+            back = f"went back to model {story.back_to}" if story.back_to else "was taken back"
+            return f"{name} {back}: {why(story)}."
+        case "finished":
+            return f"{name} has finished: model {plan.version} is what every device is to run."
+        case "superseded":
+            return f"{name} ended where it was: rollout {story.superseded_by} took its place."
+        case "aborted":
+            return f"{name} was aborted: {_bare(story.turns[-1].reason)}."
+        case "soaking":
+            return _soaking(story, waits)
+        case _:
+            return _running(story, who, waits)
+
+
+def why(story: RolloutStory) -> str:
+    """Return why a rollout stopped, without a point at its end."""
+    verdict, turn = story.verdict, story.turns[-1]
+    deciding = None if verdict is None else deciding_finding(verdict.body.gates)
+    started = 0 if story.started is None else story.started[0]
+    if (
+        verdict is None
+        or deciding is None
+        or verdict.body.outcome == "pass"
+        or turn.index < verdict.index
+        or turn.actor.startswith("operator")
+        or verdict.index < started
+    ):
+        return _bare(turn.reason) or "somebody wanted it"
+    return told_of(deciding, story.planned.version, story.planned.former)
+
+
+def deciding_finding(gates: tuple[GateFinding, ...]) -> GateFinding | None:
+    """Return what decides: the first gate that fails, else what a person should look at."""
+    against = [gate for gate in gates if gate.outcome != "pass"]
+    ordered = sorted(against, key=lambda gate: (gate.outcome != "fail", gate.too_little))
+    return ordered[0] if ordered else None
+
+
+def told_of(finding: GateFinding, version: int, former: int | None) -> str:
+    """Return what a gate found against a version, in a few words."""
+    if finding.too_little:
+        return f"too little is known of model {version} to go on ({title_of(finding.gate)})"
+    before = "the one before" if former is None else f"model {former}"
+    if finding.outcome == "inconclusive" and finding.gate in {"retention", "no_class_lost"}:
+        return f"images say that model {version} is worse, too few devices do"
+    match finding.gate:
+        case "no_class_lost":
+            what = finding.of_class or "a class"
+            return f"with model {version}, devices forget {what}"
+        case "retention":
+            return f"with model {version}, devices forget what they knew"
+        case "gain":
+            return f"model {version} has too few images of new classes right"
+        case "entropy":
+            return f"model {version} is not as sure of its answers as {before}"
+        case "agreement":
+            return f"model {version} and {before} answer too many images differently"
+        case "latency":
+            return f"model {version} is slower than {before}"
+        case "memory":
+            return f"model {version} takes more memory than {before}"
+        case "thermal":
+            return f"devices get too hot with model {version}"
+        case "health":
+            return f"model {version} fails on devices"
+
+
+def short_of(finding: GateFinding) -> str:
+    """Return the figures of a finding alone, such as `orange: 33 : 3, log e 12.6`."""
+    counts, value = finding.counts, finding.value
+    match finding.gate:
+        case "no_class_lost" | "retention" if len(counts) >= _PAIR and value is not None:
+            of = f"{finding.of_class}: " if finding.of_class else ""
+            return f"{of}{counts[0]:,} : {counts[1]:,}, log e {log_words(value)}"
+        case "gain" | "agreement" if len(counts) >= _PAIR:
+            share = "" if value is None else f", {100 * value:.1f} %"
+            return f"{counts[0]:,} of {counts[1]:,}{share}"
+        case "entropy" if len(counts) > _PAIR:
+            return f"{counts[2]:,} images" if value is None else _nats(value, counts[2])
+        case "latency" | "memory" if value is not None:
+            return f"{value:.2f} times"
+        case "thermal" | "health" if len(counts) >= _PAIR:
+            return f"{counts[0]:,} of {count_of(counts[1])}"
+        case _:
+            return finding.text
+
+
+def _nats(value: float, images: int) -> str:
+    return f"{value:.3f} nats over {images:,}"
+
+
+def title_of(gate: GateName) -> str:
+    """Return a gate's name as people read it."""
+    return gate.replace("_", " ")
+
+
+def log_words(value: float) -> str:
+    """Return log e to one digit, with a real minus sign."""
+    return f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def odds(log_e: float) -> str:
+    """Return how seldom evidence so strong turns up where nothing is wrong: `one of 1,600`."""
+    times = math.exp(min(log_e, 34.0))
+    digits = max(0, math.floor(math.log10(max(times, 1.0))) - 1)
+    return f"one of {math.floor(times / 10**digits) * 10**digits:,}"
+
+
+def lead(
+    story: RolloutStory, lines: tuple[RolloutDevice, ...], new: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return what the version brings, who runs it, and what going back costs, as sentences."""
+    planned = story.planned
+    found = []
+    if new and planned.former is not None:
+        found.append(f"Model {planned.version} adds {some(new)} to model {planned.former}.")
+    ran = sum(line.ran for line in lines)
+    runs = sum(line.ran and line.stage in {"switched", "settled"} for line in lines)
+    never = sum(not line.ran and line.stage != "excluded" for line in lines)
+    if ran:
+        now = f"{count_of(runs)} run{'s' if runs == 1 else ''} it"
+        ever = "" if ran == runs else f", {ran:,} have run it at some time"
+        found.append(f"{now}{ever}, {never:,} never saw it.")
+    if runs and planned.former is not None and story.stage in OPEN:
+        found.append("Going back takes each device a switch of slots, and no download.")
+    return tuple(found)
+
+
+def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, ...]:
+    """Return each gate that is on, with its limit in words."""
+    before = "the active model" if former is None else f"model {former}"
+    per_class = ""
+    if gates.no_class_lost is not None and classes:
+        limit = math.log(gates.no_class_lost * classes)
+        per_class = f"; log e from {limit:.1f} on fails ({gates.no_class_lost:g} x {classes})"
+    found: list[tuple[GateName, str | None]] = [
+        ("no_class_lost", None if gates.no_class_lost is None else f"each old class{per_class}"),
+        (
+            "retention",
+            None
+            if gates.retention is None
+            else f"all old classes together; log e from {math.log(gates.retention):.1f} on fails",
+        ),
+        (
+            "gain",
+            f"new classes; right at least {100 * gates.min_new:g} %" if gates.min_new else None,
+        ),
+        (
+            "entropy",
+            None
+            if gates.entropy_nats is None
+            else f"shift at most {gates.entropy_nats:g} nats over {gates.entropy_images:,} images",
+        ),
+        (
+            "agreement",
+            None
+            if gates.agreement is None
+            else f"unlabelled images; below {100 * gates.agreement:g} % is inconclusive",
+        ),
+        (
+            "latency",
+            None if gates.latency is None else f"p95 at most {gates.latency:g} x {before}",
+        ),
+        ("memory", None if gates.memory is None else f"at most {gates.memory:g} x {before}"),
+        (
+            "thermal",
+            None
+            if gates.throttled_devices is None
+            else f"new throttling on fewer than {count_of(gates.throttled_devices)}",
+        ),
+        (
+            "health",
+            f"failed: at most {count_of(gates.failed_devices)} or {100 * gates.failed_share:g} %",
+        ),
+    ]
+    return tuple(
+        GateRow(gate=gate, title=title_of(gate), rule=rule)
+        for gate, rule in found
+        if rule is not None
+    )
+
+
+def soaks_until(story: RolloutStory) -> int | None:
+    """Return when the soak of what passed last is over; None where nothing soaks."""
+    if story.stage != "soaking":
+        return None
+    return story.turns[-1].time_ns + round(story.planned.plan.soak_seconds * _SECOND_NS)
+
+
+def _soaking(story: RolloutStory, waits: Waits | None) -> str:
+    name, verdict = f"Rollout {story.planned.rollout}", story.verdict
+    assert verdict is not None, "what soaks has passed"
+    group, last = verdict.body.group, len(story.planned.plan.groups)
+    shadow = verdict.body.mode == "shadow"
+    what = f"Group {group} of {name.lower()} has passed" + (" in the shadow" if shadow else "")
+    if waits in {"approval", "signature"}:
+        word = "approval" if waits == "approval" else "signature"
+        return f"{what}, and group {group + 1} waits for its {word}."
+    soak = span(round(story.planned.plan.soak_seconds * _SECOND_NS))
+    following = "it runs there" if shadow else f"group {group + 1} follows"
+    if group == last and not shadow:
+        following = "it has finished"
+    return f"{what}; {following} after a soak of {soak}, unless something speaks against it."
+
+
+def _running(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
+    name, newest = f"Rollout {story.planned.rollout}", story.newest
+    version = story.planned.version
+    if newest is None:
+        word = {"approval": "approved", "signature": "signed"}.get(waits or "", "")
+        return f"{name} of model {version} has begun" + (
+            f", and group 1 waits to be {word}." if word else "."
+        )
+    devices = count_of(who.up_to(newest.number))
+    if waits == "signature":
+        return f"Group {newest.number} of {name.lower()} waits for its signature."
+    if newest.phases[-1].mode == "shadow":
+        return f"{name} measures model {version} in the shadow on {devices}."
+    ran = sum(one.first_ran_ns is not None for one in story.devices.values())
+    return (
+        f"{name} has come to group {newest.number} of {len(story.planned.plan.groups)}: model "
+        f"{version} has run on {count_of(ran)} of {who.up_to(newest.number):,}."
+    )
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".")

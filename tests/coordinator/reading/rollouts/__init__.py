@@ -1,0 +1,1 @@
+"""Rollouts as people read them."""
