@@ -144,15 +144,20 @@ class BlockReceiver:
         self._heard = now
         self._wanted.lapse(self._pacer, now)
 
-    def receive(self, label: BlockData, block: bytes, now: float) -> None:
-        """Take a block that arrived, if it is wanted and right."""
+    def receive(
+        self, label: BlockData, block: bytes | memoryview, now: float, sha256: bytes = b""
+    ) -> None:
+        """Take a block that arrived, if it is wanted and right.
+
+        Who has hashed it already gives its `sha256`.
+        """
         if self.outcome is not None or (label.digest, label.section) != (
             self.offer.digest,
             self._section,
         ):
             self.counts.unwanted += 1
             return
-        if not self._fits(label.index, block):
+        if not self._fits(label.index, block, sha256):
             self.counts.corrupt += 1
             return
         asked = self._wanted.arrived(label.index)
@@ -174,18 +179,18 @@ class BlockReceiver:
         total = self.offer.list_size if self._section == "list" else self.offer.size
         return _parts(total, self.offer.block_size)
 
-    def _fits(self, index: int, block: bytes) -> bool:
+    def _fits(self, index: int, block: bytes | memoryview, sha256: bytes = b"") -> bool:
         if index >= self._parts_of_section:
             return False
         if self._section == "list":
             rest = self.offer.list_size - index * self.offer.block_size
             return len(block) == min(self.offer.block_size, rest)
-        return hashlib.sha256(block).digest() == self._hash(index)
+        return (sha256 or hashlib.sha256(block).digest()) == self._hash(index)
 
     def _hash(self, index: int) -> bytes:
         return bytes(self._list[index * HASH_BYTES : (index + 1) * HASH_BYTES])
 
-    def _keep(self, index: int, block: bytes) -> None:
+    def _keep(self, index: int, block: bytes | memoryview) -> None:
         try:
             if self._part is not None:
                 self._part.write(index, block)

@@ -6,7 +6,14 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from schemas.offers import DEFAULT_BLOCK_SIZE, BlockData, BlockRequest, Offer, Section
+from schemas.offers import (
+    DEFAULT_BLOCK_SIZE,
+    HASH_BYTES,
+    BlockData,
+    BlockRequest,
+    Offer,
+    Section,
+)
 from schemas.values import Digest
 from transport.errors import BlockError
 
@@ -28,6 +35,14 @@ class BlockSource:
             block_size=block_size,
             list_digest=Digest.of(self._list),
         )
+
+    def block_digest(self, label: BlockData) -> Digest:
+        """Return the SHA-256 of a block as it was when this was made."""
+        start = label.index * self.offer.block_size
+        if label.section == "list":
+            return Digest.of(self._list[start : start + self.offer.block_size])
+        start = label.index * HASH_BYTES
+        return Digest.known(self._list[start : start + HASH_BYTES].hex())
 
     def answer(self, request: BlockRequest) -> Iterator[tuple[BlockData, bytes]]:
         """Return each wanted block with its bytes; indices past the end are passed over.

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from schemas.block_frames import read_block, write_block
 from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
 from schemas.errors import EnvelopeError
 from schemas.message import Message
 from schemas.offers import BlockData, BlockRefusal, BlockRequest
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from schemas.topics import DeviceTopic, FleetTopics
+from schemas.values import DeviceId, Digest, FleetId
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import IncomingMessage, OutgoingMessage
 
 _LONGEST_HEADER = 4 * 1024
 """Bytes of a header line; of a request for 64 blocks they are some 1,300."""
+
+
+class Heard(NamedTuple):
+    """What arrived: whose topic it was on, what was said, and the bytes of a block.
+
+    `sha256` is the hash of these bytes, where reading them has found it; otherwise empty.
+    """
+
+    peer: DeviceId
+    body: BlockRequest | BlockData | BlockRefusal
+    block: bytes | memoryview = b""
+    sha256: bytes = b""
 
 
 class BlockWire:
@@ -40,22 +55,23 @@ class BlockWire:
     def request(self, peer: DeviceId, request: BlockRequest) -> OutgoingMessage:
         """Ask `peer` for blocks."""
         topic = self._topics.down if self._device is None else self._topics.up
-        return self._message(topic(peer, "req"), request, b"")
+        return self._message(topic(peer, "req"), request)
 
-    def data(self, peer: DeviceId, label: BlockData, block: bytes) -> OutgoingMessage:
-        """Send `peer` a block."""
+    def data(
+        self, peer: DeviceId, label: BlockData, block: bytes, digest: Digest
+    ) -> OutgoingMessage:
+        """Send `peer` a block, whose SHA-256 is `digest`."""
         topic = self._topics.down if self._device is None else self._topics.up
-        return self._message(topic(peer, "blk"), label, block)
+        payload = write_block(self._sender, label, block, digest, sent_ms=self._clock.time_ms())
+        return OutgoingMessage(topic(peer, "blk"), payload, qos=0)
 
     def refusal(self, peer: DeviceId, refusal: BlockRefusal) -> OutgoingMessage:
         """Tell `peer` that it gets none of what it asked for."""
         topic = self._topics.down if self._device is None else self._topics.up
-        return self._message(topic(peer, "blk"), refusal, b"")
+        return self._message(topic(peer, "blk"), refusal)
 
-    def read(
-        self, message: IncomingMessage
-    ) -> tuple[DeviceId, BlockRequest | BlockData | BlockRefusal, bytes]:
-        """Return who speaks, what it says and the bytes of a block.
+    def read(self, message: IncomingMessage) -> Heard:
+        """Return what a message says.
 
         The peer is the device whose topic it is. Raises `SchemaError` for anything that does not
         belong there: a foreign fleet or sender, another kind, a broken envelope.
@@ -63,20 +79,27 @@ class BlockWire:
         where = self._topics.parse(message.topic)
         if where.direction != ("up" if self._device is None else "down"):
             raise EnvelopeError("topic: one that this side only publishes on")
+        frame = read_block(message.payload) if where.leaf == "blk" else None
+        if frame is not None:
+            self._check_speaker(where, frame.fleet, frame.sender)
+            return Heard(where.device, frame.label, frame.block, frame.sha256)
         envelope = decode(message.payload, _LONGEST_HEADER)
+        header = envelope.header
+        self._check_speaker(where, header.fleet, header.sender)
+        if where.leaf == "req":
+            return Heard(where.device, envelope.read(BlockRequest))
+        if header.kind == BlockRefusal.kind:
+            return Heard(where.device, envelope.read(BlockRefusal))
+        return Heard(where.device, envelope.read(BlockData), envelope.attachment)
+
+    def _check_speaker(self, where: DeviceTopic, fleet: FleetId, sender: DeviceId) -> None:
         served_by = PROXY if self._topics.branch == "proxy" else COORDINATOR
         speaker = where.device if where.direction == "up" else served_by
-        header = envelope.header
-        if (header.fleet, header.sender) != (self._topics.fleet, speaker):
+        if (fleet, sender) != (self._topics.fleet, speaker):
             raise EnvelopeError(
-                f"sender: {header.sender!r} of {header.fleet!r} speaks on the topic of {speaker!r}"
+                f"sender: {sender!r} of {fleet!r} speaks on the topic of {speaker!r}"
             )
-        if where.leaf == "req":
-            return where.device, envelope.read(BlockRequest), b""
-        if header.kind == BlockRefusal.kind:
-            return where.device, envelope.read(BlockRefusal), b""
-        return where.device, envelope.read(BlockData), envelope.attachment
 
-    def _message(self, topic: str, body: Message, attachment: bytes) -> OutgoingMessage:
-        envelope = self._sender.seal(body, sent_ms=self._clock.time_ms(), attachment=attachment)
+    def _message(self, topic: str, body: Message) -> OutgoingMessage:
+        envelope = self._sender.seal(body, sent_ms=self._clock.time_ms())
         return OutgoingMessage(topic, encode(envelope), qos=0)

@@ -94,11 +94,18 @@ class Fetches:
                 yield fetch.peer, request
             self._settle(fetch, receiver, now)
 
-    def deliver(self, peer: DeviceId, label: BlockData, block: bytes, now: float) -> None:
-        """Hand a block to the transfer that wants it."""
+    def deliver(
+        self,
+        peer: DeviceId,
+        label: BlockData,
+        block: bytes | memoryview,
+        now: float,
+        sha256: bytes = b"",
+    ) -> None:
+        """Hand a block to the transfer that wants it, with its hash where that is known."""
         for fetch, receiver in list(self._active):
             if (fetch.peer, fetch.offer.digest) == (peer, label.digest):
-                receiver.receive(label, block, now)
+                receiver.receive(label, block, now, sha256)
                 self._settle(fetch, receiver, now)
 
     def refuse(self, peer: DeviceId, refusal: BlockRefusal, now: float) -> None:

@@ -45,7 +45,7 @@ class PartFile:
                 self.path.unlink()  # nothing is in it, and it may have taken the rest of the disk
             raise
 
-    def write(self, index: int, block: bytes) -> None:
+    def write(self, index: int, block: bytes | memoryview) -> None:
         """Put a block into its place."""
         self._file.seek(index * self._offer.block_size)
         rest = memoryview(block)

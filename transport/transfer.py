@@ -41,6 +41,7 @@ log = logging.getLogger("transport.blocks")
 
 _LONGEST_WAIT_SECONDS = 1.0
 _FULL_QUEUE_SECONDS = 0.005
+_EVENTS_PER_TURN = 16
 _PATIENCE_SECONDS = 15.0
 """For one of many peers that sends no block, because it keeps a place from the others."""
 
@@ -210,9 +211,14 @@ class BlockExchange:
             self.on_failure(ended or ThreadEndedError("blocks", error))
 
     def turn(self, seconds: float) -> None:
-        """Take one event, waiting for it at most `seconds`, and do what is due."""
-        event = self.connection.next_event(seconds)
-        if event is not None:
+        """Take what has come, waiting for it at most `seconds`, and do what is due.
+
+        What came together is answered together: a request asks for several blocks then.
+        """
+        for number in range(_EVENTS_PER_TURN):
+            event = self.connection.next_event(0 if number else seconds)
+            if event is None:
+                break
             self._handle(event)
         with self._lock:
             asked, self._asked = self._asked, []
@@ -255,14 +261,15 @@ class BlockExchange:
             log.warning("connection for blocks: %s", event.error)
 
     def _receive(self, message: IncomingMessage) -> None:
-        peer, body, attachment = self._wire.read(message)
-        match body:
-            case BlockRequest():
-                self._answer(peer, body)
-            case BlockData():
-                self._fetches.deliver(peer, body, attachment, self._clock.seconds())
-            case BlockRefusal():
-                self._fetches.refuse(peer, body, self._clock.seconds())
+        heard = self._wire.read(message)
+        match heard.body:
+            case BlockRequest() as request:
+                self._answer(heard.peer, request)
+            case BlockData() as label:
+                now = self._clock.seconds()
+                self._fetches.deliver(heard.peer, label, heard.block, now, heard.sha256)
+            case BlockRefusal() as refusal:
+                self._fetches.refuse(heard.peer, refusal, self._clock.seconds())
 
     def _answer(self, peer: DeviceId, request: BlockRequest) -> None:
         source = self._sources.get(request.digest)
@@ -272,7 +279,10 @@ class BlockExchange:
             self._answers.add(peer, iter([self._wire.refusal(peer, refusal)]))
             raise BlockError(reason)
         blocks = source.answer(request)
-        answer = (self._wire.data(peer, label, block) for label, block in blocks)
+        answer = (
+            self._wire.data(peer, label, block, source.block_digest(label))
+            for label, block in blocks
+        )
         if not self._answers.add(peer, answer):
             raise BlockError(f"too many requests at once; {peer} has to ask again")
 

@@ -7,7 +7,7 @@ from schemas.errors import EnvelopeError
 from schemas.offers import BlockRequest
 from schemas.topics import Branch, FleetTopics
 from schemas.values import BootId, DeviceId, Digest, FleetId
-from transport.block_wire import BlockWire
+from transport.block_wire import BlockWire, Heard
 from transport.interface import IncomingMessage
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
@@ -27,7 +27,7 @@ def test_a_device_listens_to_the_one_whose_branch_it_is(branch: Branch, speaker:
     message = IncomingMessage(sent.topic, sent.payload, qos=0, retained=False)
     reader = wire(DEVICE, branch, DEVICE)
     if (speaker == PROXY) == (branch == "proxy"):
-        assert reader.read(message) == (DEVICE, REQUEST, b"")
+        assert reader.read(message) == Heard(DEVICE, REQUEST)
     else:
         with pytest.raises(EnvelopeError, match="speaks on the topic"):
             reader.read(message)
