@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Counts:
         return self.messages_up, self.bytes_up, self.messages_down, self.bytes_down
 
 
+@lru_cache(maxsize=4096)
 def topic_class(topic: str) -> str:
     """Name the kind of a topic: `up/msg`, `down/blk`, `all/state`; without fleet and device."""
     levels = topic.split("/")[3:]
@@ -39,21 +41,26 @@ def topic_class(topic: str) -> str:
     return "/".join(levels[:2]) or "other"
 
 
+_UP, _DOWN = 0, 2
+"""Where the counts of a direction begin."""
+
+
 @dataclass
 class Meter:
     """Thread-safe counters of one connection; `classify` turns a topic into the key to count by."""
 
     classify: Callable[[str], str] = topic_class
-    _counts: dict[str, Counts] = field(default_factory=dict)
+    _numbers: dict[str, list[int]] = field(default_factory=dict)
+    """By kind of topic what `Counts` has."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sent(self, topic: str, size: int) -> None:
         """Count one published payload of `size` bytes."""
-        self._add(topic, Counts(messages_up=1, bytes_up=size))
+        self._add(topic, _UP, size)
 
     def received(self, topic: str, size: int) -> None:
         """Count one received payload of `size` bytes."""
-        self._add(topic, Counts(messages_down=1, bytes_down=size))
+        self._add(topic, _DOWN, size)
 
     def total(self) -> Counts:
         """Return the sum over all kinds of topic."""
@@ -62,9 +69,11 @@ class Meter:
     def by_class(self) -> dict[str, Counts]:
         """Return a copy of the counts per kind of topic."""
         with self._lock:
-            return dict(self._counts)
+            return {key: Counts(*numbers) for key, numbers in self._numbers.items()}
 
-    def _add(self, topic: str, counts: Counts) -> None:
+    def _add(self, topic: str, at: int, size: int) -> None:
         key = self.classify(topic)
         with self._lock:
-            self._counts[key] = self._counts.get(key, Counts()) + counts
+            numbers = self._numbers.setdefault(key, [0, 0, 0, 0])
+            numbers[at] += 1
+            numbers[at + 1] += size

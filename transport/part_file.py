@@ -20,6 +20,9 @@ from schemas.offers import Offer
 from schemas.values import Digest
 from transport.errors import BlockError
 
+_PIECE_BYTES = 1 << 20
+"""Read at once where a whole file is hashed."""
+
 
 class PartFile:
     """Blocks of one offer on disk; `OSError` passes through to the caller, but never from `close`.
@@ -66,8 +69,9 @@ class PartFile:
         block was right: then the offer contradicts itself, and no block can mend that.
         """
         whole = hashlib.sha256()
-        for block in self._blocks():
-            whole.update(block)
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE_BYTES):
+            whole.update(piece)
         if whole.hexdigest() != self._offer.digest:
             self.close()
             self.path.unlink()
@@ -109,7 +113,7 @@ def file_digest(path: Path) -> Digest:
     """Return the SHA-256 of a file, read in pieces."""
     whole = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
+        while piece := file.read(_PIECE_BYTES):
             whole.update(piece)
     return Digest(whole.hexdigest())
 
