@@ -50,6 +50,7 @@ _FLUSH_SECONDS = 2.0
 _GOODBYE_SECONDS = 1.0
 _STOP_SECONDS = 2.0
 _STILL_KEEPALIVES = 2
+_READ_AHEAD_BYTES = 64 * 1024
 
 
 class OtherVersionError(ConnectionRefusedByBrokerError):
@@ -82,10 +83,32 @@ class DeliveryToken:
 
 
 class WatchedClient(Client):
-    """A paho client that notes when its network thread last moved."""
+    """A paho client that notes when its network thread last moved, and reads ahead.
+
+    paho asks the socket for single bytes in front of each packet. Here these come out of what was
+    read before, and all of that is handled before the thread waits again.
+    """
 
     moved: float = 0.0
     """On the monotonic clock, in seconds; at least once a second while all is well."""
+    _ahead: bytes = b""
+    _taken: int = 0
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if self._taken == len(self._ahead):
+            if bufsize >= _READ_AHEAD_BYTES:
+                return super()._sock_recv(bufsize)
+            self._ahead, self._taken = super()._sock_recv(_READ_AHEAD_BYTES), 0
+        start = self._taken
+        self._taken = min(start + bufsize, len(self._ahead))
+        return self._ahead[start : self._taken]
+
+    def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
+        """Handle all that has been read from the socket."""
+        code = super().loop_read(max_packets)
+        while code == MQTTErrorCode.MQTT_ERR_SUCCESS and self._taken < len(self._ahead):
+            code = super().loop_read(max_packets)
+        return code
 
     def loop_misc(self) -> MQTTErrorCode:
         """Do what paho does at the end of every turn of its loop."""

@@ -50,10 +50,10 @@ class PartFile:
 
     def write(self, index: int, block: bytes | memoryview) -> None:
         """Put a block into its place."""
-        self._file.seek(index * self._offer.block_size)
-        rest = memoryview(block)
+        start, rest = index * self._offer.block_size, memoryview(block)
         while rest:
-            rest = rest[self._file.write(rest) :]
+            written = os.pwrite(self._file.fileno(), rest, start)
+            start, rest = start + written, rest[written:]
 
     def old_blocks(self) -> Iterator[tuple[int, bytes]]:
         """Return index and bytes of every block; of a fresh file, empty ones without reading."""

@@ -283,7 +283,7 @@ class BlockExchange:
             self._wire.data(peer, label, block, source.block_digest(label))
             for label, block in blocks
         )
-        if not self._answers.add(peer, answer):
+        if not self._answers.add(peer, answer, len(request.indices)):
             raise BlockError(f"too many requests at once; {peer} has to ask again")
 
     def _end(self, reason: str) -> None:
