@@ -19,14 +19,20 @@ class Wanted:
         return len(self._new) + len(self._asked)
 
     def choose(self, pacer: Pacer, now: float, most: int) -> list[int]:
-        """Return what to ask for now, at most `most`: first the overdue, then new blocks."""
+        """Return what to ask for now, at most `most`: first the overdue, then new blocks.
+
+        New ones are asked for several at a time, as soon as there is room for a quarter of the
+        window: to ask and to be asked costs about as much as a block.
+        """
         # The same sum as in `next_time`: by a difference, rounding might call it due and not ask.
         overdue = [i for i, asked in self._asked.items() if asked.at + pacer.retry_after <= now]
-        free = min(pacer.window - (len(self._asked) - len(overdue)), most)
-        again = overdue[: max(free, 0)]
+        free = pacer.window - (len(self._asked) - len(overdue))
+        again = overdue[: max(min(free, most), 0)]
         for index in again:
             self._asked[index] = RequestedBlock(now, pacer.delivered, first=False)
-        fresh = [self._new.popleft() for _ in range(min(free - len(again), len(self._new)))]
+        enough = bool(again) or free >= self._worth_asking(pacer)
+        count = min(free, most, len(again) + len(self._new)) - len(again) if enough else 0
+        fresh = [self._new.popleft() for _ in range(count)]
         for index in fresh:
             self._asked[index] = RequestedBlock(now, pacer.delivered, first=True)
         return again + fresh
@@ -47,7 +53,11 @@ class Wanted:
 
         In a window that has become narrower, so many have to be overdue that there is room for one.
         """
-        if self._new and len(self._asked) < pacer.window:
+        if self._new and pacer.window - len(self._asked) >= self._worth_asking(pacer):
             return now
         due = sorted(asked.at + pacer.retry_after for asked in self._asked.values())
         return due[max(0, len(due) - pacer.window)] if due else float("inf")
+
+    def _worth_asking(self, pacer: Pacer) -> int:
+        """Return for how many new blocks there has to be room before they are asked for."""
+        return max(1, min(pacer.window // 4, len(self._new)))

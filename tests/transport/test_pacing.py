@@ -95,3 +95,30 @@ def test_in_a_narrower_window_the_next_time_is_one_at_which_something_is_asked()
     assert wanted.choose(pacer, 1.5, 9) == [], "two are under way, and there is room for one"
     assert wanted.next_time(pacer, 1.5) == 2.5
     assert wanted.choose(pacer, 2.5, 9) == [0]
+
+
+def test_new_blocks_are_asked_for_several_at_a_time_and_the_last_ones_at_once() -> None:
+    pacer, wanted = Pacer(BLOCK), Wanted(range(40))
+    pacer.rate = 16 * BLOCK / 0.25
+    assert wanted.choose(pacer, 0.0, 64) == list(range(16))
+    for index in range(3):
+        wanted.arrived(index)
+    assert wanted.choose(pacer, 0.1, 64) == []
+    assert wanted.next_time(pacer, 0.1) == pytest.approx(1.5)
+    wanted.arrived(3)
+    assert wanted.next_time(pacer, 0.1) == 0.1
+    assert wanted.choose(pacer, 0.1, 64) == [16, 17, 18, 19]
+    for index in range(4, 16):
+        wanted.arrived(index)
+    assert wanted.choose(pacer, 0.2, 64) == list(range(20, 32))
+    for index in range(16, 24):
+        wanted.arrived(index)
+    assert wanted.choose(pacer, 0.3, 64) == list(range(32, 40))
+
+
+def test_a_request_smaller_than_what_is_worth_asking_for_asks_all_the_same() -> None:
+    pacer, wanted = Pacer(4096), Wanted(range(500))
+    pacer.rate = 1e9
+    assert pacer.window == 1024
+    assert wanted.choose(pacer, 0.0, 64) == list(range(64))
+    assert wanted.choose(pacer, 0.0, 64) == list(range(64, 128))

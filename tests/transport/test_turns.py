@@ -103,6 +103,7 @@ def test_what_is_not_needed_any_more_makes_room_at_once(tmp_path: Path) -> None:
     hands.taking.turn(0)
     hands.taking.cancel(old.offer.digest)
     wanted = hands.taking.fetch(new.offer, tmp_path / "new", DEVICE, seconds=600)
+    hands.taking.turn(0)
     hands.turns(10)
     with pytest.raises(NotWantedError, match="not needed any more"):
         former.result(0)
