@@ -12,6 +12,7 @@ from methods.client_updates import UpdateFrame
 from methods.errors import ContributionError
 from methods.update_forms import Upload
 from schemas.bitpacking import PackedIntegers
+from schemas.block_frames import read_block
 from schemas.catalogue import CATALOGUE
 from schemas.envelope import decode, encode
 from schemas.errors import FleetledgerError, SchemaError
@@ -63,12 +64,17 @@ def _blocks() -> Parser:
     agent = BlockWire(topics, sender(), device)
     request = BlockRequest(digest=DIGEST, block_size=65_536, section="data", indices=(0, 2))
     label = BlockData(digest=DIGEST, section="list", index=0)
-    sent = (agent.request(device, request), agent.data(device, label, b"\x01" * 500))
+    block = b"\x01" * 500
+    sent = (agent.request(device, request), agent.data(device, label, block, Digest.of(block)))
 
     def read(data: bytes) -> None:
         topic, _, payload = data.partition(b"\n")
         text = topic.decode("utf-8", "replace")
         coordinator.read(IncomingMessage(text, payload, qos=0, retained=False))
+        frame = read_block(payload)
+        if frame is not None:
+            whole = decode(payload)
+            assert (frame.label, frame.block) == (whole.read(BlockData), whole.attachment)
 
     return Parser(read, tuple(item.topic.encode() + b"\n" + item.payload for item in sent))
 
