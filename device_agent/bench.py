@@ -287,6 +287,8 @@ class Bench:
                 return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
             batch = self._home.settings.model.batch
             head = measuring_head(model, request.known, request.detection)
+            if model.is_raw:
+                return inputs.Evaluated(None, "")  # nothing of it is right or wrong here
             if model.of_pixels:
                 measured = evaluate_scenes(model, folder, head, request.detection)
             else:

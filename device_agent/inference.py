@@ -133,6 +133,26 @@ class InstalledModel:
         """Whether it gives each pixel a class, rather than a sample as a whole."""
         return self.manifest.answers == "pixels"
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether its output is for a program of the owner's, and gives nothing a class."""
+        return self.manifest.answers == "raw"
+
+    def raw_output(self, sample: Inputs) -> Floats:
+        """Return what a raw model gives of one preprocessed sample, of the manifest's shape.
+
+        Raises `LoadError` if the model does not run, or gives another shape.
+        """
+        began = time.perf_counter()
+        output: Floats = self._head.run(SCORES, self._frozen.features(sample[np.newaxis]))[0]
+        if output.shape != self.manifest.output_shape:
+            raise LoadError(
+                f"scores: {output.shape} of one sample, {self.manifest.output_shape} was expected; "
+                "export it again"
+            )
+        self.on_answer(1, time.perf_counter() - began)
+        return output
+
     def features(self, images: Sequence[Inputs] | Inputs) -> Floats:
         """Return the features (N, M) of preprocessed samples; raise `LoadError`."""
         return self._frozen.features(images)

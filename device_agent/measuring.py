@@ -57,9 +57,12 @@ def measure(
 ) -> tuple[float, ...]:
     """Return the value of each image that can be read.
 
-    An image that is gone or does not decode is left out: counting tells its owner. Raises
+    An image that is gone or does not decode is left out: counting tells its owner. Of a raw output
+    nothing is known, so there is no value. Raises
     `LoadError` if the model does not run, `FeatureError` if scores of pixels are no numbers.
     """
+    if model.is_raw:
+        return ()
     images = read(request.images, folder, model.manifest.preprocessing)
     head = measuring_head(model, request.known, request.rules)
     if model.of_pixels:

@@ -6,7 +6,8 @@
 - A few images of this device: finite scores of the right shape.
 
 A model of pixels has no golden features, because maps of them take megabytes: what is compared of
-its golden pictures are the small scores. It runs a picture at a time.
+its golden pictures are the small scores. It runs a picture at a time, and so does a raw one, whose
+whole output is compared.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def self_test(
     `golden` and `golden_scores` are the files that the manifest pins, `samples` preprocessed images
     of this device.
     """
-    if model.of_pixels:
-        _test_pixels(model, golden, golden_scores, samples)
+    if model.of_pixels or model.is_raw:
+        test = _test_pixels if model.of_pixels else _test_raw
+        test(model, golden, golden_scores, samples)
         return
     inputs, features, scores = _read_golden(model.manifest, golden, golden_scores)
     found = model.features(inputs)
@@ -79,6 +81,22 @@ def _test_pixels(
     for picture in samples or pictures[:1]:
         answers = model.pixel_scores(picture).large
         _check_array(f"scores of {local}", answers, (planes, *made.shape[1:]))
+
+
+def _test_raw(
+    model: InstalledModel, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
+) -> None:
+    made, shape = model.manifest.preprocessing, model.manifest.output_shape
+    (inputs,) = _read_tensors(golden, GOLDEN_INPUTS)
+    (scores,) = _read_tensors(golden_scores, SCORES)
+    _check_array("golden inputs", inputs, (len(inputs), *made.shape), made.dtype)
+    _check_array("golden scores", scores, (len(inputs), *shape))
+    for sample, expected in zip(inputs, scores, strict=True):
+        answers = model.raw_output(sample)
+        _check_array("scores of the golden batch", answers, shape)
+        _compare(model, answers, expected)
+    for sample in samples:
+        _check_array("scores of this device's images", model.raw_output(sample), shape)
 
 
 def _compare(model: InstalledModel, answers: Floats, scores: Floats) -> None:

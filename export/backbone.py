@@ -12,25 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import onnx.version_converter
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
-from export.batch import batch_candidates
 from export.builder import GraphBuilder, float_value
 from export.errors import ModelFileError
 from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
+from export.incoming import check_input, close, free_batch, in_range, outputs_of
 from export.noise import noise_inputs
 from export.rules import STANDARD_DOMAINS, check, read_model
 from export.runtime import LoadedModel
-from schemas.models import FEATURES, MAX_FEATURES, AnyPreprocessing
+from schemas.models import MAX_FEATURES, AnyPreprocessing
 from schemas.values import Digest
 
 PREFIX = "backbone/"
 _RESERVED = (PREFIX, "pool/", "map/")
-_PROBES = 3
-_ROUNDING = 1e-3
-"""Of the largest feature: kernels for a batch may round otherwise than those for one image."""
-_CONVERTED_UP = 17
 _Features = npt.NDArray[np.float32]
 
 
@@ -61,11 +56,11 @@ def import_backbone(
     `pool` averages a feature map over its pixels; `domains` are the operator domains allowed.
     Raises `ModelFileError` naming what is wrong with the file and what to do about it.
     """
-    model = clean(_in_range(read_model(data, domains)))
-    _check_input(model, preprocessing)
+    model = clean(in_range(read_model(data, domains)))
+    check_input(model, preprocessing, _RESERVED)
     _check_output(model)
     prefix_names(model.graph, PREFIX, frozenset({preprocessing.input_name}))
-    model, features = _probe(model, preprocessing)
+    model, features = free_batch(model, preprocessing)
     if pool:
         features = _pool(model, features, preprocessing)
     _check_features(features)
@@ -77,95 +72,12 @@ def import_backbone(
     return ImportedBackbone(result, preprocessing, width, opset_of(model))
 
 
-def _in_range(model: ModelProto) -> ModelProto:
-    opset = opset_of(model)
-    if MIN_OPSET <= opset <= MAX_OPSET:
-        return model
-    target = MAX_OPSET if opset > MAX_OPSET else _CONVERTED_UP
-    try:
-        return onnx.version_converter.convert_version(model, target)
-    except Exception as error:  # the converter raises RuntimeError and others of its own
-        raise ModelFileError(
-            f"model: opset {opset} cannot be converted to {target} ({error}); export it again with "
-            f"an opset from {MIN_OPSET} to {MAX_OPSET}"
-        ) from error
-
-
-def _check_input(model: ModelProto, preprocessing: AnyPreprocessing) -> None:
-    names = [value.name for value in model.graph.input]
-    expected = preprocessing.input_name
-    if names != [expected]:
-        raise ModelFileError(
-            f"input_name: the preprocessing says {expected!r}, the model's inputs are {names}; "
-            "a backbone has exactly one input, and the preprocessing gives its name"
-        )
-    if expected == FEATURES or expected.startswith(_RESERVED):
-        raise ModelFileError(
-            f"input_name: {expected!r} is reserved; rename the input, for example to 'image'"
-        )
-    tensor = model.graph.input[0].type.tensor_type
-    shape = [dimension.dim_value for dimension in tensor.shape.dim]
-    _check_kind(expected, tensor.elem_type, len(shape), preprocessing)
-    if any(
-        has not in (0, wants) for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
-    ):
-        raise ModelFileError(
-            f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
-            f"{tuple(shape[1:])}, the preprocessing makes {preprocessing.shape}; change "
-            f"{'length' if preprocessing.mode == 'text' else 'size, mode or layout'}"
-        )
-
-
-def _takes(preprocessing: AnyPreprocessing) -> str:
-    return "texts" if preprocessing.mode == "text" else "images"
-
-
-def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
-    text = preprocessing.mode == "text"
-    wanted = (TensorProto.INT64, 2) if text else (TensorProto.FLOAT, 4)
-    if (element, rank) != wanted:
-        kind = "INT64 token ids of rank 2" if text else "a FLOAT image of rank 4"
-        raise ModelFileError(
-            f"input {name!r}: {TensorProto.DataType.Name(element)} of rank {rank} is not "
-            f"supported; export it with {kind}"
-        )
-
-
 def _check_output(model: ModelProto) -> None:
     names = [value.name for value in model.graph.output]
     if len(names) != 1:
         raise ModelFileError(
             f"output: the model has {len(names)} outputs {names}; keep only the features"
         )
-
-
-def _probe(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, _Features]:
-    """Return the first variant with a free batch axis that runs a batch rightly, and its result."""
-    first: ModelFileError | None = None
-    for candidate in batch_candidates(model, preprocessing.shape):
-        try:
-            return candidate, _features(candidate, preprocessing)
-        except ModelFileError as error:
-            first = first or error
-    raise ModelFileError(f"{first}; if its batch is fixed, export it with a dynamic batch axis")
-
-
-def _features(model: ModelProto, preprocessing: AnyPreprocessing) -> _Features:
-    loaded = LoadedModel(write(model))
-    name, inputs = preprocessing.input_name, noise_inputs(preprocessing, _PROBES)
-    together = next(iter(loaded.run({name: inputs}).values()))
-    if together.dtype != np.float32 or together.ndim < 1 or len(together) != _PROBES:
-        raise ModelFileError(
-            f"output: {together.dtype} of shape {together.shape} for {_PROBES} images; give one "
-            "row of float32 features per image"
-        )
-    alone = [next(iter(loaded.run({name: image[None]}).values())) for image in inputs]
-    if not _close(together, np.concatenate(alone)):
-        raise ModelFileError(
-            "output: an image gives other features alone than in a batch; export the network in "
-            "inference mode"
-        )
-    return together
 
 
 def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessing) -> _Features:
@@ -182,7 +94,7 @@ def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessin
     pooled = tail.add("Flatten", tail.add("GlobalAveragePool", name), axis=1)
     model.graph.node.extend(tail.nodes)
     model.graph.output[0].CopyFrom(float_value(pooled, BATCH, "width"))
-    return _features(model, preprocessing)
+    return outputs_of(model, preprocessing)
 
 
 def _check_features(features: _Features) -> None:
@@ -214,15 +126,8 @@ def _compare_with_original(
         return  # too new or of a fixed larger batch: there is nothing to compare with
     if pool and preprocessing.mode != "text":
         original = original.mean(axis=(2, 3) if preprocessing.layout == "NCHW" else (1, 2))
-    if not _close(original, features[:1]):
+    if not close(original, features[:1]):
         raise ModelFileError(
             "model: the imported network gives other features than the file; export it with an "
             f"opset from {MIN_OPSET} to {MAX_OPSET}"
         )
-
-
-def _close(some: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> bool:
-    if some.shape != others.shape:
-        return False
-    largest = float(np.abs(others[np.isfinite(others)]).max(initial=0.0))
-    return np.allclose(some, others, rtol=0, atol=_ROUNDING * largest, equal_nan=True)

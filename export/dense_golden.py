@@ -6,23 +6,34 @@ small scores has been through the whole pair but for the resizing, whose result 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
+from PIL import Image
 
 from export.errors import ModelFileError
 from export.golden import golden_inputs
 from export.noise import noise_inputs
-from schemas.models import GOLDEN_INPUTS, SMALL_SCORES, Preprocessing
+from learning.numerics.preprocessing import preprocess
+from schemas.models import GOLDEN_INPUTS, SMALL_SCORES, AnyPreprocessing, Preprocessing
 
 SAMPLES = 2
 
 
-def build_dense_golden(preprocessing: Preprocessing) -> bytes:
-    """Return the golden batch of all dense networks with that preprocessing: made-up pictures."""
-    return safetensors.numpy.save({GOLDEN_INPUTS: noise_inputs(preprocessing, SAMPLES)})
+def build_dense_golden(
+    preprocessing: AnyPreprocessing, samples: Sequence[bytes | Image.Image] = ()
+) -> bytes:
+    """Return the golden batch of all dense networks with that preprocessing: inputs alone.
+
+    Of `samples`, which must be free to travel to every device, the first two count; made-up ones
+    stand for those that lack. Raises `ImageError` or `TextError` for one that cannot be read.
+    """
+    given = [preprocess(sample, preprocessing) for sample in samples[:SAMPLES]]
+    made_up = noise_inputs(preprocessing, SAMPLES)[len(given) :]
+    return safetensors.numpy.save({GOLDEN_INPUTS: np.stack([*given, *made_up])})
 
 
 def read_dense_golden(data: bytes, preprocessing: Preprocessing) -> npt.NDArray[Any]:

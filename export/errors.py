@@ -4,6 +4,7 @@ FleetledgerError
 └── ExportError
     ├── ModelFileError          an ONNX file is refused, or a graph cannot be built
     ├── PreprocessingFileError  the description of a backbone's input cannot be read
+    ├── ClassFileError          the names of a model's classes cannot be read
     ├── WeightsError            a file of weights cannot be read or does not fit its network
     ├── NetworkError            torchvision has no such network, or not for pictures of that size
     ├── OutputFileError         a file cannot be written there
@@ -27,6 +28,10 @@ class ModelFileError(ExportError):
 
 class PreprocessingFileError(ExportError):
     """A preprocessing file is missing, unreadable, or holds a value that is not allowed."""
+
+
+class ClassFileError(ExportError):
+    """A file of class names is missing, unreadable, or holds a name that is not allowed."""
 
 
 class WeightsError(ExportError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import AnyPreprocessing, FileReference, Manifest, Parity
+from schemas.models import Answers, AnyPreprocessing, FileReference, Manifest, Parity
 from schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
@@ -106,7 +106,7 @@ class PackedHead:
     parity: Parity
     tolerance: float
     """Of a device's self-test."""
-    answers: Literal["sample", "pixels"] = "sample"
+    answers: Answers = "sample"
 
 
 @dataclass(frozen=True)

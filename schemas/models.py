@@ -42,6 +42,12 @@ _MAX_VALUES = 1 << 17
 MAX_SIDE = 8192
 """Pixels along one side of a preprocessed image."""
 MAX_FEATURES = 1 << 17
+MAX_RAW_NUMBERS = 1 << 24
+"""Numbers of a sample's raw output: a golden batch holds several of it."""
+
+Answers = Literal["sample", "pixels", "raw"]
+"""What a model gives a class: a sample as a whole, each pixel of its picture, or nothing: a raw
+output is for the program that reads it."""
 
 Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
 Version = Annotated[int, Field(ge=1, lt=2**31)]
@@ -165,16 +171,21 @@ class Manifest(Strict):
     head: FileReference
     golden: FileReference
     golden_scores: FileReference
-    class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_CLASSES)
-    """Names in the order of the head's rows."""
+    class_names: Items[ClassName] = Field(max_length=MAX_CLASSES)
+    """Names in the order of the head's rows; a raw output may do without."""
     feature_width: int = Field(ge=1, le=MAX_FEATURES)
     logit_scale: float = Field(gt=0)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
     preprocessing: AnyPreprocessing
-    answers: Literal["sample", "pixels"] = "sample"
+    answers: Answers = "sample"
     """What has a class: a sample as a whole, or each pixel of the network's picture. For pixels,
     features are (N, feature_width, h, w), scores (N, C, height, width), and the first of
-    `class_names` is `BACKGROUND`. Not written where it is "sample", as manifests never did."""
+    `class_names` is `BACKGROUND`. Raw scores are (N, *output_shape) of features (N, feature_width,
+    ...). Not written where it is "sample", as manifests never did."""
+    output_shape: Items[Annotated[int, Field(ge=1, le=MAX_RAW_NUMBERS)]] = Field(
+        default=(), max_length=8
+    )
+    """Axes of a raw output behind the samples; of no other one, and not written there."""
     parity: Parity
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
@@ -194,6 +205,13 @@ class Manifest(Strict):
             )
         if len(set(self.class_names)) != len(self.class_names):
             raise ValueError("class_names: a name stands twice; each head row has its own name")
+        if self.answers != "raw" and not self.class_names:
+            raise ValueError("class_names: none; each head row has its own name")
+        if (self.answers == "raw") != bool(self.output_shape):
+            raise ValueError(
+                f"output_shape: {self.output_shape} of a model that answers {self.answers!r}; a "
+                "raw output has one, and no other"
+            )
         if self.answers == "pixels" and self.class_names[0] != BACKGROUND:
             raise ValueError(
                 f"class_names: {self.class_names[0]!r} comes first, but a model of pixels has "
@@ -216,6 +234,8 @@ class Manifest(Strict):
         fields = self.model_dump(mode="json")
         if self.answers == "sample":
             del fields["answers"]
+        if not self.output_shape:
+            del fields["output_shape"]
         return canonical_json(fields)
 
     @classmethod

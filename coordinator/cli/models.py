@@ -18,21 +18,28 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.tables import print_table
+from coordinator.errors import CommandError
 from coordinator.reading.reports import ListedModel, ModelsReport
+from coordinator.serving.operator import POLL_SECONDS
 from coordinator.settings import load
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.models import views as fleet_model_views
 from coordinator.topics.models import views as model_views
-from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from coordinator.topics.models.commands import GoBack, HoldModels, ImportModel, PushModel
+from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.releases.commands import SignModel
 from coordinator.trust.key_files import read_key
 from export.output_file import check_place
+from schemas.models import Answers
 from schemas.releases import SignedRelease
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
+
+_PACKED_SECONDS = 30.0
+"""How long it is waited for the manifest of an imported model."""
 
 Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
 
@@ -63,6 +70,8 @@ def _draw(report: ModelsReport) -> None:
 def _state(row: ListedModel) -> str:
     """Return the state: whether it waits for its release, and whose retracted answers are in it."""
     state = f"{row.state}, waits for `model sign`" if row.waits_for_release else row.state
+    if row.source is not None:
+        return f"{state}, imported from {row.source}"
     return f"{state}, descends from {', '.join(row.descends)}" if row.descends else state
 
 
@@ -209,6 +218,72 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
         Console().print(line, markup=False, soft_wrap=True)
     if import_now:
         import_backbone(place, described, home=home)
+
+
+@app.command("import")
+def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    file: Annotated[Path, typer.Argument(help="ONNX file of a whole model.", dir_okay=False)],
+    preprocessing: Annotated[
+        Path, typer.Option(help="TOML or JSON file that says how a sample becomes the input.")
+    ],
+    classes: Annotated[
+        Path | None,
+        typer.Option(help="Names of its scores, one a line in their order.", dir_okay=False),
+    ] = None,
+    answers: Annotated[
+        Answers,
+        typer.Option(help="What gets a class: a sample, its pixels, or nothing of a raw output."),
+    ] = "sample",
+    output: Annotated[
+        str | None, typer.Option(help="Output that counts, where the model has several.")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Node or value to cut at; before the last layer with weights if absent."),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(help="Sample, or folder of samples, that every device may get to test by."),
+    ] = None,
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(help="Operator domain that devices allow; may be given several times."),
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Make a model of your own a version like any other; `model push` sends it out."""
+    from coordinator.making.own_models import (  # noqa: PLC0415 - onnx is heavy
+        OwnModelFiles,
+        prepare_own_model,
+        told_of,
+    )
+
+    given = OwnModelFiles(
+        file=file,
+        preprocessing=preprocessing,
+        classes=classes,
+        answers=answers,
+        output=output,
+        split=split,
+        golden=golden,
+        domains=tuple(domain or ()),
+    )
+    model = prepare_own_model(home, given)
+    for line in told_of(model):
+        say(line)
+    command(home, ImportModel(model=model))
+    _wait_until_packed(home, model)
+
+
+def _wait_until_packed(home: Path, model: ImportedFiles) -> None:
+    """Wait until a running coordinator has written the manifest, so that a push can follow."""
+    deadline = time.monotonic() + _PACKED_SECONDS
+    while not model_views.is_packed(home, model.file.digest):
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"{model.name}: its manifest is not written yet; see the coordinator's log"
+            )
+        time.sleep(POLL_SECONDS)
 
 
 @app.command("import-backbone")

@@ -37,6 +37,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.rules import KeyRules
+from coordinator.topics.models.entries import ModelImported
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -171,6 +172,8 @@ class Core:
         if self.state.clock.set_back_ns != before:
             self.live.set_back(self.state.clock.set_back_ns - before)
         told = self.devices.tell_about(entry.body).requests
+        if isinstance(entry.body, ModelImported):
+            told += self.models.pack().requests
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests
         return told

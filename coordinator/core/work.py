@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
-from coordinator.topics.models.entries import ModelExported, ModelSolved
+from coordinator.topics.models.entries import ModelExported, ModelImported, ModelSolved
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest
@@ -60,6 +60,16 @@ class ExportHead:
 
 
 @dataclass(frozen=True)
+class PackImported:
+    """Write the manifest of an imported model."""
+
+    imported: ModelImported
+    index: int
+    """Ledger index of the import."""
+    time_ns: int
+
+
+@dataclass(frozen=True)
 class AverageInput:
     """One answer of a round."""
 
@@ -85,7 +95,7 @@ class FreezeNetwork:
     weights: WeightsAveraged
 
 
-Work = SolveHead | ExportHead | AverageRound | FreezeNetwork
+Work = SolveHead | ExportHead | PackImported | AverageRound | FreezeNetwork
 """What workers are asked."""
 
 

@@ -16,11 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.core.work import ExportHead, HeadSolved, ModelNotMade, SolveHead, SolveInput
+from coordinator.core.work import (
+    ExportHead,
+    HeadSolved,
+    ModelNotMade,
+    PackImported,
+    SolveHead,
+    SolveInput,
+)
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.network_maker import NetworkMaker
-from coordinator.making.packing import facts_of, handed_over
+from coordinator.making.packing import facts_of, handed_over, packed
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
 from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
@@ -79,8 +86,10 @@ class ModelMaker:
             used = tuple(item.index for item in request.inputs)
             return Finished(ModelNotMade(used, request.class_names, str(error)))
 
-    def export(self, request: ExportHead) -> Finished:
-        """Return the exported model, or why there is none."""
+    def export(self, request: ExportHead | PackImported) -> Finished:
+        """Return the exported model, or why there is none; an imported one has its files."""
+        if isinstance(request, PackImported):
+            return self._pack(request)
         if isinstance(request.lineage, NetworkImported):
             return self.networks.export(request, request.lineage)
         try:
@@ -89,6 +98,13 @@ class ModelMaker:
         except (FleetledgerError, LearningError) as error:
             solved = request.solved
             return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+
+    def _pack(self, request: PackImported) -> Finished:
+        try:
+            with self._blobs() as blobs:
+                return packed(request, blobs)
+        except FleetledgerError as error:
+            return Finished(ModelNotMade((), request.imported.class_names, str(error)))
 
     def _solve(
         self, request: SolveHead, read: Callable[[Digest], bytes]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.core.work import ExportHead, HeadExported
+from coordinator.core.work import ExportHead, HeadExported, PackImported
 from coordinator.ledger.blobs import Blobs
 from coordinator.making.offering import offer_of
 from coordinator.making.workshop import Finished
-from coordinator.topics.models.entries import ModelExported
+from coordinator.topics.models.entries import ImportedFiles, ModelExported
 from export.package import ExportedModel, ModelFacts
+from schemas.models import FileReference, Manifest
+
+IMPORTED = "imported"
+"""What stands in a manifest for the method of a model that no method of ours made."""
 
 
 def facts_of(request: ExportHead, logit_scale: float) -> ModelFacts:
@@ -20,6 +24,46 @@ def facts_of(request: ExportHead, logit_scale: float) -> ModelFacts:
         ledger_index=request.solved_index,
         created_ns=request.solved_ns,
         logit_scale=request.logit_scale or logit_scale,
+    )
+
+
+def packed(request: PackImported, blobs: Blobs) -> Finished:
+    """Store the manifest of an imported model; return the entry that names it and its files."""
+    model = request.imported
+    manifest = imported_manifest(model, model.version, request.index, request.time_ns)
+    data = manifest.canonical_bytes()
+    exported = ModelExported(
+        version=model.version, manifest=offer_of(data), files=model.offers, parity=model.parity
+    )
+    return Finished(HeadExported(exported), blobs.stage([data]))
+
+
+def imported_manifest(
+    model: ImportedFiles, version: int, ledger_index: int, created_ns: int
+) -> Manifest:
+    """Return what devices are told of an imported model."""
+    frozen, head, golden, scores = (
+        FileReference(digest=offer.digest, size=offer.size)
+        for offer in (model.frozen, model.head, model.golden, model.golden_scores)
+    )
+    return Manifest(
+        version=version,
+        method=IMPORTED,
+        lineage=frozen.digest,
+        frozen=frozen,
+        head=head,
+        golden=golden,
+        golden_scores=scores,
+        class_names=model.class_names,
+        feature_width=model.feature_width,
+        logit_scale=model.logit_scale,
+        preprocessing=model.preprocessing,
+        answers=model.answers,
+        output_shape=model.output_shape,
+        parity=model.parity,
+        tolerance=model.tolerance,
+        ledger_index=ledger_index,
+        created_ns=created_ns,
     )
 
 

@@ -21,6 +21,8 @@ class VersionFacts:
     lineage: str
     class_names: tuple[str, ...]
     contributions: int
+    source: str | None
+    """The ONNX file that it was imported from; None where the fleet learned it."""
     aggregate: str
     head: str
     manifest: str | None
@@ -204,6 +206,7 @@ def _facts(row: dict[str, Any]) -> VersionFacts:
         lineage=row["lineage"],
         class_names=tuple(json.loads(row["class_names"])),
         contributions=row["contributions"],
+        source=row["source"],
         aggregate=row["aggregate"],
         head=row["head"],
         manifest=row["manifest"],

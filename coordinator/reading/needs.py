@@ -205,12 +205,13 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
 def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     out = known.out
     tried = set(out.canaries)
-    if out.held_index is not None and out.newest not in {None, out.desired, *tried}:
+    waits = out.newest_learned
+    if out.held_index is not None and waits not in {None, out.desired, *tried}:
         yield Need(
             urgency="today",
-            sentence=f"Model {out.newest} is held: it goes to no device until you push it.",
+            sentence=f"Model {waits} is held: it goes to no device until you push it.",
             index=out.held_index,
-            command=f"fleetledger model push {out.newest}",
+            command=f"fleetledger model push {waits}",
         )
     for version, names in sorted(out.canaries.items()):
         if version == out.desired:

@@ -58,6 +58,8 @@ class ListedModel(Strict):
     """Number of devices."""
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
+    source: str | None
+    """The ONNX file that it was imported from; null where the fleet learned it."""
 
     @classmethod
     def of(cls, row: ModelRow, *, waits: bool) -> ListedModel:
@@ -70,6 +72,7 @@ class ListedModel(Strict):
             contributions=row.contributions,
             running_on=row.running_on,
             descends=row.descends,
+            source=row.source,
         )
 
 

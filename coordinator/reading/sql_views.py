@@ -59,7 +59,7 @@ _VIEWS = {
             weights_bytes AS bytes_to_each, client_drift, opened_index AS entry
         FROM round""",
     "models": """
-        SELECT version, state, class_names AS classes, contributions,
+        SELECT version, state, class_names AS classes, contributions, source AS imported_from,
             ISO(solved_ns) AS made,
             (SELECT count(*) FROM device WHERE active_version = version) AS runs_on,
             (SELECT count(*) FROM measured WHERE measured.version = model.version) AS measured_on,

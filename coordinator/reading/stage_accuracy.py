@@ -63,7 +63,8 @@ def _measured_versions(ledger: LedgerReader) -> dict[int, int]:
     """Return the newest measured version of each stage."""
     query = (
         "SELECT version, coalesce((SELECT max(stage) FROM stage WHERE opened_index < solved_index),"
-        " 0) FROM model WHERE version IN (SELECT version FROM measured) ORDER BY version"
+        " 0) FROM model WHERE source IS NULL AND version IN (SELECT version FROM measured)"
+        " ORDER BY version"
     )
     return {stage: version for version, stage in ledger.db.execute(query)}
 

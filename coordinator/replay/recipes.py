@@ -20,7 +20,7 @@ from coordinator.topics.classes.entries import CLASSES
 from coordinator.topics.classes.state import ClassRegistry
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
-from coordinator.topics.models.entries import ModelSolved
+from coordinator.topics.models.entries import ModelImported, ModelSolved
 from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from schemas.values import ClassName, Digest
 
@@ -53,7 +53,15 @@ class TakenRecipe:
     """By the entry that gave them."""
 
 
-Recipe = SolvedRecipe | AveragedRecipe | TakenRecipe
+@dataclass(frozen=True)
+class ImportedRecipe:
+    """A model that the operator imported: nothing made it here, and its files are what it is."""
+
+    index: int
+    recorded: ModelImported
+
+
+Recipe = SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
 
 
 def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
@@ -82,6 +90,7 @@ _KINDS = {
         RoundOpened,
         WeightsAveraged,
         ModelSolved,
+        ModelImported,
     )
 } | {kind.kind for kind in _OF_CLASSES}
 
@@ -123,6 +132,8 @@ class _Told:
         """Return how what an entry records was made, if it records that something was."""
         if isinstance(body, WeightsAveraged):
             return AveragedRecipe(index, body, self._average(index, body))
+        if isinstance(body, ModelImported):
+            return ImportedRecipe(index, body)
         if not isinstance(body, ModelSolved):
             return None
         lineage = self._lineage(index, body.lineage)

@@ -17,7 +17,14 @@ from coordinator.making.workshop import Finished
 from coordinator.reading.reports import ReplayState
 from coordinator.replay import comparing
 from coordinator.replay.keeping import KeepingStore
-from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe
+from coordinator.replay.recipes import (
+    AveragedRecipe,
+    ImportedRecipe,
+    Recipe,
+    SolvedRecipe,
+    TakenRecipe,
+)
+from coordinator.topics.models.entries import ModelImported
 from learning.errors import LearningError
 from methods.registry import training_coordinator
 from schemas.errors import FleetledgerError
@@ -70,6 +77,8 @@ class Remaking:
         return RemadeOutcome(recipe.index, _title(recipe), state, detail)
 
     def _made(self, recipe: Recipe) -> tuple[ReplayState, str]:
+        if isinstance(recipe, ImportedRecipe):
+            return self._imported(recipe.recorded)
         if isinstance(recipe, TakenRecipe):
             return self._taken(recipe)
         found = self._lacking(recipe)
@@ -146,6 +155,17 @@ class Remaking:
         weights = (recorded.weights.digest, made.weights.digest)
         pair = _Pair("weights", *weights, elsewhere, tolerance)
         return self._compared(pair, finished, lambda data: side.network_of(own, data)[1])
+
+    def _imported(self, recorded: ModelImported) -> tuple[ReplayState, str]:
+        """Look whether the files of a model from elsewhere are those that the entry names."""
+        found = {
+            "frozen part": recorded.frozen.digest,
+            "head": recorded.head.digest,
+            "golden batch": recorded.golden.digest,
+            "golden scores": recorded.golden_scores.digest,
+        }
+        state, said = self._equal(None, found)
+        return state, f"imported from {recorded.name}, and held by digest: {said}"
 
     def _taken(self, recipe: TakenRecipe) -> tuple[ReplayState, str]:
         """Compare a network that was taken as a model with what the entry says that gave it."""

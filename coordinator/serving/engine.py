@@ -23,13 +23,16 @@ from coordinator.core.inputs import Input
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
 from coordinator.core.state import read_entry
+from coordinator.core.work import PackImported
 from coordinator.errors import LedgerLockedError
+from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger, SignNote
-from coordinator.paths import ledger_path
+from coordinator.making.workshop import Finished
+from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.serving.operator import AnswersCommands, OperatorInbox
-from coordinator.settings import load
+from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases.rules import SignRelease
 from coordinator.trust.invitations import Invitations
 from coordinator.trust.keys import note_signer
@@ -194,10 +197,20 @@ def carry_out_waiting(home: Path) -> bool:
             for request in requests:
                 if isinstance(request, ForgetInvitation):
                     Invitations(home).forget(request.invitation)
+                if isinstance(request, PackImported):
+                    finished = _pack(home, settings, request)
+                    engine.process([finished.happening], finished.small_blobs)
     finally:
         inbox.close()
         engine.close()
     return True
+
+
+def _pack(home: Path, settings: CoordinatorSettings, request: PackImported) -> Finished:
+    """Write the manifest of an imported model, which a running coordinator's worker does."""
+    from coordinator.making.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
+
+    return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).export(request)
 
 
 def answer_operator(inbox: AnswersCommands, requests: Sequence[Request]) -> None:

@@ -24,7 +24,14 @@ from coordinator.core.requests import (
     TakeBack,
     TellOperator,
 )
-from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead, TakePayload
+from coordinator.core.work import (
+    AverageRound,
+    ExportHead,
+    FreezeNetwork,
+    PackImported,
+    SolveHead,
+    TakePayload,
+)
 from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from coordinator.ledger.blobs import BlobStore, prune_held
 from coordinator.live.meters import Meters
@@ -358,7 +365,7 @@ class Shell:
                 self._publish_state(beat, retain=False)
             case SolveHead():
                 parts.workshop.model_job(lambda: [parts.maker.solve(request)])
-            case ExportHead():
+            case ExportHead() | PackImported():
                 parts.workshop.model_job(lambda: [parts.maker.export(request)])
             case AverageRound():
                 parts.workshop.model_job(lambda: [parts.maker.networks.average(request)])

@@ -306,6 +306,8 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
     """Keep the result, to tell it after this and every later welcome."""
     decision = change(replace(state.models, evaluating=False)) + detecting.seed(state, event)
     if event.evaluation is None:
+        if not event.reason:
+            return decision
         told = tell(state.told, [problem("evaluation", event.reason)], state.rules)
         return decision + change(told)
     return decision + change(

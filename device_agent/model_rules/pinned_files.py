@@ -39,11 +39,22 @@ def _check_frozen(manifest: Manifest, file: OnnxFile) -> None:
 
 
 def _check_head(manifest: Manifest, file: OnnxFile) -> None:
+    if manifest.answers == "raw":
+        _check_raw_head(manifest, file)
+        return
     behind = (None, None) if manifest.answers == "pixels" else ()
     _check_input("head.onnx", file, FEATURES, "float32", (manifest.feature_width, *behind))
     names = (SCORES, SMALL_SCORES) if manifest.answers == "pixels" else (SCORES,)
     for name in names:
         _check_output("head.onnx", file, name, len(manifest.class_names))
+
+
+def _check_raw_head(manifest: Manifest, file: OnnxFile) -> None:
+    """Hold a head to its output's shape; its features may have any number of axes."""
+    axes = file.inputs[0].axes if file.inputs else None
+    behind: tuple[int | None, ...] = (None,) * (len(axes or ()) - 2)
+    _check_input("head.onnx", file, FEATURES, "float32", (manifest.feature_width, *behind))
+    _check_output("head.onnx", file, SCORES, manifest.output_shape[0])
 
 
 def _check_input(
@@ -95,6 +106,9 @@ def _golden(manifest: Manifest) -> dict[Digest, dict[str, GoldenTensor]]:
     inputs = {GOLDEN_INPUTS: GoldenTensor(made.dtype, made.shape)}
     if manifest.answers == "pixels":
         scores = {SMALL_SCORES: GoldenTensor("float32", (classes, None, None))}
+        return {manifest.golden.digest: inputs, manifest.golden_scores.digest: scores}
+    if manifest.answers == "raw":
+        scores = {SCORES: GoldenTensor("float32", manifest.output_shape)}
         return {manifest.golden.digest: inputs, manifest.golden_scores.digest: scores}
     features = {FEATURES: GoldenTensor("float32", (manifest.feature_width,))}
     return {

@@ -102,6 +102,8 @@ def _run(model: InstalledModel, golden: bytes) -> Callable[[], Any]:
     sample = golden_inputs(golden)[:1]
     if model.of_pixels:
         return partial(model.pixel_scores, sample[0])
+    if model.is_raw:
+        return partial(model.raw_output, sample[0])
     return lambda: model.scores(model.features(sample))
 
 

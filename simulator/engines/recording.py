@@ -303,7 +303,7 @@ def _contributions(state: State, model: ModelVersion) -> int:
 
     A network that was imported with trained weights has none yet.
     """
-    if model.lineage.in_rounds:
+    if model.lineage is not None and model.lineage.in_rounds:
         (index,) = model.solved.inputs
         return state.rounds.answers_in(index)
     return len(model.solved.inputs)

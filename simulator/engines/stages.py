@@ -36,7 +36,7 @@ def model_of(state: State, plan: FleetPlan, stage: StagePlan) -> ModelVersion | 
         state.stages.by_number[number].opened_index for numbers in later for number in numbers
     ]
     end = min(opened, default=state.size)
-    made = [model for model in state.models.by_version.values() if model.solved_index < end]
+    made = [model for model in state.models.all_learned if model.solved_index < end]
     return max(made, key=lambda model: model.solved.version, default=None)
 
 

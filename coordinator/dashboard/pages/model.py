@@ -161,6 +161,8 @@ class Made(Strict):
     """What the version was made from."""
 
     method: str
+    source: str | None
+    """The ONNX file that it was imported from; null where the fleet learned it."""
     contributions: int
     contributors: int
     in_rounds: bool
@@ -286,11 +288,14 @@ def _measured_line(row: MeasuredThere) -> MeasuredLine:
 
 def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
     solved = ledger.entry(model.solved_index).body
+    if model.source is not None:
+        solved = {"method": "imported", "inputs": [], "seconds": 0.0}
     return Made(
         method=solved["method"],
+        source=model.source,
         contributions=model.contributions,
         contributors=_contributors(ledger, solved["inputs"]),
-        in_rounds=not _is_contribution(ledger, solved["inputs"]),
+        in_rounds=bool(solved["inputs"]) and not _is_contribution(ledger, solved["inputs"]),
         seconds=solved["seconds"],
         remarks=tuple(solved.get("remarks", ())),
         descends=tuple(solved.get("descends", ())),

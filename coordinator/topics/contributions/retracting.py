@@ -93,6 +93,8 @@ class Retracting:
         taint, first = self._state.rounds.taint, min(rounds.values())
         before, after = [], []
         for version, model in sorted(self._state.models.by_version.items()):
+            if model.imported is not None:
+                continue  # nothing of a device is in it
             if taint.descends(model.solved_index, first):
                 after.append(version)
             elif model.solved_index < first and model.exported is not None:

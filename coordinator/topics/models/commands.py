@@ -6,8 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from coordinator.topics.models.entries import ImportedFiles
 from schemas.message import Strict
 from schemas.values import DeviceId
+
+
+class ImportModel(Strict):
+    """Take in a model that was made elsewhere; its files are in the blob store already."""
+
+    verb: Literal["import-model"] = "import-model"
+    model: ImportedFiles
 
 
 class PushModel(Strict):
@@ -37,4 +45,4 @@ class GoBack(Strict):
     """Devices that were told to run a version of their own go back too."""
 
 
-ModelCommand = PushModel | HoldModels | GoBack
+ModelCommand = ImportModel | PushModel | HoldModels | GoBack

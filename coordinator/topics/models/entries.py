@@ -21,8 +21,8 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
-from schemas.message import is_absent
-from schemas.models import Parity
+from schemas.message import Strict, is_absent
+from schemas.models import Answers, AnyPreprocessing, FileReference, Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId, Digest
@@ -88,7 +88,7 @@ def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
     models.by_version[body.version] = ModelVersion(body, at.index, at.time_ns, lineage)
-    models.failed = None
+    models.learned, models.failed = body.version, None
 
 
 def _say_solved(body: ModelSolved, _: Place) -> str:
@@ -102,6 +102,69 @@ def _say_solved(body: ModelSolved, _: Place) -> str:
             if body.descends
             else ""
         )
+    )
+
+
+class ImportedFiles(Strict):
+    """A model that was made elsewhere: the files that devices get, and what they have to know."""
+
+    name: str = Field(min_length=1, max_length=255)
+    """Of the ONNX file that it came as."""
+    file: FileReference
+    """That file, which is not kept: its halves are."""
+    frozen: Offer
+    head: Offer
+    golden: Offer
+    golden_scores: Offer
+    class_names: tuple[ClassName, ...]
+    """In the order of the head's rows; a raw output may do without."""
+    preprocessing: AnyPreprocessing
+    answers: Answers = "sample"
+    output_shape: tuple[int, ...] = ()
+    """Axes of a raw output behind the samples."""
+    feature_width: int = Field(ge=1)
+    logit_scale: float = Field(default=1.0, gt=0)
+    """Inverse temperature: probabilities are the softmax of so many times the scores."""
+    cut: str
+    """The value of the file at which it was cut, as the file calls it."""
+    parity: Parity
+    """How closely the pair follows the file, both run by the operator's machine."""
+    tolerance: float = Field(gt=0)
+    """Largest difference to a golden score that a device's self-test accepts."""
+
+
+class ModelImported(ImportedFiles, EntryBody):
+    """The operator brought a model of their own; it goes nowhere before it is pushed."""
+
+    kind: ClassVar[str] = "model.imported"
+    version: int = Field(ge=1)
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The four files."""
+        return tuple(offer.digest for offer in self.offers)
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The four files, as manifests list them."""
+        return (self.frozen, self.head, self.golden, self.golden_scores)
+
+
+def _import(models: ModelsState, body: ModelImported, at: Place) -> None:
+    models.by_version[body.version] = ModelVersion(body, at.index, at.time_ns, None)
+    models.failed = models.learning_failed
+
+
+def _say_imported(body: ModelImported, _: Place) -> str:
+    knows = {
+        "sample": f" for {names_of(body.class_names)}",
+        "pixels": f" for pixels of {names_of(body.class_names)}",
+        "raw": f" with an output of {' x '.join(map(str, body.output_shape))} numbers",
+    }[body.answers]
+    return (
+        f"Model {body.version}{knows} was imported from {body.name} ({body.file.digest.short}), "
+        f"cut at {body.cut}: frozen part {body.frozen.digest.short}, head "
+        f"{body.head.digest.short}. It goes nowhere before it is pushed."
     )
 
 
@@ -282,7 +345,7 @@ def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     model, newest = models.by_version.get(body.version), models.calibrated_version or 0
     if not body.losses or model is None or body.version < newest:
         return
-    if model.lineage != models.lineages.current:
+    if model.lineage is None or model.lineage != models.lineages.current:
         return
     if body.version > newest:
         models.calibrated_version = body.version
@@ -322,6 +385,7 @@ MODELS = LedgerTopic(
     kinds=(
         Kind(TemperatureFitted, _fit, _say_fitted),
         Kind(ModelSolved, _solve, _say_solved),
+        Kind(ModelImported, _import, _say_imported),
         Kind(ModelExported, _export, _say_exported),
         Kind(ModelFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
         Kind(ModelDesired, _desire, _say_desired, _tells_of_desired),

@@ -10,17 +10,25 @@ from coordinator.core.formatting import some
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
-from coordinator.core.work import ExportHead, SolveHead, SolveInput
+from coordinator.core.work import ExportHead, PackImported, SolveHead, SolveInput
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.bounds import Bounds
-from coordinator.topics.models.commands import GoBack, HoldModels, ModelCommand, PushModel
+from coordinator.topics.models.commands import (
+    GoBack,
+    HoldModels,
+    ImportModel,
+    ModelCommand,
+    PushModel,
+)
 from coordinator.topics.models.entries import (
     TAKEN_BACK,
     DeviceEvaluated,
     DeviceModelStatus,
+    ImportedFiles,
     ModelDesired,
     ModelExported,
     ModelFailed,
+    ModelImported,
     ModelsHeld,
     ModelSolved,
 )
@@ -62,6 +70,8 @@ class Models:
     def carry_out(self, command: ModelCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
         match command:
+            case ImportModel(model=model):
+                return self.take_in(model)
             case PushModel(version=version, devices=devices):
                 whom = ", ".join(devices) if devices else "all devices"
                 decision = self.push(version, devices)
@@ -75,10 +85,12 @@ class Models:
 
     def look(self, now_ns: int) -> Decision:
         """Ask for the export of a solved head, or for a new head if it is time for one."""
+        packing = self.pack()
         if self._live.making_model:
-            return Decision()
-        newest = self._state.models.newest
-        if newest is not None and newest.exported is None and self._state.models.failed is None:
+            return packing
+        newest, failed = self._state.models.newest, self._state.models.learning_failed
+        if newest is not None and newest.exported is None and failed is None:
+            assert newest.lineage is not None  # it was learned
             self._live.making_model = True
             return ask(
                 ExportHead(
@@ -102,6 +114,24 @@ class Models:
         self._live.last_model_ns = now_ns
         return ask(self._recipe())
 
+    def take_in(self, model: ImportedFiles) -> tuple[Decision, str]:
+        """Make a model of the operator's own a version; nothing is desired by it."""
+        version = self._state.models.next_version
+        text = (
+            f"{model.name} is model {version}; it goes nowhere before `fleetledger model push "
+            f"{version}`"
+        )
+        return record(ModelImported(version=version, **dict(model)), actor=OPERATOR), text
+
+    def pack(self) -> Decision:
+        """Ask for the manifest of an imported model that has none."""
+        waiting = self._state.models.unpacked
+        if waiting is None or self._live.making_model:
+            return Decision()
+        assert waiting.imported is not None
+        self._live.making_model = True
+        return ask(PackImported(waiting.imported, waiting.solved_index, waiting.solved_ns))
+
     def solved(self, body: ModelSolved) -> Decision:
         """Record a solved head, unless it was recorded or another frozen model leads by now.
 
@@ -117,12 +147,14 @@ class Models:
     def exported(self, body: ModelExported) -> Decision:
         """Record an exported model; make it desired unless models are held."""
         self._live.making_model = False
-        if self._state.models.by_version[body.version].exported is not None:
+        model = self._state.models.by_version[body.version]
+        if model.exported is not None:
             return Decision()
         decision = record(body)
+        if model.imported is not None:
+            return decision  # where it goes is for the operator to say
         if self._rules.automatic and not self._state.models.held:
-            inputs = self._state.models.by_version[body.version].solved.inputs
-            reason = f"solved from {len(inputs)} contributions"
+            reason = f"solved from {len(model.solved.inputs)} contributions"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
 
@@ -198,7 +230,7 @@ class Models:
         if known.exported.manifest.digest != birth.active_manifest:
             return Decision()
         body = DeviceModelStatus(
-            version=known.solved.version, manifest=birth.active_manifest, state="active"
+            version=known.made.version, manifest=birth.active_manifest, state="active"
         )
         return self._became(device, body)
 
@@ -207,7 +239,7 @@ class Models:
         if self._state.models.of(device).evaluated_version == evaluation.model_version:
             return Decision()
         model = self._state.models.by_version.get(evaluation.model_version)
-        of_pixels = model is not None and model.lineage.segments
+        of_pixels = model is not None and model.of_pixels
         body = DeviceEvaluated(
             version=evaluation.model_version,
             results=evaluation.results,
@@ -265,7 +297,7 @@ class Models:
         )
         if not inputs:
             return False
-        newest, failed = self._state.models.newest, self._state.models.failed
+        newest, failed = self._state.models.newest, self._state.models.learning_failed
         if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
             return False
         if newest is None:
@@ -275,7 +307,7 @@ class Models:
         )
 
     def _due(self, now_ns: int) -> bool:
-        if self._closed_since() and self._state.models.failed is None:
+        if self._closed_since() and self._state.models.learning_failed is None:
             return True
         last = self._live.last_model_ns
         if last is None:

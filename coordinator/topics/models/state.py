@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.lineages.state import LineagesState
@@ -12,7 +12,7 @@ from schemas.values import ClassName, DeviceId
 
 if TYPE_CHECKING:
     from coordinator.topics.lineages.entries import Lineage
-    from coordinator.topics.models.entries import ModelExported, ModelSolved
+    from coordinator.topics.models.entries import ModelExported, ModelImported, ModelSolved
     from coordinator.topics.models.offers import GroupOffer
 
 
@@ -26,14 +26,34 @@ class ReportedLosses:
 
 @dataclass
 class ModelVersion:
-    """A solved model; exported once it has a manifest."""
+    """A model that the fleet learned, or the operator imported; exported once it has a manifest."""
 
-    solved: ModelSolved
+    made: ModelSolved | ModelImported
     solved_index: int
+    """Of the entry that made it."""
     solved_ns: int
-    lineage: Lineage
+    lineage: Lineage | None
+    """The one that it is of; None where it was imported."""
     exported: ModelExported | None = None
     exported_ns: int | None = None
+
+    @property
+    def solved(self) -> ModelSolved:
+        """How the fleet learned it; asked only where it did."""
+        assert self.lineage is not None, "the model was imported"
+        return cast("ModelSolved", self.made)
+
+    @property
+    def imported(self) -> ModelImported | None:
+        """How it was imported; None where the fleet learned it."""
+        return None if self.lineage is not None else cast("ModelImported", self.made)
+
+    @property
+    def of_pixels(self) -> bool:
+        """Whether it gives each pixel of a picture a class."""
+        if self.lineage is not None:
+            return self.lineage.segments
+        return self.imported is not None and self.imported.answers == "pixels"
 
 
 @dataclass
@@ -82,6 +102,8 @@ class ModelsState:
     devices: DevicesState = field(repr=False, compare=False)
     """Another one."""
     by_version: dict[int, ModelVersion] = field(default_factory=dict)
+    learned: int | None = None
+    """The newest version that the fleet learned."""
     failed: Failure | None = None
     """The last failure to make a model, until one is made."""
     desired: DesiredVersion | None = None
@@ -104,8 +126,32 @@ class ModelsState:
 
     @property
     def newest(self) -> ModelVersion | None:
-        """The model with the highest version."""
-        return self.by_version[max(self.by_version)] if self.by_version else None
+        """The newest model that the fleet learned."""
+        return None if self.learned is None else self.by_version[self.learned]
+
+    @property
+    def all_learned(self) -> list[ModelVersion]:
+        """The models that the fleet learned."""
+        return [model for model in self.by_version.values() if model.lineage is not None]
+
+    @property
+    def unpacked(self) -> ModelVersion | None:
+        """An imported model that has no manifest yet, unless one could not be written."""
+        if self.failed is not None and not self.failed.inputs:
+            return None
+        return next(
+            (
+                model
+                for model in self.by_version.values()
+                if model.imported is not None and model.exported is None
+            ),
+            None,
+        )
+
+    @property
+    def learning_failed(self) -> Failure | None:
+        """The failure to make a model of what devices gave, until one is made."""
+        return self.failed if self.failed is not None and self.failed.inputs else None
 
     @property
     def next_version(self) -> int:

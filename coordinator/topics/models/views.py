@@ -21,6 +21,7 @@ from coordinator.topics.models.entries import (
     ModelDesired,
     ModelExported,
     ModelFailed,
+    ModelImported,
     ModelsHeld,
     ModelSolved,
     TemperatureFitted,
@@ -29,6 +30,7 @@ from coordinator.topics.models.stack import after_push, after_return, earlier
 from coordinator.topics.rounds.entries import DescentMarked
 from schemas.shown import Report
 from schemas.times import IsoTime
+from schemas.values import Digest
 
 HELD = (
     "models are held: new ones wait for `fleetledger model push VERSION`; `fleetledger model hold "
@@ -81,6 +83,24 @@ def _model_solved(db: Database, entry: Entry) -> None:
     )
 
 
+def _model_imported(db: Database, entry: Entry) -> None:
+    body = entry.body
+    db.table("model").insert(
+        {
+            "version": body["version"],
+            "state": "imported",
+            "solved_index": entry.index,
+            "solved_ns": entry.time_ns,
+            "lineage": body["frozen"]["digest"],
+            "class_names": json_text(body["class_names"]),
+            "contributions": 0,
+            "aggregate": body["file"]["digest"],
+            "head": body["head"]["digest"],
+            "source": body["name"],
+        }
+    )
+
+
 def _model_exported(db: Database, entry: Entry) -> None:
     parity = entry.body["parity"]
     db.table("model").update(
@@ -117,10 +137,12 @@ MODEL = Projection(
         "manifest": str,
         "parity_difference": float,
         "parity_agreement": float,
+        "source": str,
     },
     ("version",),
     {
         ModelSolved.kind: _model_solved,
+        ModelImported.kind: _model_imported,
         ModelExported.kind: _model_exported,
         ModelDesired.kind: _model_desired,
     },
@@ -296,6 +318,8 @@ class ModelRow:
     running_on: int
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
+    source: str | None = None
+    """The ONNX file that it was imported from; None where the fleet learned it."""
 
 
 @dataclass(frozen=True)
@@ -348,6 +372,7 @@ def models(home: Path) -> list[ModelRow]:
             row["contributions"],
             row["running_on"],
             descends[row["version"]],
+            row["source"],
         )
         for row in rows
     ]
@@ -366,7 +391,7 @@ class ModelReport(Report):
     class_names: tuple[str, ...]
     contributions: int
     aggregate: str
-    """Digest of the sum that it was solved of, or of the weights."""
+    """Digest of the sum that it was solved of, of the weights, or of the file imported."""
     head: str
     exported_index: int | None
     """The entry that names its files; null before they were made."""
@@ -380,6 +405,8 @@ class ModelReport(Report):
     """Devices."""
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
+    source: str | None
+    """Name of the ONNX file that it was imported from; null where the fleet learned it."""
 
 
 def model_facts(home: Path, version: int) -> ModelReport:
@@ -399,6 +426,14 @@ def model_facts(home: Path, version: int) -> ModelReport:
     return ModelReport(**row, solved=solved, running_on=where, descends=descends)
 
 
+def is_packed(home: Path, file: Digest) -> bool:
+    """Whether what was imported of a file has its manifest, so that it can be pushed."""
+    with ledger_of(home) as ledger:
+        query = "SELECT min(manifest IS NOT NULL) FROM model WHERE aggregate = ?"
+        row = _first_row(ledger, query, file)
+    return row is not None and bool(row[0])
+
+
 def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:
     rows = ledger.db.execute(
         "SELECT device FROM descent WHERE version = ? ORDER BY device", [version]
@@ -412,6 +447,8 @@ class GoingOut:
 
     newest: int | None
     newest_index: int | None
+    newest_learned: int | None
+    """The newest that the fleet learned; imported ones wait for nobody."""
     desired: int | None
     """What all devices are to run that nothing else is said of."""
     canaries: dict[int, tuple[str, ...]]
@@ -426,12 +463,14 @@ def going_out(ledger: LedgerReader) -> GoingOut:
     """Return what there is of models, and what of them goes out."""
     first = _first_row
     newest = first(ledger, "SELECT version, solved_index FROM model ORDER BY version DESC LIMIT 1")
+    learned = first(ledger, "SELECT max(version) FROM model WHERE source IS NULL")
     desired = first(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
     held_by = first(ledger, "SELECT idx FROM model_hold")
     failed = first(ledger, "SELECT idx, reason FROM model_failed")
     return GoingOut(
         newest=newest[0] if newest else None,
         newest_index=newest[1] if newest else None,
+        newest_learned=learned[0] if learned else None,
         desired=desired[0] if desired else None,
         canaries=_canaries(ledger),
         held_index=held_by[0] if held_by else None,
@@ -439,8 +478,8 @@ def going_out(ledger: LedgerReader) -> GoingOut:
     )
 
 
-def _first_row(ledger: LedgerReader, query: str) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = ledger.db.execute(query).fetchone()
+def _first_row(ledger: LedgerReader, query: str, *values: str) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = ledger.db.execute(query, values).fetchone()
     return row
 
 

@@ -20,6 +20,9 @@ from coordinator.topics.rollouts.scope import Scope, exact
 from schemas.rollouts import Pairs
 from schemas.values import ClassName, DeviceId
 
+_NEAR = 0.01
+"""What is further below a threshold than this needs no exact look."""
+
 
 def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether the candidate is shown to be worse on what the active model knows.
@@ -119,6 +122,7 @@ class _Judged:
         self.gate = gate
         self.limits = limits
         self.threshold = threshold
+        self.log_threshold = math.log(threshold)
         self.votes = exact(limits.devices)
         self.counts = counts
         self.of_class = of_class
@@ -134,12 +138,14 @@ class _Judged:
 
     def rank(self, scope: Scope) -> tuple[int, float]:
         """Return that by which the worst class is chosen: how bad, by what evidence."""
-        standing, counts = self.standing(), self.counts
+        counts = self.counts
+        if counts.worse <= counts.better:
+            return 0, -math.inf
+        log = round(log_evidence(counts.worse, counts.better), 6)
+        standing = self.standing() if log > self.log_threshold - _NEAR else 0
         if standing == 1 and (self.gate, self.of_class) in scope.overlooked:
             standing = 0
-        if counts.worse <= counts.better:
-            return standing, -math.inf
-        return standing, round(log_evidence(counts.worse, counts.better), 6)
+        return standing, log
 
     def finding(self, evidence: Evidence, scope: Scope) -> GateFinding:
         """Return it with figures and in words."""
@@ -154,7 +160,7 @@ class _Judged:
             gate=self.gate,
             outcome=outcome,
             value=round(log_evidence(counts.worse, counts.better), 3),
-            limit=round(math.log(self.threshold), 3),
+            limit=round(self.log_threshold, 3),
             counts=(
                 counts.worse,
                 counts.better,
@@ -176,7 +182,7 @@ class _Judged:
             f"Of {counts.images} {of} on {counts.devices} devices, {counts.worse} only the active "
             f"model had right and {counts.better} only the candidate: log e "
             f"{log_evidence(counts.worse, counts.better):.1f}, the limit is "
-            f"{math.log(self.threshold):.1f}."
+            f"{self.log_threshold:.1f}."
         )
         if standing == 2:
             text += (

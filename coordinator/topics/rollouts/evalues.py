@@ -42,12 +42,12 @@ def reaches(worse: int, better: int, threshold: Fraction, chance: Fraction = HAL
     The same on every machine. `threshold` is at least 1; `chance` from 0 up to below 1, and with 0
     a single one of `worse` is proof.
     """
-    if worse <= chance * (worse + better):
+    if worse * chance.denominator <= chance.numerator * (worse + better):
         return False
     if not chance:
         return True
     terms = _terms(worse, better, chance)
-    distance = math.fsum(terms) - math.log(threshold)
+    distance = math.fsum(terms) - _log(threshold)
     if abs(distance) > _ABSOLUTE + _RELATIVE * max(map(abs, terms)):
         return distance > 0
     return _exact(worse, better, chance) >= threshold
@@ -67,6 +67,10 @@ def _terms(worse: int, better: int, chance: Fraction) -> tuple[float, ...]:
         math.lgamma(better + 0.5),
         -math.lgamma(worse + better + 1),
         -math.log(math.pi),
-        -worse * math.log(chance),
-        -better * math.log(1 - chance),
+        -worse * _log(chance),
+        -better * (_log(chance) if chance is HALF else _log(1 - chance)),
     )
+
+
+def _log(value: Fraction) -> float:
+    return math.log(value.numerator) - math.log(value.denominator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from schemas.rollouts import Mode
 from schemas.values import ClassName
@@ -29,6 +30,7 @@ class Scope:
     """The same of what was inconclusive: where it fails, it counts."""
 
 
+@lru_cache(1024)
 def exact(limit: float) -> Fraction:
     """Return a limit as a person wrote it: 0.02 is one of fifty, and not a little more."""
     return Fraction(str(limit))

@@ -74,7 +74,7 @@ def needed_blobs(state: State) -> frozenset[Digest]:
     """Return what devices are offered, and what models are made of."""
     bodies: list[EntryBody | None] = [state.lineages.current]
     for model in state.models.by_version.values():
-        bodies += [model.lineage, model.solved, model.exported]
+        bodies += [model.lineage, model.made, model.exported]
     needed = {digest for body in bodies if body is not None for digest in body.blobs}
     if state.rounds.weights is not None:
         needed |= state.rounds.weights.blobs

@@ -10,7 +10,7 @@ from simulator.engines.recording import seconds_between
 def phases(state: State, numbers: tuple[int, ...], total: float) -> dict[str, float]:
     """Return the seconds of each phase of stages of the ledger; they add up to their `total`."""
     opened_ns = state.stages.by_number[numbers[0]].opened_ns
-    made = [model for model in state.models.by_version.values() if model.solved_ns >= opened_ns]
+    made = [model for model in state.models.all_learned if model.solved_ns >= opened_ns]
     solve = sum(model.solved.seconds for model in made)
     export = sum(_export_seconds(model) for model in made)
     fleet = max(0.0, total - solve - export)

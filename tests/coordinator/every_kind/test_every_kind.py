@@ -19,7 +19,11 @@ import pytest
 from benchmarks.house.kinds import entry_kinds
 from tests.coordinator.every_kind.facts import FACTS, digests, facts, run, unpack
 
-ADDED_SINCE: frozenset[str] = frozenset()
+ADDED_SINCE: frozenset[str] = frozenset(
+    {
+        "model.imported",
+    }
+)
 """Kinds of entry that this ledger has not, because they came later."""
 
 

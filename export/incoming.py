@@ -1,0 +1,128 @@
+"""What an ONNX file from elsewhere has to be to come in, as a backbone or as a whole model.
+
+Its opset is brought into range, its one input is held against the preprocessing, and its batch axis
+is freed. What ONNX Runtime can show is not believed but shown: that a batch gives what its samples
+give one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx.version_converter
+from onnx import ModelProto, TensorProto
+
+from export.batch import batch_candidates
+from export.errors import ModelFileError
+from export.graph import MAX_OPSET, MIN_OPSET, opset_of, write
+from export.noise import noise_inputs
+from export.runtime import LoadedModel
+from schemas.models import FEATURES, AnyPreprocessing
+
+Values = npt.NDArray[np.float32]
+_PROBES = 3
+_ROUNDING = 1e-3
+"""Of the largest value: kernels for a batch may round otherwise than those for one image."""
+_CONVERTED_UP = 17
+
+
+def in_range(model: ModelProto) -> ModelProto:
+    """Return the model under an opset that we write; raise `ModelFileError`."""
+    opset = opset_of(model)
+    if MIN_OPSET <= opset <= MAX_OPSET:
+        return model
+    target = MAX_OPSET if opset > MAX_OPSET else _CONVERTED_UP
+    try:
+        return onnx.version_converter.convert_version(model, target)
+    except Exception as error:  # the converter raises RuntimeError and others of its own
+        raise ModelFileError(
+            f"model: opset {opset} cannot be converted to {target} ({error}); export it again with "
+            f"an opset from {MIN_OPSET} to {MAX_OPSET}"
+        ) from error
+
+
+def check_input(
+    model: ModelProto, preprocessing: AnyPreprocessing, reserved: tuple[str, ...]
+) -> None:
+    """Raise `ModelFileError` unless the one input is what the preprocessing makes.
+
+    No input may have a name that begins with a `reserved` prefix.
+    """
+    names = [value.name for value in model.graph.input]
+    expected = preprocessing.input_name
+    if names != [expected]:
+        raise ModelFileError(
+            f"input_name: the preprocessing says {expected!r}, the model's inputs are {names}; "
+            "a backbone has exactly one input, and the preprocessing gives its name"
+        )
+    if expected == FEATURES or expected.startswith(reserved):
+        raise ModelFileError(
+            f"input_name: {expected!r} is reserved; rename the input, for example to 'image'"
+        )
+    tensor = model.graph.input[0].type.tensor_type
+    shape = [dimension.dim_value for dimension in tensor.shape.dim]
+    _check_kind(expected, tensor.elem_type, len(shape), preprocessing)
+    if any(
+        has not in (0, wants) for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
+    ):
+        raise ModelFileError(
+            f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
+            f"{tuple(shape[1:])}, the preprocessing makes {preprocessing.shape}; change "
+            f"{'length' if preprocessing.mode == 'text' else 'size, mode or layout'}"
+        )
+
+
+def _takes(preprocessing: AnyPreprocessing) -> str:
+    return "texts" if preprocessing.mode == "text" else "images"
+
+
+def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
+    text = preprocessing.mode == "text"
+    wanted = (TensorProto.INT64, 2) if text else (TensorProto.FLOAT, 4)
+    if (element, rank) != wanted:
+        kind = "INT64 token ids of rank 2" if text else "a FLOAT image of rank 4"
+        raise ModelFileError(
+            f"input {name!r}: {TensorProto.DataType.Name(element)} of rank {rank} is not "
+            f"supported; export it with {kind}"
+        )
+
+
+def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, Values]:
+    """Return the first variant with a free batch axis that runs a batch rightly, and its result."""
+    first: ModelFileError | None = None
+    for candidate in batch_candidates(model, preprocessing.shape):
+        try:
+            return candidate, outputs_of(candidate, preprocessing)
+        except ModelFileError as error:
+            first = first or error
+    raise ModelFileError(f"{first}; if its batch is fixed, export it with a dynamic batch axis")
+
+
+def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
+    """Return what the model gives for a few made-up samples; raise `ModelFileError`.
+
+    A sample has to give alone what it gives in a batch.
+    """
+    loaded = LoadedModel(write(model))
+    name, inputs = preprocessing.input_name, noise_inputs(preprocessing, _PROBES)
+    together = next(iter(loaded.run({name: inputs}).values()))
+    if together.dtype != np.float32 or together.ndim < 1 or len(together) != _PROBES:
+        raise ModelFileError(
+            f"output: {together.dtype} of shape {together.shape} for {_PROBES} images; give one "
+            "row of float32 numbers per image"
+        )
+    alone = [next(iter(loaded.run({name: image[None]}).values())) for image in inputs]
+    if not close(together, np.concatenate(alone)):
+        raise ModelFileError(
+            "output: an image gives other numbers alone than in a batch; export the network in "
+            "inference mode"
+        )
+    return together
+
+
+def close(some: Values, others: Values) -> bool:
+    """Whether two results are equal but for rounding."""
+    if some.shape != others.shape:
+        return False
+    largest = float(np.abs(others[np.isfinite(others)]).max(initial=0.0))
+    return np.allclose(some, others, rtol=0, atol=_ROUNDING * largest, equal_nan=True)

@@ -1,0 +1,400 @@
+"""A model of somebody's own, one ONNX file, as the pair of files that devices run.
+
+    frozen.onnx   preprocessed sample -> features: what comes before the cut
+    head.onnx     features -> scores: what comes after it
+
+What answers for a sample as a whole has scores (N, C), a number for each class, and features in one
+row. What answers for pixels has scores (N, C, H, W) of the picture's size. What is raw has an
+output of any fixed shape that nobody here reads. A last softmax is left out, as scores are logits.
+
+Nothing of the file is believed: both halves are run, and so is the file as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, helper, numpy_helper
+from PIL import Image
+
+from export.cutting import VALUES, Cutting
+from export.dense_golden import build_dense_golden, write_dense_scores
+from export.errors import ModelFileError
+from export.golden import build_golden, golden_inputs, write_golden_scores
+from export.graph import clean, nested_graphs, tensors_of, write
+from export.incoming import Values, check_input, free_batch, in_range
+from export.network_head import NETWORK_RULES
+from export.noise import noise_inputs
+from export.own_halves import CutValue, OwnFiles
+from export.parity import require_parity
+from export.rules import STANDARD_DOMAINS, read_model
+from export.runtime import LoadedModel, describe_runtime
+from export.segmentation import MAX_MAP_NUMBERS
+from schemas.models import (
+    BACKGROUND,
+    FEATURES,
+    MAX_FEATURES,
+    MAX_RAW_NUMBERS,
+    SCORES,
+    SMALL_SCORES,
+    Answers,
+    AnyPreprocessing,
+    Parity,
+)
+from schemas.values import ClassName
+
+Inputs = npt.NDArray[Any]
+_RESERVED = frozenset({SCORES, SMALL_SCORES, "probabilities"})
+
+
+@dataclass(frozen=True)
+class OwnModelRequest:
+    """What a file is to be taken for."""
+
+    preprocessing: AnyPreprocessing
+    class_names: tuple[ClassName, ...]
+    """In the order of the scores; of a raw output the names of its numbers, or none."""
+    answers: Answers = "sample"
+    output: str | None = None
+    """The output that counts; the only one where left out."""
+    split: str | None = None
+    """The value, or the node that makes it, at which the network is cut; found where left out."""
+    samples: Sequence[bytes | Image.Image] = ()
+    """Free to travel to every device, for the golden batch; made up where left out."""
+    domains: frozenset[str] = STANDARD_DOMAINS
+
+
+@dataclass(frozen=True, eq=False)
+class CutModel:
+    """A model as devices get it, and what a manifest says of it."""
+
+    frozen: bytes
+    head: bytes
+    golden: bytes
+    golden_scores: bytes
+    feature_width: int
+    output_shape: tuple[int, ...]
+    """Of a raw output, behind the samples; else empty."""
+    parity: Parity
+    tolerance: float
+    cut: str
+    """The value that it was cut at, as the file calls it."""
+    softmax_left_out: bool
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A network that was let in, and what it gives."""
+
+    model: ModelProto
+    cutting: Cutting
+    output: str
+    """The value that becomes the scores."""
+    axes: tuple[int, ...]
+    """Of the output, behind the samples."""
+    softmax: bool
+    """Whether a softmax follows the scores in the file."""
+
+
+def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
+    """Return the model in an ONNX file; equal arguments give equal bytes on the same runtime.
+
+    Raises `ModelFileError` naming what is wrong with the file, its names or its cut and what to do
+    about it, and `ParityError` where the pair does not give what the file gives.
+    """
+    network = _let_in(data, wanted)
+    cut = _cut_of(network, wanted)
+    frozen, head = _halves(network, cut, wanted)
+    golden = _golden(frozen, wanted)
+    inputs = golden_inputs(golden)
+    scores, small = _run_pair(frozen, head, inputs, wanted)
+    original = _original(data, network, inputs, wanted)
+    limits = NETWORK_RULES.for_scores(scores)
+    enlarged = small is not None and network.axes[1:] != scores.shape[2:]
+    given = small if small is not None and enlarged else scores
+    parity = _compared(_softmax(given) if network.softmax else given, original, wanted.answers)
+    require_parity(parity, limits.parity_tolerance)
+    return CutModel(
+        frozen=frozen,
+        head=head,
+        golden=golden,
+        golden_scores=write_golden_scores(scores) if small is None else write_dense_scores(small),
+        feature_width=int(np.prod(cut.axes)) if wanted.answers == "sample" else cut.axes[0],
+        output_shape=network.axes if wanted.answers == "raw" else (),
+        parity=parity,
+        tolerance=limits.device_tolerance,
+        cut=cut.name,
+        softmax_left_out=network.softmax,
+    )
+
+
+def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
+    model = clean(in_range(read_model(data, wanted.domains)))
+    _check_numbers(model)
+    check_input(model, wanted.preprocessing, (VALUES,))
+    if wanted.preprocessing.input_name in _RESERVED:
+        raise ModelFileError(
+            f"input_name: {wanted.preprocessing.input_name!r} is a name of the head's outputs; "
+            "rename the input, for example to 'image'"
+        )
+    _choose_output(model, wanted.output)
+    model, given = _freed(model, wanted)
+    axes = given.shape[1:]
+    if not np.isfinite(given).all():
+        raise ModelFileError(
+            "output: NaN or infinite for an ordinary picture; check mean, deviation and divide_by "
+            "in the preprocessing, and the weights"
+        )
+    _check_axes(axes, wanted)
+    cutting = Cutting(model.graph)
+    output = model.graph.output[0].name
+    logits = _before_softmax(cutting, output, len(axes)) if wanted.answers != "raw" else output
+    return _Network(model, cutting, logits, axes, softmax=logits != output)
+
+
+def _check_numbers(model: ModelProto) -> None:
+    """Refuse what no device takes in: sparse tensors, and weights that are no numbers."""
+    for graph in nested_graphs(model.graph):
+        if graph.sparse_initializer:
+            raise ModelFileError("model: it has sparse tensors; export it with dense ones")
+        for tensor in tensors_of(graph):
+            if tensor.data_type not in _FLOATS:
+                continue
+            if np.isnan(numpy_helper.to_array(tensor)).any():
+                raise ModelFileError(
+                    f"model: tensor {tensor.name!r} holds NaN; its training went wrong, export "
+                    "weights of before"
+                )
+
+
+_FLOATS = frozenset({1, 10, 11})
+"""float32, float16 and float64 by their numbers in ONNX."""
+
+
+def _choose_output(model: ModelProto, wanted: str | None) -> None:
+    """Leave one output; raise `ModelFileError` where it is not clear which."""
+    outputs = {value.name: value for value in model.graph.output}
+    if wanted is None and len(outputs) > 1:
+        raise ModelFileError(
+            f"output: the model has {len(outputs)}, {', '.join(map(repr, outputs))}; say which one "
+            "counts with --output NAME"
+        )
+    if wanted is not None and wanted not in outputs:
+        raise ModelFileError(
+            f"output: {wanted!r} is none of the model's, which are {', '.join(map(repr, outputs))}"
+        )
+    kept = outputs[wanted or next(iter(outputs))]
+    del model.graph.output[:]
+    model.graph.output.append(kept)
+
+
+def _freed(model: ModelProto, wanted: OwnModelRequest) -> tuple[ModelProto, Values]:
+    """Return the network for any number of samples, or for one, with what it gives of some."""
+    try:
+        return free_batch(model, wanted.preprocessing)
+    except ModelFileError:
+        axes = model.graph.input[0].type.tensor_type.shape.dim
+        if wanted.answers == "sample" or axes[0].dim_value != 1:
+            raise  # devices give whole samples in batches
+    name, inputs = wanted.preprocessing.input_name, noise_inputs(wanted.preprocessing, 2)
+    loaded = LoadedModel(write(model))
+    given = [next(iter(loaded.run({name: each[np.newaxis]}).values())) for each in inputs]
+    if any(
+        one.dtype != np.float32 or one.shape != given[0].shape or one.shape[:1] != (1,)
+        for one in given
+    ):
+        raise ModelFileError(
+            f"output: {given[0].dtype} of shapes {', '.join(str(one.shape) for one in given)} for "
+            "two samples, one by one; give float32 of one shape that begins with 1"
+        )
+    return model, np.concatenate(given)
+
+
+def _check_axes(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
+    """Raise `ModelFileError` where an output is not of the shape that its answers have."""
+    names = wanted.class_names
+    if wanted.answers == "raw":
+        if not axes or np.prod(axes) > MAX_RAW_NUMBERS:
+            raise ModelFileError(
+                f"output: shape {axes} per sample; a raw output has an axis behind the samples and "
+                f"at most {MAX_RAW_NUMBERS} numbers"
+            )
+        return
+    if wanted.answers == "pixels":
+        _check_pixels(axes, wanted)
+        return
+    if not axes or np.prod(axes) != axes[0]:
+        raise ModelFileError(
+            f"output: shape {axes} per sample, a score for each class was expected; a model that "
+            "gives every pixel a class has --answers pixels, any other output --answers raw"
+        )
+    if axes[0] != len(names):
+        raise ModelFileError(
+            f"classes: {len(names)} names for {axes[0]} scores; give one name a line for each "
+            "score, in their order"
+        )
+
+
+def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
+    preprocessing, names = wanted.preprocessing, wanted.class_names
+    if preprocessing.mode == "text" or preprocessing.layout != "NCHW":
+        raise ModelFileError(
+            "answers: 'pixels' is for pictures of layout 'NCHW'; export the network so"
+        )
+    if len(axes) != 3 or any(
+        side % small for side, small in zip(preprocessing.size, axes[1:], strict=True)
+    ):
+        raise ModelFileError(
+            f"output: shape {axes} per picture; a model of pixels gives scores (classes, height, "
+            f"width) of {preprocessing.size} pixels, or of a whole part of it along both sides"
+        )
+    if axes[0] != len(names):
+        raise ModelFileError(
+            f"classes: {len(names)} names for {axes[0]} scores of a pixel; give one name a line "
+            f"for each, {BACKGROUND!r} among them"
+        )
+    if names[0] != BACKGROUND:
+        raise ModelFileError(
+            f"classes: {names[0]!r} comes first; the first score of a pixel is that of no class, "
+            f"and its name is {BACKGROUND!r}"
+        )
+    if np.prod(axes[:1] + preprocessing.size) > MAX_MAP_NUMBERS:
+        raise ModelFileError(
+            f"preprocessing.size: scores of one picture would be more than {MAX_MAP_NUMBERS} "
+            "numbers; give the network smaller pictures"
+        )
+
+
+def _before_softmax(cutting: Cutting, output: str, axes: int) -> str:
+    """Return what a last softmax over the classes is of; the output itself where there is none."""
+    value, node = output, cutting.maker(output)
+    while node is not None and node.op_type == "Identity":
+        value = node.input[0]
+        node = cutting.maker(value)
+    if node is None or node.op_type != "Softmax":
+        return output
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    over = given.get("axis", 1 if axes == 1 else -1)
+    return node.input[0] if over % (axes + 1) == 1 else output
+
+
+def _cut_of(network: _Network, wanted: OwnModelRequest) -> CutValue:
+    """Return where to cut: where it was said, or before the last layer that can be cut off."""
+    cutting, output = network.cutting, network.output
+    if wanted.split is not None:
+        name = cutting.value(wanted.split)
+        cutting.after(name, output)
+        return _measured(network, name, wanted)
+    for name in cutting.cuts(output):
+        try:
+            return _measured(network, name, wanted)
+        except ModelFileError:
+            continue
+    return _measured(network, output, wanted)
+
+
+def _measured(network: _Network, name: str, wanted: OwnModelRequest) -> CutValue:
+    """Return a value with its axes; raise `ModelFileError` where they are no features'."""
+    model = ModelProto()
+    model.CopyFrom(network.model)
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_empty_tensor_value_info(name))
+    inputs = noise_inputs(wanted.preprocessing, 1)
+    if name == network.cutting.source:
+        value = inputs
+    else:
+        value = LoadedModel(write(model)).run({network.cutting.source: inputs})[name]
+    axes = value.shape[1:]
+    fits = {
+        "sample": bool(axes) and 1 <= np.prod(axes) <= MAX_FEATURES,
+        "pixels": len(axes) == 3 and axes[0] <= MAX_FEATURES and np.prod(axes) <= MAX_MAP_NUMBERS,
+        "raw": bool(axes) and axes[0] <= MAX_FEATURES and np.prod(axes) <= MAX_MAP_NUMBERS,
+    }
+    if value.dtype != np.float32 or value.shape[:1] != (1,) or not fits[wanted.answers]:
+        raise ModelFileError(
+            f"split: {name!r} is {value.dtype} of shape {value.shape} for one sample; "
+            f"{_FEATURES_OF[wanted.answers]}"
+        )
+    return CutValue(name, axes)
+
+
+_FEATURES_OF = {
+    "sample": f"features are float32, at most {MAX_FEATURES} of a sample",
+    "pixels": f"features of pixels are float32 (1, M, h, w), at most {MAX_MAP_NUMBERS} numbers",
+    "raw": f"features are float32 (1, M, ...), M at most {MAX_FEATURES}",
+}
+
+
+def _halves(network: _Network, cut: CutValue, wanted: OwnModelRequest) -> tuple[bytes, bytes]:
+    cutting, output, axes = network.cutting, network.output, network.axes
+    files = OwnFiles(network.model, wanted.domains)
+    whole = wanted.answers == "sample"
+    frozen = files.frozen(cutting.before(cut.name), cutting.source, cut, in_a_row=whole)
+    half = cutting.after(cut.name, output)
+    if whole:
+        return frozen, files.scores(half, cut, output, axes, len(wanted.class_names))
+    if wanted.answers == "raw":
+        return frozen, files.raw(half, cut, output, axes)
+    assert wanted.preprocessing.mode != "text"
+    return frozen, files.pixels(half, cut, output, axes, wanted.preprocessing.size)
+
+
+def _golden(frozen: bytes, wanted: OwnModelRequest) -> bytes:
+    if wanted.answers == "sample":
+        return build_golden(frozen, wanted.preprocessing, wanted.samples)
+    return build_dense_golden(wanted.preprocessing, wanted.samples)
+
+
+def _run_pair(
+    frozen: bytes, head: bytes, inputs: Inputs, wanted: OwnModelRequest
+) -> tuple[Values, Values | None]:
+    """Return the scores of inputs, and of pixels the small ones: both halves as devices run them.
+
+    Whole samples are run as a batch, all else one by one.
+    """
+    first, last, name = LoadedModel(frozen), LoadedModel(head), wanted.preprocessing.input_name
+    batches = [inputs] if wanted.answers == "sample" else [each[np.newaxis] for each in inputs]
+    given = [last.run({FEATURES: first.run({name: batch})[FEATURES]}) for batch in batches]
+    scores = np.concatenate([one[SCORES] for one in given])
+    if not np.isfinite(scores).all():
+        raise ModelFileError(
+            "scores: NaN or infinite for the golden batch; check the preprocessing and the weights"
+        )
+    if wanted.answers != "pixels":
+        return scores, None
+    return scores, np.concatenate([one[SMALL_SCORES] for one in given])
+
+
+def _original(data: bytes, network: _Network, inputs: Inputs, wanted: OwnModelRequest) -> Values:
+    """Return what the file as it came gives of inputs, one by one."""
+    loaded = LoadedModel(data)
+    output = network.model.graph.output[0].name
+    fixed = read_model(data, wanted.domains).graph.input
+    axes = next(v for v in fixed if v.name == network.cutting.source).type.tensor_type.shape.dim
+    count = axes[0].dim_value or 1
+    given = [
+        loaded.run({network.cutting.source: np.repeat(each[np.newaxis], count, 0)}, [output])
+        for each in inputs
+    ]
+    return np.stack([one[output][0] for one in given])
+
+
+def _softmax(scores: Values) -> Values:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def _compared(found: Values, original: Values, answers: Answers) -> Parity:
+    """Return how closely the pair follows the file."""
+    original = original.reshape(found.shape)
+    same = np.ones(len(found)) if answers == "raw" else found.argmax(1) == original.argmax(1)
+    return Parity(
+        max_absolute_difference=float(np.abs(found - original).max()),
+        agreement=float(same.mean()),
+        samples=same.size,
+        runtime=describe_runtime(),
+    )

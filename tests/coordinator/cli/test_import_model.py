@@ -1,0 +1,164 @@
+"""`fleetledger model import`: a model of one's own becomes a version, or is refused in words."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import blob_folder, ledger_path
+from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelImported
+from fleetledger import app
+from learning.errors import LearningError
+from schemas.errors import FleetledgerError
+from schemas.models import Manifest
+from tests.export.networks import data
+from tests.export.own_networks import boxes, classifier, segmenter
+
+PICTURES = """\
+mode = "RGB"
+size = [12, 10]
+mean = [0.5, 0.4, 0.3]
+deviation = [0.2, 0.3, 0.4]
+input_name = "image"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    run(folder, "coordinator", "init", "--fleet", "birds")
+    (tmp_path / "birds.onnx").write_bytes(data(classifier(softmax=True)))
+    (tmp_path / "later.onnx").write_bytes(data(classifier(seed=8, softmax=True)))
+    (tmp_path / "scenes.onnx").write_bytes(data(segmenter()))
+    (tmp_path / "boxes.onnx").write_bytes(data(boxes()))
+    (tmp_path / "birds.txt").write_text("wren\nrobin\nfinch\n", encoding="utf-8")
+    (tmp_path / "scenes.json").write_text('["background", "cat", "dog"]', encoding="utf-8")
+    (tmp_path / "pictures.toml").write_text(PICTURES, encoding="utf-8")
+    return folder
+
+
+def run(home: Path, *words: str) -> Result:
+    done = CliRunner().invoke(app, [*words, "--home", str(home)])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def words_of(home: Path, file: str, *words: str) -> list[str]:
+    beside = home.parent
+    given = [str(beside / word) if (beside / word).is_file() else word for word in words]
+    described = ["--preprocessing", str(beside / "pictures.toml")]
+    return ["model", "import", str(beside / file), *described, *given]
+
+
+def take_in(home: Path, file: str, *words: str) -> Result:
+    return run(home, *words_of(home, file, *words))
+
+
+def refused(home: Path, file: str, *words: str) -> str:
+    done = CliRunner().invoke(app, [*words_of(home, file, *words), "--home", str(home)])
+    assert isinstance(done.exception, FleetledgerError | LearningError)
+    return str(done.exception)
+
+
+def entries(home: Path) -> list[ModelImported]:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        return [
+            ModelImported.model_validate(entry.body)
+            for entry in ledger.entries(kind=ModelImported.kind)
+        ]
+
+
+def manifest(home: Path, version: int) -> Manifest:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        (body,) = (
+            ModelExported.model_validate(entry.body)
+            for entry in ledger.entries(kind=ModelExported.kind)
+            if entry.body["version"] == version
+        )
+        return Manifest.read(Blobs(ledger, BlobStore(blob_folder(home))).get(body.manifest.digest))
+
+
+def test_an_imported_model_is_a_version_that_goes_nowhere_by_itself(home: Path) -> None:
+    said = take_in(home, "birds.onnx", "--classes", "birds.txt").output
+    assert "birds.onnx is model 1; it goes nowhere before `fleetledger model push 1`" in said
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        assert not list(ledger.entries(kind=ModelDesired.kind))
+    (imported,) = entries(home)
+    described = manifest(home, 1)
+    assert described.method == "imported"
+    assert described.class_names == imported.class_names == ("wren", "robin", "finch")
+    assert described.frozen.digest == imported.frozen.digest
+    assert "model 1 goes to all devices" in run(home, "model", "push", "1").output
+
+
+def test_it_is_told_from_models_that_were_learned(home: Path) -> None:
+    take_in(home, "birds.onnx", "--classes", "birds.txt")
+    assert "birds.onnx" in run(home, "model", "list").output
+    assert "birds.onnx" in run(home, "model", "show", "1").output
+    assert "imported from birds.onnx" in run(home, "ledger", "tail").output
+
+
+def test_a_second_version_with_the_same_frozen_part_moves_only_the_head(home: Path) -> None:
+    take_in(home, "birds.onnx", "--classes", "birds.txt")
+    take_in(home, "later.onnx", "--classes", "birds.txt")
+    first, second = entries(home)
+    assert second.frozen == first.frozen
+    assert second.golden == first.golden
+    assert second.head != first.head
+
+
+def test_pixels_and_raw_outputs_come_in_by_the_same_verb(home: Path) -> None:
+    take_in(home, "scenes.onnx", "--classes", "scenes.json", "--answers", "pixels")
+    take_in(home, "boxes.onnx", "--answers", "raw")
+    assert manifest(home, 1).answers == "pixels"
+    raw = manifest(home, 2)
+    assert (raw.answers, raw.output_shape, raw.class_names) == ("raw", (4, 30), ())
+    assert Manifest.read(raw.canonical_bytes()) == raw
+
+
+def test_the_ledger_holds_its_files_by_digest(home: Path) -> None:
+    take_in(home, "birds.onnx", "--classes", "birds.txt")
+    run(home, "ledger", "verify")
+    run(home, "ledger", "rebuild")
+    said = run(home, "ledger", "replay", "--version", "1").output
+    assert "imported from birds.onnx, and held by digest" in said
+    assert "equal" in said
+    (imported,) = entries(home)
+    BlobStore(blob_folder(home)).place.delete(imported.head.digest)
+    again = CliRunner().invoke(app, ["ledger", "replay", "--version", "1", "--home", str(home)])
+    assert again.exit_code == 1
+    assert "head" in again.output
+
+
+def test_it_leaves_the_fleet_as_one_file_as_it_came(home: Path) -> None:
+    take_in(home, "birds.onnx", "--classes", "birds.txt")
+    out = home.parent / "out.onnx"
+    run(home, "model", "export", "1", "--out", str(out))
+    assert out.is_file()
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "told"),
+    [
+        ("birds.onnx", (), "classes: left out"),
+        ("birds.onnx", ("--classes", "nowhere.txt"), "nowhere.txt: cannot be read"),
+        ("gone.onnx", ("--classes", "birds.txt"), "gone.onnx: cannot be read"),
+        ("birds.txt", ("--classes", "birds.txt"), "are no ONNX model"),
+        ("boxes.onnx", ("--classes", "birds.txt"), "--answers raw"),
+        ("birds.onnx", ("--classes", "birds.txt", "--golden", "nowhere"), "golden: nowhere"),
+        ("birds.onnx", ("--classes", "birds.txt", "--split", "no"), "split: 'no' is no value"),
+    ],
+)
+def test_nothing_is_stored_of_what_is_refused(
+    home: Path, file: str, words: tuple[str, ...], told: str
+) -> None:
+    assert told in refused(home, file, *words)
+    assert not ledger_path(home).exists()
+    assert not [path for path in blob_folder(home).rglob("*") if path.is_file()]
+
+
+def test_names_that_stand_twice_are_refused(home: Path) -> None:
+    (home.parent / "birds.txt").write_text("wren\nwren\nfinch\n", encoding="utf-8")
+    assert "'wren', stands at 1 already" in refused(home, "birds.onnx", "--classes", "birds.txt")
