@@ -14,6 +14,7 @@ from coordinator.core.rules import (
     IntakeRules,
     ModelRules,
     ReleaseRules,
+    RolloutRules,
     RoundRules,
     Rules,
     SilenceRules,
@@ -90,6 +91,7 @@ class CoordinatorSettings(Strict):
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
+    rollouts: RolloutRules = RolloutRules()
     release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
     bounds: BoundRules = BoundRules()
@@ -106,6 +108,7 @@ class CoordinatorSettings(Strict):
             stages=self.stages,
             rounds=self.rounds,
             models=self.models,
+            rollouts=self.rollouts,
             release=self.release,
             intake=self.intake,
             bounds=self.bounds,

@@ -14,6 +14,7 @@ from coordinator.topics.keys.commands import KeyCommand
 from coordinator.topics.lineages.commands import LineageCommand
 from coordinator.topics.models.commands import ModelCommand
 from coordinator.topics.releases.commands import ReleaseCommand
+from coordinator.topics.rollouts.commands import RolloutCommand
 from coordinator.topics.rounds.commands import RoundCommand
 from coordinator.topics.stages.commands import StageCommand
 
@@ -27,6 +28,7 @@ Command = Annotated[
     | ContributionCommand
     | RoundCommand
     | ModelCommand
-    | ReleaseCommand,
+    | ReleaseCommand
+    | RolloutCommand,
     Field(discriminator="verb"),
 ]

@@ -41,6 +41,7 @@ from coordinator.topics.models.entries import ModelImported
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
+from coordinator.topics.rollouts.rules import Rollouts
 from coordinator.topics.rounds.rules import Rounds
 from coordinator.topics.stages.opening import Opening
 from coordinator.topics.stages.rules import CanLearn, Stages
@@ -71,6 +72,7 @@ class Core:
         self.rounds = Rounds(rules, self.state, self.live, self.stages, can_learn)
         self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
         self.models = Models(rules, self.state, self.live, self.releases)
+        self.rollouts = Rollouts(rules, self.state, self.live)
         self.twins = Twins(rules.intake, self.state, self.live)
         self.devices = Devices(
             rules.intake, self.state, self.live, self.models, self.intake, self.twins
@@ -85,6 +87,7 @@ class Core:
             stages=self.stages,
             models=self.models,
             releases=self.releases,
+            rollouts=self.rollouts,
         )
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
@@ -186,6 +189,9 @@ class Core:
         released = self.releases.look(self.live.calendar(now_ns))
         if released.entries:
             return released
+        rolling = self.rollouts.look(now_ns)
+        if rolling.entries:
+            return rolling
         closing = self.stages.look(now_ns)
         # What depends on these entries is decided after they are applied, with the next tick.
         if closing.entries:

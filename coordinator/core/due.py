@@ -12,6 +12,7 @@ from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from coordinator.topics.proxy.rules import Proxy
+from coordinator.topics.rollouts.moments import moments
 from coordinator.topics.rounds.void import pause_seconds
 
 _LATER_NS = 1000
@@ -34,6 +35,7 @@ def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
         if live.started_ns is not None and stage.opened_ns < live.started_ns:
             yield live.started_ns + _ns(rules.stages.gather_seconds)
     yield from _of_rounds(rules, state, live)
+    yield from moments(state, live)
     if live.last_model_ns is not None:
         yield live.last_model_ns + _ns(rules.models.solve_every_seconds)
     if rules.stages.open == "reports" and state.stages.last_report_ns is not None:

@@ -24,6 +24,8 @@ from coordinator.topics.models.commands import ModelCommand
 from coordinator.topics.models.rules import Models
 from coordinator.topics.releases.commands import ReleaseCommand
 from coordinator.topics.releases.rules import Releases
+from coordinator.topics.rollouts.commands import RolloutCommand
+from coordinator.topics.rollouts.rules import Rollouts
 from coordinator.topics.rounds.void import resume
 from coordinator.topics.stages.commands import StageCommand
 from coordinator.topics.stages.rules import Stages
@@ -40,6 +42,7 @@ class Operator:
     stages: Stages
     models: Models
     releases: Releases
+    rollouts: Rollouts
 
     def carry_out(self, command: Command, now_ns: int) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
@@ -60,7 +63,11 @@ class Operator:
         if isinstance(command, ContributionCommand):
             return Retracting(self.state).retract(command)
         if isinstance(command, ModelCommand):
-            return self.models.carry_out(command)
+            decision, text = self.models.carry_out(command)
+            ended, words = self.rollouts.gives_way(decision)
+            return ended + decision, text + words
         if isinstance(command, ReleaseCommand):
             return self.releases.carry_out(command)
+        if isinstance(command, RolloutCommand):
+            return self.rollouts.carry_out(command)
         return resume(self.state)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from coordinator.topics.rollouts.plan import AUTOMATIC, RolloutPlan
 from schemas.message import Strict
 
 
@@ -78,6 +79,20 @@ class ModelRules(Strict):
     """Shortest time between two solves while contributions wait outside a stage's closing."""
 
 
+class RolloutRules(Strict):
+    """How what the fleet learns goes out in a large fleet."""
+
+    automatic_from: int = Field(default=20, ge=0, le=1_000_000_000)
+    """Admitted devices from which on each solved model goes out as a rollout, and not to all at
+    once; 0 for never."""
+    plan: RolloutPlan = AUTOMATIC
+    """Of these rollouts."""
+
+    def is_large(self, devices: int) -> bool:
+        """Whether a fleet of so many devices gets models group by group."""
+        return bool(self.automatic_from) and devices >= self.automatic_from
+
+
 class ReleaseRules(Strict):
     """How what goes out is released, in a fleet with a root."""
 
@@ -137,6 +152,7 @@ class Rules(Strict):
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
+    rollouts: RolloutRules = RolloutRules()
     release: ReleaseRules = ReleaseRules()
     intake: IntakeRules = IntakeRules()
     silence: SilenceRules = SilenceRules()

@@ -84,7 +84,7 @@ class State:
     models: ModelsState = field(init=False)
     trust: Trust = field(init=False)
     """Root documents and releases."""
-    rollouts: RolloutsState = field(default_factory=RolloutsState)
+    rollouts: RolloutsState = field(init=False)
     done: DoneState = field(default_factory=DoneState)
 
     def __post_init__(self) -> None:
@@ -95,6 +95,7 @@ class State:
         self.proxy = OldModelsState(self.lineages, self.rounds)
         self.models = ModelsState(self.lineages, self.devices)
         self.trust = Trust(self.models)
+        self.rollouts = RolloutsState(self.devices, self.keys, self.models, self.trust)
         found: dict[type[EntryBody], list[Change]] = defaultdict(list)
         for body, change in self._all():
             found[body].append(change)

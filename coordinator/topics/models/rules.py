@@ -61,6 +61,7 @@ class Models:
     def __init__(self, rules: Rules, state: State, live: Live, outlet: Outlet) -> None:
         self._outlet = outlet
         self._rules = rules.models
+        self._rollouts = rules.rollouts
         self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
@@ -153,10 +154,16 @@ class Models:
         decision = record(body)
         if model.imported is not None:
             return decision  # where it goes is for the operator to say
-        if self._rules.automatic and not self._state.models.held:
+        if self._rules.automatic and not self._state.models.held and self._goes_at_once():
             reason = f"solved from {len(model.solved.inputs)} contributions"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
+
+    def _goes_at_once(self) -> bool:
+        """Whether a solved model goes to all devices; else the rules of rollouts let it out."""
+        state = self._state
+        in_groups = self._rollouts.is_large(len(state.devices.admitted))
+        return not in_groups and state.rollouts.active is None
 
     def not_made(
         self, inputs: tuple[int, ...], names: tuple[ClassName, ...], reason: str

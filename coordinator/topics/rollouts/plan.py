@@ -91,3 +91,13 @@ class RolloutPlan(Strict):
             if sizes != sorted(set(sizes)):
                 raise ValueError(f"groups: {self.groups} does not grow from group to group")
         return self
+
+
+AUTOMATIC = RolloutPlan(
+    shadow="off",
+    soak_seconds=300.0,
+    settle_seconds=60.0,
+    gates=GatePlan(min_devices=1, min_images=0),
+)
+"""Of what a fleet has learned: it asks for no least number of images, and stops by evidence alone,
+since a newer model is never far."""

@@ -1,21 +1,206 @@
-"""What the state knows of rollouts."""
+"""What the state knows of rollouts: plans, groups, who belongs to them, and what they reported.
+
+A device is a member for as long as what it is to run, or to compare, is an offer of the rollout:
+whoever gets a version of its own, is pinned or shut out is none, and whoever comes later falls in
+by its place. Who is not done of the phase that is open is kept from entry to entry, so that a
+report costs the same in a small fleet and in a large one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
+from coordinator.topics.devices.state import DevicesState
+from coordinator.topics.keys.state import KeysState
+from coordinator.topics.models.offers import GroupOffer
+from coordinator.topics.models.state import ModelsState
+from coordinator.topics.releases.state import Trust
+from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.stages.state import Reported
 from schemas.contributions import PartKey
-from schemas.values import DeviceId
+from schemas.rollouts import SHADOW, Mode
+from schemas.values import ClassName, DeviceId
+
+if TYPE_CHECKING:
+    from coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
+
+Stage = Literal[
+    "planned", "running", "soaking", "paused", "finished", "rolled_back", "aborted", "superseded"
+]
+OPEN: frozenset[Stage] = frozenset({"planned", "running", "soaking", "paused"})
+ACTIVE: frozenset[Stage] = OPEN - {"planned"}
+"""Stages of which one rollout at a time is in."""
+
+
+@dataclass
+class Member:
+    """A device that a rollout has offered its candidate, and what it answered to that."""
+
+    group: int
+    mode: Mode
+    compared: bool = False
+    """In any phase."""
+    alone: bool = False
+    """It has nothing to compare the candidate with."""
+    runs: bool = False
+    settled: bool = False
+    failures: int = 0
+    """In this phase."""
+    failed_ns: int | None = None
+    """When it failed last; None where it has not, or has come to run it since."""
+    failed_index: int = -1
+    """The entry of that."""
+    unreached: bool = False
+    """It was away for long, and the group does without it."""
+
+
+@dataclass
+class Phase:
+    """The devices of a group measure the candidate, or run it."""
+
+    group: int
+    mode: Mode
+    below: int
+    opened_ns: int
+    action: int | None = None
+    """The entry that offers it."""
+    out_ns: int | None = None
+    """When devices were told; with a root, once a release key has signed."""
+    since_ns: int = 0
+    """From when its deadline counts."""
+    waiting: set[DeviceId] = field(default_factory=set)
+    """Members that are not done."""
+    passed_ns: int | None = None
+    """When its gates passed."""
+
+    def is_of(self, group: GroupOffer | None) -> bool:
+        """Whether an offer is for this phase, of the same rollout."""
+        return group is not None and (group.group, group.mode) == (self.group, self.mode)
+
+
+@dataclass
+class Rollout:
+    """A rollout from its plan to its end."""
+
+    planned: RolloutPlanned
+    index: int
+    stage: Stage = "planned"
+    begins_ns: int | None = None
+    """When it begins; None before it was started."""
+    approved: set[int] = field(default_factory=set)
+    """Groups that a person lets go."""
+    phase: Phase | None = None
+    """The newest one."""
+    members: dict[DeviceId, Member] = field(default_factory=dict)
+    left: dict[DeviceId, Member] = field(default_factory=dict)
+    """Devices that were members, and may be again."""
+    evidence: Evidence = field(default_factory=Evidence)
+    last: RolloutMeasured | None = None
+    """The newest verdict."""
+    forgiven: set[tuple[str, ClassName | None]] = field(default_factory=set)
+    """Gates, some of them of a class, that a person let it go on in spite of."""
+    overlooked: set[tuple[str, ClassName | None]] = field(default_factory=set)
+    """The same of what was inconclusive, for this group alone."""
+    paused_from: Stage = "running"
+
+    @property
+    def number(self) -> int:
+        """Which one it is."""
+        return self.planned.rollout
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still go on."""
+        return self.stage in OPEN
+
+    def end(self, stage: Stage) -> None:
+        """End it; nobody waits any more."""
+        self.stage = stage
+        if self.phase is not None:
+            self.phase.waiting.clear()
 
 
 @dataclass
 class RolloutsState:
-    """What devices measured of candidates."""
+    """All rollouts; one at most is active."""
 
+    devices: DevicesState = field(repr=False, compare=False)
+    """A part before this one, to read from, as are the following three."""
+    keys: KeysState = field(repr=False, compare=False)
+    models: ModelsState = field(repr=False, compare=False)
+    trust: Trust = field(repr=False, compare=False)
+    by_number: dict[int, Rollout] = field(default_factory=dict)
+    active: Rollout | None = None
+    """The one that was started last, for as long as it has not ended."""
+    learned: int | None = None
+    """The newest version that the fleet has learned and that waits to go out by itself."""
     compared: dict[DeviceId, dict[PartKey, Reported]] = field(default_factory=dict)
-    """By rollout and number of the comparison."""
+    """Comparisons by rollout and number of the comparison."""
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next rollout."""
+        return max(self.by_number, default=0) + 1
 
     def comparison(self, device: DeviceId, key: PartKey) -> Reported | None:
         """Return what a device reported under a key."""
         return self.compared.get(device, {}).get(key)
+
+    def offer_of(self, device: DeviceId) -> GroupOffer | None:
+        """Return what the active rollout offers a device; None where it is no member."""
+        if self.active is None or self.keys.of(device).revoked:
+            return None
+        desired = self.models.desired_for(device)
+        if desired is None or desired.group is None:
+            return None
+        return desired.group if desired.group.rollout == self.active.number else None
+
+    def review(self, device: DeviceId) -> None:
+        """See whether a device is a member of the active rollout, and whether it is done."""
+        rollout = self.active
+        if rollout is None:
+            return
+        offer = self.offer_of(device)
+        if offer is None:
+            if device in rollout.members:
+                rollout.left[device] = rollout.members.pop(device)
+        else:
+            member = rollout.members.get(device) or rollout.left.pop(device, None)
+            rollout.members[device] = _offered(offer, member)
+        if rollout.phase is not None:
+            if self._is_awaited(rollout, rollout.phase, device):
+                rollout.phase.waiting.add(device)
+            else:
+                rollout.phase.waiting.discard(device)
+
+    def review_all(self) -> None:
+        """Do so for every device."""
+        for device in self.devices.admitted:
+            self.review(device)
+
+    def _is_awaited(self, rollout: Rollout, phase: Phase, device: DeviceId) -> bool:
+        member = rollout.members.get(device)
+        if member is None or (member.group, member.mode) != (phase.group, phase.mode):
+            return False
+        return not (member.unreached or self._is_done(rollout, device, member))
+
+    def _is_done(self, rollout: Rollout, device: DeviceId, member: Member) -> bool:
+        if member.failed_ns is not None:
+            return member.failures > rollout.planned.plan.retries
+        measured = member.compared or member.alone or rollout.planned.former is None
+        if member.mode == "shadow":
+            return measured
+        able = self.devices.admitted[device].capabilities
+        if able is not None and SHADOW not in able.features:
+            return member.runs  # an older agent says no more than that
+        return measured and member.settled
+
+
+def _offered(offer: GroupOffer, former: Member | None) -> Member:
+    """Return the member that is offered this phase; what it measured in another one counts."""
+    if former is None:
+        return Member(offer.group, offer.mode)
+    if (former.group, former.mode) == (offer.group, offer.mode):
+        return former
+    return Member(offer.group, offer.mode, compared=former.compared, alone=former.alone)

@@ -21,7 +21,19 @@ from tests.coordinator.every_kind.facts import FACTS, digests, facts, run, unpac
 
 ADDED_SINCE: frozenset[str] = frozenset(
     {
+        "model.compared",
         "model.imported",
+        "rollout.aborted",
+        "rollout.approved",
+        "rollout.finished",
+        "rollout.group_opened",
+        "rollout.measured",
+        "rollout.paused",
+        "rollout.planned",
+        "rollout.resumed",
+        "rollout.rolled_back",
+        "rollout.started",
+        "rollout.unreached",
     }
 )
 """Kinds of entry that this ledger has not, because they came later."""

@@ -1,0 +1,98 @@
+"""Which group of a rollout comes next, which devices are in it, and what they are offered.
+
+- A group of a share is all devices whose places lie below it; a group of a number is all up to the
+  place of so many devices that are there, so that it is not made of devices that are away.
+- A group that holds nobody besides those before it is left out, but for the last one, which is for
+  whoever comes later, too.
+- A group is only asked to compare where somebody can: who runs nothing, or an older agent, cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core.live import Live
+from coordinator.core.state import State
+from coordinator.topics.models.offers import GroupOffer
+from coordinator.topics.rollouts.entries import GroupOpened
+from coordinator.topics.rollouts.plan import GroupSize
+from coordinator.topics.rollouts.state import Rollout
+from schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
+from schemas.tags import all_fit
+from schemas.values import DeviceId
+
+
+def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None:
+    """Return what opens next; None while nobody of it is there, or where all groups were open."""
+    phase, plan = rollout.phase, rollout.planned.plan
+    if phase is not None and phase.mode == "shadow":
+        return _opened(rollout, phase.group, "run", phase.below)
+    group, below = (0, 0) if phase is None else (phase.group, phase.below)
+    places = list(_places(state, rollout))
+    for number in range(group + 1, len(plan.groups) + 1):
+        bound = _bound(plan.groups[number - 1], places, live)
+        if bound is None:
+            return None
+        bound = max(bound, below)
+        added = [device for place, device in places if below <= place < bound]
+        if added or number == len(plan.groups):
+            shadows = plan.shadow == "all" or (plan.shadow == "first" and phase is None)
+            can = shadows and any(_can_compare(state, rollout, device) for device in added)
+            return _opened(rollout, number, "shadow" if can else "run", bound)
+    return None
+
+
+def offer(rollout: Rollout, opened: GroupOpened) -> GroupOffer:
+    """Return what the devices of a phase are offered."""
+    plan, whole = rollout.planned.plan, opened.below == WHOLE
+    return GroupOffer(
+        rollout=rollout.number,
+        group=opened.group,
+        mode=opened.mode,
+        share=None if whole else Share(salt=rollout.planned.salt, below=opened.below),
+        tags=plan.tags,
+        hours=plan.hours,
+        settle_seconds=plan.settle_seconds,
+    )
+
+
+def is_last(rollout: Rollout) -> bool:
+    """Whether the phase that is open is the last one."""
+    phase = rollout.phase
+    return (
+        phase is not None
+        and phase.mode == "run"
+        and phase.group == len(rollout.planned.plan.groups)
+    )
+
+
+def _opened(rollout: Rollout, group: int, mode: Mode, below: int) -> GroupOpened:
+    return GroupOpened(rollout=rollout.number, group=group, mode=mode, below=below)
+
+
+def _places(state: State, rollout: Rollout) -> Iterator[tuple[int, DeviceId]]:
+    """Yield every device that it is about, with its place."""
+    planned = rollout.planned
+    for device, known in state.devices.admitted.items():
+        if not state.keys.of(device).revoked and all_fit(planned.plan.tags, known.tags):
+            yield place_of(planned.salt, device), device
+
+
+def _bound(size: GroupSize, places: list[tuple[int, DeviceId]], live: Live) -> int | None:
+    """Return the place below which devices are in a group; None while nobody is there."""
+    if isinstance(size, float):
+        return round(size * WHOLE)
+    there = sorted(place for place, device in places if live.device(device).boot is not None)
+    if not there:
+        return None
+    if len(there) >= size:
+        return there[size - 1] + 1
+    everybody = sorted(place for place, _ in places)
+    return WHOLE if len(everybody) < size else max(there[-1], everybody[size - 1]) + 1
+
+
+def _can_compare(state: State, rollout: Rollout, device: DeviceId) -> bool:
+    able, runs = state.devices.admitted[device].capabilities, state.models.of(device).active_version
+    return (
+        able is not None and SHADOW in able.features and runs not in (None, rollout.planned.version)
+    )

@@ -1,0 +1,54 @@
+"""Devices that are away for long: the group does without them, and they have not failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core.decision import Decision, record, together
+from coordinator.core.live import NANOSECONDS, Live
+from coordinator.topics.devices.entries import MAX_NAMED
+from coordinator.topics.rollouts.entries import RolloutUnreached
+from coordinator.topics.rollouts.state import Phase, Rollout
+from schemas.values import DeviceId
+
+
+def unreached(live: Live, rollout: Rollout, now_ns: int) -> Decision:
+    """Name the devices that a phase waits for and that have been away for too long."""
+    phase = rollout.phase
+    if phase is None or now_ns < _earliest(live, rollout, phase):
+        return Decision()
+    gone = sorted(device for device, since in _away(live, phase) if _ns(rollout) <= now_ns - since)
+    return together(
+        record(
+            RolloutUnreached(
+                rollout=rollout.number,
+                group=phase.group,
+                devices=tuple(gone[begin : begin + MAX_NAMED]),
+            )
+        )
+        for begin in range(0, len(gone), MAX_NAMED)
+    )
+
+
+def next_unreached(live: Live, rollout: Rollout) -> Iterator[int]:
+    """Yield when devices that are away will have been so for too long."""
+    phase = rollout.phase
+    if phase is not None and phase.out_ns is not None:
+        yield from (since + _ns(rollout) for _, since in _away(live, phase))
+
+
+def _away(live: Live, phase: Phase) -> Iterator[tuple[DeviceId, int]]:
+    """Yield each device that is waited for and away, and since when at the latest."""
+    from_ns = max(phase.out_ns or 0, live.started_ns or 0)
+    for device in phase.waiting:
+        known = live.device(device)
+        if known.boot is None:
+            yield device, max(from_ns, known.heard_ns or 0)
+
+
+def _earliest(live: Live, rollout: Rollout, phase: Phase) -> int:
+    return max(phase.out_ns or 0, live.started_ns or 0) + _ns(rollout)
+
+
+def _ns(rollout: Rollout) -> int:
+    return round(rollout.planned.plan.reach_seconds * NANOSECONDS)
