@@ -23,7 +23,7 @@ from coordinator.topics.releases.entries import ReleaseSigned
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import RolloutPlan
 from coordinator.topics.rollouts.state import (
-    Member,
+    GroupMember,
     Phase,
     Rollout,
     RolloutsState,
@@ -381,7 +381,7 @@ def _take_status(rollouts: RolloutsState, body: DeviceModelStatus, at: Place) ->
     rollouts.review(at.maker)
 
 
-def _take_answer(rollout: Rollout, member: Member, body: DeviceModelStatus, at: Place) -> None:
+def _take_answer(rollout: Rollout, member: GroupMember, body: DeviceModelStatus, at: Place) -> None:
     match body.state:
         case "failed" | "rolled_back":
             member.failures += 1

@@ -10,7 +10,7 @@ from coordinator.core.state import State
 from coordinator.topics.devices.entries import MAX_NAMED
 from coordinator.topics.models.entries import ModelDesired
 from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.rollouts.state import Member, Rollout
+from coordinator.topics.rollouts.state import GroupMember, Rollout
 from schemas.values import DeviceId
 
 
@@ -36,7 +36,7 @@ def next_retry(rollout: Rollout) -> Iterator[int]:
     return (moment for _, _, moment in _failed(rollout))
 
 
-def _failed(rollout: Rollout) -> Iterator[tuple[DeviceId, Member, int]]:
+def _failed(rollout: Rollout) -> Iterator[tuple[DeviceId, GroupMember, int]]:
     """Yield each device that may try again, and from when on."""
     plan = rollout.planned.plan
     for device in sorted(rollout.evidence.failed):

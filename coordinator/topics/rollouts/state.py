@@ -34,7 +34,7 @@ ACTIVE: frozenset[Stage] = OPEN - {"planned"}
 
 
 @dataclass
-class Member:
+class GroupMember:
     """A device that a rollout has offered its candidate, and what it answered to that."""
 
     group: int
@@ -92,8 +92,8 @@ class Rollout:
     """Groups that a person lets go."""
     phase: Phase | None = None
     """The newest one."""
-    members: dict[DeviceId, Member] = field(default_factory=dict)
-    left: dict[DeviceId, Member] = field(default_factory=dict)
+    members: dict[DeviceId, GroupMember] = field(default_factory=dict)
+    left: dict[DeviceId, GroupMember] = field(default_factory=dict)
     """Devices that were members, and may be again."""
     evidence: Evidence = field(default_factory=Evidence)
     last: RolloutMeasured | None = None
@@ -185,7 +185,7 @@ class RolloutsState:
             return False
         return not (member.unreached or self._is_done(rollout, device, member))
 
-    def _is_done(self, rollout: Rollout, device: DeviceId, member: Member) -> bool:
+    def _is_done(self, rollout: Rollout, device: DeviceId, member: GroupMember) -> bool:
         if member.failed_ns is not None:
             return member.failures > rollout.planned.plan.retries
         measured = member.compared or member.alone or rollout.planned.former is None
@@ -197,10 +197,10 @@ class RolloutsState:
         return measured and member.settled
 
 
-def _offered(offer: GroupOffer, former: Member | None) -> Member:
+def _offered(offer: GroupOffer, former: GroupMember | None) -> GroupMember:
     """Return the member that is offered this phase; what it measured in another one counts."""
     if former is None:
-        return Member(offer.group, offer.mode)
+        return GroupMember(offer.group, offer.mode)
     if (former.group, former.mode) == (offer.group, offer.mode):
         return former
-    return Member(offer.group, offer.mode, compared=former.compared, alone=former.alone)
+    return GroupMember(offer.group, offer.mode, compared=former.compared, alone=former.alone)
