@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.rules import BoundRules, IntakeRules, RoundRules
+from coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
 from coordinator.making.first_files import FirstFiles
 from coordinator.making.networks import prepare_network
 from coordinator.settings import FirstStageSection, MethodSection
@@ -20,6 +20,8 @@ BOUNDS = BoundRules(max_share=1.0, max_round_share=1.0, max_samples_per_class=10
 """Scenarios deal out data as papers do, often most of a class to one device."""
 INTAKE = IntakeRules(mib_per_minute=1_000_000, json_mib_per_minute=1_000_000)
 """Of simulated coordinators: answers of any size come as fast as this machine makes them."""
+ROLLOUTS = RolloutRules(automatic_from=0)
+"""Of scenarios that measure how a fleet learns, whatever its size: a model goes to all at once."""
 
 _PHASES = 2
 """The most that a round has."""

@@ -13,7 +13,14 @@ from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
 from coordinator.topics.lineages.entries import BackboneImported
 from schemas.values import FleetId
 from simulator.engines.interface import Prepared
-from simulator.engines.rounds import BOUNDS, INTAKE, method_settings, round_rules, rounds_seconds
+from simulator.engines.rounds import (
+    BOUNDS,
+    INTAKE,
+    ROLLOUTS,
+    method_settings,
+    round_rules,
+    rounds_seconds,
+)
 from simulator.scenario.model import Scenario
 from simulator.virtual.clock import BEGINNING_NS
 from simulator.virtual.seeds import give_key
@@ -43,6 +50,7 @@ def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         rounds=round_rules(scenario, seed),
         intake=INTAKE,
         bounds=BOUNDS,
+        rollouts=ROLLOUTS,
         stages=StageRules(
             quorum=engine.quorum,
             quiet_seconds=QUIET_SECONDS,

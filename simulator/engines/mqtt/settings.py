@@ -15,7 +15,14 @@ from device_agent.settings import (
 )
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
-from simulator.engines.rounds import BOUNDS, INTAKE, method_settings, round_rules, rounds_seconds
+from simulator.engines.rounds import (
+    BOUNDS,
+    INTAKE,
+    ROLLOUTS,
+    method_settings,
+    round_rules,
+    rounds_seconds,
+)
 from simulator.scenario.model import TEXTS, Scenario
 from transport.brokers import Broker
 
@@ -43,6 +50,7 @@ def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> Coord
         rounds=round_rules(scenario, seed).model_copy(update={"keep_weights": "all"}),
         intake=INTAKE,
         bounds=BOUNDS,
+        rollouts=ROLLOUTS,
         stages=StageRules(
             quorum=scenario.engine.quorum,
             quiet_seconds=QUIET_SECONDS,
