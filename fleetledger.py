@@ -35,6 +35,10 @@ VERBS = {
     "coordinator": Verb(
         "coordinator.cli.coordinator:app", "Lead a fleet: admit devices, open stages, serve."
     ),
+    "device": Verb(
+        "coordinator.cli.devices:app",
+        "List devices with their tags; put tags on them, pin them to a version.",
+    ),
     "class": Verb("coordinator.cli.classes:app", "List, rename and merge the classes of a fleet."),
     "model": Verb(
         "coordinator.cli.models:app",

@@ -187,7 +187,9 @@ def _begun(
     worker = around.worker(bench.answer, control.wake)
     blocks.on_failure = worker.fail
     return AgentRun(
-        identity=DeviceIdentity(store.installation, boot, around.capabilities, formers),
+        identity=DeviceIdentity(
+            store.installation, boot, around.capabilities, formers, settings.tags
+        ),
         rules=around.rules or _told_of(rules_of(home), around.machine),
         keys=keys,
         control=control,

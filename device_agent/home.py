@@ -153,6 +153,11 @@ seconds = 60
 # What node_exporter's textfile collector reads, in a folder that this program may write into.
 # textfile = "/var/lib/node_exporter/fleetledger.prom"
 
+[tags]
+# What this device is told apart by: names of a-z, 0-9, "_", "." and "-", with values of letters,
+# digits and "_.:/+-". The operator can choose devices by them, and can put others over them.
+# site = "orchard-1"
+
 [policy]
 # Whether features of single images, or moments of a class's features, may leave this device. A
 # fleet whose method needs them is told that this device gives none.

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from schemas.former_names import Renamed
 from schemas.keys import VerifyKey
 from schemas.message import Strict
+from schemas.tags import Tags
 from schemas.values import DeviceId, FleetId
 from transport.tls import TlsSettings
 
@@ -157,3 +158,5 @@ class AgentSettings(Strict):
     policy: PolicySettings = PolicySettings()
     trust: TrustSettings = TrustSettings()
     health: HealthSettings = HealthSettings()
+    tags: Tags = Field(default={})
+    """What the owner says of the device, for the operator to choose devices by."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,14 @@ import typer
 from rich.console import Console
 
 from coordinator.core.commands import Command
+from coordinator.core.formatting import some
 from coordinator.errors import CommandError
+from coordinator.ledger.reader import ledger_of
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.views import chosen_in
 from schemas.values import ClassName, DeviceId
 
 Home = Annotated[
@@ -23,6 +28,14 @@ Home = Annotated[
     ),
 ]
 HOME = Path(DEFAULT_HOME)
+Tagged = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="NAME[=VALUE]",
+        help="Only devices with this tag; of several given all must fit.",
+    ),
+]
 
 
 def command(home: Path, body: Command) -> None:
@@ -49,6 +62,27 @@ def class_names(names: list[str]) -> tuple[ClassName, ...]:
     return tuple(ClassName(name) for name in names)
 
 
-def device_ids(devices: list[str]) -> tuple[DeviceId, ...]:
-    """Check device ids given on the command line."""
-    return tuple(DeviceId(device) for device in devices)
+def for_each(
+    home: Path, choice: DeviceChoice, ask: Callable[[DeviceId], Command], *, what: str, yes: bool
+) -> None:
+    """Have a command carried out for each device that is meant, after asking about several.
+
+    One that is refused keeps no other from it. Raises `CommandError` where nobody is named or
+    meant, and with all that was refused. `what` is done, as in "Shut out".
+    """
+    if choice.is_open:
+        raise CommandError("device: none is named; name devices, or choose some by `--tag`")
+    devices = choice.devices or ()
+    if choice.tags or len(devices) > 1:
+        with ledger_of(home) as ledger:
+            devices = chosen_in(ledger, choice)
+        meant = f"{len(devices)} device{'s' if len(devices) > 1 else ''}: {some(devices)}"
+        confirm(f"{what} {meant}?", yes=yes, way_out=f"say --yes if it is meant of {meant}")
+    refused = []
+    for device in devices:
+        try:
+            command(home, ask(device))
+        except CommandError as error:
+            refused.append(str(error))
+    if refused:
+        raise CommandError("; ".join(refused))

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from pydantic import ValidationError
 
-from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.common import HOME, Home, Tagged, for_each
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.reports import ReplayedResult, ReplayReport
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.devices.choosing import DeviceChoice
 from schemas.contributions import PartKey
 from schemas.message import explain
 from schemas.showing import AsJson
@@ -94,21 +95,29 @@ def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
 
 
 def retract(
-    device: Annotated[str, typer.Argument(help="Device whose contributions are taken out.")],
+    *,
+    device: Annotated[
+        list[str] | None, typer.Argument(help="Devices whose contributions are taken out.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why; the device is told, the ledger keeps it.")],
+    tag: Tagged = None,
     part: Annotated[
         str | None, typer.Option(help="One part alone, as STAGE/PART, or STAGE/ROUND.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
 ) -> None:
-    """Take what a device gave out of the sum, for good; of rounds, mark what came of it."""
-    try:
-        body = RetractContributions(
-            device=DeviceId(device), part=None if part is None else _part(part), reason=reason
-        )
-    except ValidationError as error:
-        _stop(f"--reason: {explain(error)}", _USAGE)
-    command(home, body)
+    """Take what devices gave out of the sum, for good; of rounds, mark what came of it."""
+    key = None if part is None else _part(part)
+
+    def retracting(one: DeviceId) -> RetractContributions:
+        try:
+            return RetractContributions(device=one, part=key, reason=reason)
+        except ValidationError as error:
+            _stop(f"--reason: {explain(error)}", _USAGE)
+
+    choice = DeviceChoice.read(device, tag)
+    for_each(home, choice, retracting, what="Retract what was given by", yes=yes)
 
 
 def _part(text: str) -> PartKey:

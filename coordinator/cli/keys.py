@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.common import HOME, Home, Tagged, command, for_each
 from coordinator.serving.inviting import invite
+from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.keys.commands import RevokeKey
 from schemas.values import BootId, DeviceId
@@ -34,12 +35,20 @@ def enrol(
 
 
 def revoke(
-    device: Device,
+    device: Annotated[
+        list[str] | None, typer.Argument(help="Ids of devices: their MQTT user names.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
+    tag: Tagged = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
 ) -> None:
-    """Shut a device out whose key is lost or stolen, until it is enrolled anew."""
-    command(home, RevokeKey(device=DeviceId(device), reason=reason))
+    """Shut devices out whose keys are lost or stolen, until they are enrolled anew."""
+
+    def revoking(one: DeviceId) -> RevokeKey:
+        return RevokeKey(device=one, reason=reason)
+
+    for_each(home, DeviceChoice.read(device, tag), revoking, what="Shut out", yes=yes)
 
 
 def settle(

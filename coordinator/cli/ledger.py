@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -20,7 +20,15 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli import history
-from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError, LedgerLockedError
+from coordinator.cli.common import Tagged
+from coordinator.errors import (
+    AuditError,
+    BlobError,
+    CommandError,
+    KeyFileError,
+    LedgerError,
+    LedgerLockedError,
+)
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
 from coordinator.ledger.audit import Audited
@@ -45,6 +53,8 @@ from coordinator.reading.reports import (
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
+from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey, read_verify_key
@@ -72,17 +82,24 @@ def tail(
     home: Home = Path(DEFAULT_HOME),
     number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
+    device: Annotated[
+        list[str] | None, typer.Option(help="Only what this device made; may be given again.")
+    ] = None,
+    tag: Tagged = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the newest entries; with --json and --follow a line of JSON for each."""
     form = output_form(as_json=as_json)
+    choice = DeviceChoice.read(device, tag)
     with _opened(home) as ledger:
+        whose = None if choice.is_open else chosen_in(ledger, choice)
         size = ledger.size
-        _print_entries(_entries(ledger, max(0, size - number), size), form, follow=follow)
+        _print_entries(_newest(ledger, number, whose), form, follow=follow)
         while follow:
             time.sleep(_POLL_SECONDS)
             start, size = size, ledger.size
-            _print_entries(_entries(ledger, start, size), form, follow=True, head=False)
+            new = _told_of(whose, ledger.entries(start, size))
+            _print_entries(new, form, follow=True, head=False)
 
 
 @app.command()
@@ -268,7 +285,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
     try:
         with LedgerReader.open_read_only(path, TABLES) as ledger:
             yield ledger
-    except SettingsError as error:
+    except (SettingsError, CommandError) as error:
         _stop(str(error), _USAGE)
     except (LedgerError, BlobError, AuditError, KeyFileError) as error:
         _stop(str(error), _FAILED)
@@ -293,8 +310,22 @@ def _fields(entry: EntryReport) -> Iterator[tuple[str, str]]:
     yield from (("blob", digest) for digest in entry.blobs)
 
 
-def _entries(ledger: LedgerReader, start: int, stop: int) -> EntriesReport:
-    return EntriesReport(entries=tuple(_shown(entry) for entry in ledger.entries(start, stop)))
+def _newest(ledger: LedgerReader, number: int, whose: Collection[str] | None) -> EntriesReport:
+    """Return the newest entries, of some devices alone where these are given."""
+    if whose is None:
+        start = max(0, ledger.size - number)
+        return _told_of(None, ledger.entries(start, ledger.size))
+    rows = ledger.db.execute(
+        "SELECT idx FROM entry WHERE device IN (SELECT value FROM json_each(?))"
+        " ORDER BY idx DESC LIMIT ?",
+        [json.dumps(list(whose)), number],
+    )
+    return _told_of(None, (ledger.entry(index) for (index,) in reversed(rows.fetchall())))
+
+
+def _told_of(whose: Collection[str] | None, entries: Iterable[Entry]) -> EntriesReport:
+    kept = (entry for entry in entries if whose is None or entry.device in whose)
+    return EntriesReport(entries=tuple(map(_shown, kept)))
 
 
 def _shown(entry: Entry) -> ShownEntry:

@@ -12,9 +12,9 @@ from rich.console import Console
 from coordinator.cli.common import (
     HOME,
     Home,
+    Tagged,
     command,
     confirm,
-    device_ids,
     say,
 )
 from coordinator.cli.tables import print_table
@@ -22,6 +22,7 @@ from coordinator.errors import CommandError
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.settings import load
+from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.models import views as fleet_model_views
 from coordinator.topics.models import views as model_views
@@ -100,10 +101,12 @@ def push(
     device: Annotated[
         list[str] | None, typer.Option(help="Only this device; may be given several times.")
     ] = None,
+    tag: Tagged = None,
     home: Home = HOME,
 ) -> None:
     """Make a version the desired one, on all devices or on some."""
-    command(home, PushModel(version=version, devices=device_ids(device) if device else None))
+    chosen = DeviceChoice.read(device, tag)
+    command(home, PushModel(version=version, devices=chosen.devices, tags=chosen.tags))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from coordinator.cli.common import HOME, Home
+from coordinator.cli.common import HOME, Home, Tagged
 from coordinator.cli.tables import table_of
 from coordinator.core.formatting import some, span
 from coordinator.ledger.reader import ledger_of
@@ -26,8 +26,10 @@ from coordinator.reading.answers import (
     RightCount,
     StageNow,
 )
-from coordinator.reading.fleet import fleet_now
+from coordinator.reading.fleet import fleet_now, narrowed
 from coordinator.settings import FILE_NAME, load
+from coordinator.topics.devices.choosing import DeviceChoice, told_tags
+from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.views import HELD
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
@@ -45,24 +47,34 @@ Watch = Annotated[
 ]
 
 
-def status(home: Home = HOME, watch: Watch = None, as_json: AsJson = False) -> None:
+def status(
+    device: Annotated[
+        list[str] | None, typer.Option(help="Only this device; may be given several times.")
+    ] = None,
+    tag: Tagged = None,
+    home: Home = HOME,
+    watch: Watch = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what needs a person, who is there, which model runs where and how well."""
+    choice = DeviceChoice.read(device, tag)
     if watch is None or as_json:
-        show_report(_read(home), _draw, as_json=as_json)
+        show_report(_read(home, choice), _draw, as_json=as_json)
         return
-    with Live(_drawn(_read(home), Console().width), auto_refresh=False) as screen:
+    with Live(_drawn(_read(home, choice), Console().width), auto_refresh=False) as screen:
         while True:
             try:
                 time.sleep(watch)
-                screen.update(_drawn(_read(home), screen.console.width), refresh=True)
+                screen.update(_drawn(_read(home, choice), screen.console.width), refresh=True)
             except KeyboardInterrupt:
                 return
 
 
-def _read(home: Path) -> FleetNow:
+def _read(home: Path, choice: DeviceChoice) -> FleetNow:
     named = str(load(home).fleet) if (home / FILE_NAME).is_file() else ""
     with ledger_of(home) as ledger:
-        return fleet_now(ledger, read_live(home), time.time_ns(), named)
+        fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
+        return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
 def _draw(fleet: FleetNow) -> None:
@@ -76,8 +88,10 @@ def _drawn(fleet: FleetNow, width: int) -> RenderableType:
     parts += [Text(line) for need in fleet.needs for line in _need(need)]
     if not fleet.needs:
         parts.append(Text("Nothing needs you."))
-    rows = [_row(device, fleet.time) for device in fleet.devices]
-    parts.append(table_of("Devices", (*_COLUMNS, "trouble"), rows, width))
+    tagged = any(device.tags for device in fleet.devices)
+    rows = [_row(device, fleet.time, tagged=tagged) for device in fleet.devices]
+    columns = (*_COLUMNS, *(("tags",) if tagged else ()), "trouble")
+    parts.append(table_of("Devices", columns, rows, width))
     parts += [Text(line) for line in _tail(fleet)]
     return Group(*parts)
 
@@ -106,7 +120,7 @@ def _need(need: Need) -> Iterator[str]:
         yield f"       -> {need.command}"
 
 
-def _row(device: FleetDevice, now_ns: int) -> tuple[object, ...]:
+def _row(device: FleetDevice, now_ns: int, *, tagged: bool) -> tuple[object, ...]:
     seen = None if device.last_seen is None else _ago(now_ns - device.last_seen)
     accuracy = device.accuracy
     return (
@@ -119,6 +133,7 @@ def _row(device: FleetDevice, now_ns: int) -> tuple[object, ...]:
         None if accuracy is None else _right(accuracy.new),
         device.samples,
         device.key,
+        *((told_tags(device.tags),) if tagged else ()),
         _trouble(device),
     )
 
@@ -134,9 +149,11 @@ def _model(device: FleetDevice) -> str | None:
         return f"{device.active_version or 'none'}, {device.model_version} {state}"
     if device.active_version is None:
         return None
-    if device.desired_version not in {None, device.active_version}:
-        return f"{device.active_version}, to be {device.desired_version}"
-    return str(device.active_version)
+    to_be = device.desired_version
+    pinned = ", pinned" if device.pinned is not None else ""
+    if to_be not in {None, device.active_version}:
+        return f"{device.active_version}, to be {to_be}{pinned}"
+    return f"{device.active_version}{pinned}"
 
 
 def _overall(accuracy: AccuracyThere | None) -> str | None:

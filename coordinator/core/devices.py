@@ -279,6 +279,7 @@ class Devices:
             installation=birth.installation,
             capabilities=birth.capabilities,
             formers=birth.formers,
+            tags=birth.tags,
         )
         return record_for(device, body) + self._models.running(device, birth) + self._greet(device)
 

@@ -13,8 +13,8 @@ from coordinator.topics.clock.commands import ClockCommand
 from coordinator.topics.clock.rules import Correcting
 from coordinator.topics.contributions.commands import ContributionCommand
 from coordinator.topics.contributions.retracting import Retracting
-from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
-from coordinator.topics.devices.rules import admit
+from coordinator.topics.devices.commands import AdmitDevice, DeviceCommand, SettleTwins
+from coordinator.topics.devices.rules import admit, tag
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.commands import KeyCommand
 from coordinator.topics.keys.rules import KeyRules
@@ -48,10 +48,8 @@ class Operator:
         """Return what the command decides and a sentence for the operator."""
         if isinstance(command, ClockCommand):
             return self.correcting.correct(now_ns)
-        if isinstance(command, AdmitDevice):
-            return admit(self.state, command.device), f"device {command.device} is admitted"
-        if isinstance(command, SettleTwins):
-            return self.twins.settle(command)
+        if isinstance(command, DeviceCommand):
+            return self._of_devices(command)
         if isinstance(command, KeyCommand):
             return self.enrolling.carry_out(command)
         if isinstance(command, LineageCommand):
@@ -71,3 +69,10 @@ class Operator:
         if isinstance(command, RolloutCommand):
             return self.rollouts.carry_out(command)
         return resume(self.state)
+
+    def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:
+        if isinstance(command, AdmitDevice):
+            return admit(self.state, command.device), f"device {command.device} is admitted"
+        if isinstance(command, SettleTwins):
+            return self.twins.settle(command)
+        return tag(self.state, command)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from schemas.message import Strict
 from schemas.shown import Report
 from schemas.times import IsoTime
@@ -88,6 +90,10 @@ class FleetDevice(Strict):
     admitted_index: int
     key: str = ""
     """Hash of its key, `invited` or `revoked`; empty where it has none."""
+    tags: dict[str, str] = Field(default={})
+    """What it is told apart by; the operator's word is over the owner's."""
+    pinned: int | None = None
+    """The version that it runs whatever is desired of others."""
     boot: str | None = None
     """Its newest run."""
     born_index: int | None = None

@@ -116,6 +116,7 @@ QUERIES: Mapping[str, CannedQuery] = {
 _DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     "entries": ("Entries", "Everything, in order. `fleetledger ledger show` says it in words."),
     "devices": ("Devices", "Every admitted device, and what it runs."),
+    "tags": ("Tags", "What devices are told apart by, and who says so."),
     "stages": ("Stages", "What the fleet was asked to learn, and when."),
     "classes": ("Classes", "Names, their numbers, what they mean since renames and merges."),
     "contributions": ("Contributions", "What devices gave, part by part."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.live.snapshot import LiveSnapshot, serves
@@ -49,6 +51,19 @@ def fleet_now(
                 "the coordinator once, or `fleetledger ledger rebuild` while none runs"
             )
         return _fleet_now(ledger, live, time_ns, fleet)
+
+
+def narrowed(fleet: FleetNow, names: Iterable[str]) -> FleetNow:
+    """Return the fleet with these devices alone, and what needs a person because of them or all."""
+    kept = set(names)
+    return fleet.model_copy(
+        update={
+            "devices": tuple(one for one in fleet.devices if one.name in kept),
+            "needs": tuple(
+                need for need in fleet.needs if not need.devices or kept.intersection(need.devices)
+            ),
+        }
+    )
 
 
 def _fleet_now(

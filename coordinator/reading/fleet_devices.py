@@ -30,9 +30,10 @@ def fleet_devices(
     out: GoingOut,
 ) -> tuple[FleetDevice, ...]:
     """Return every admitted device; `live` is that of a coordinator that runs, None without."""
-    own = {name: version for version, names in out.canaries.items() for name in names}
+    own = {name: version for version, names in out.canaries.items() for name in names} | out.pins
     doubled = {row.device for row in device_views.unsettled(ledger)}
     measured, troubles = _accuracies(ledger, facts), _troubles(ledger)
+    tags = device_views.tags(ledger)
     found = []
     for item in facts:
         now = None if live is None else live.devices.get(DeviceId(item.device))
@@ -49,6 +50,8 @@ def fleet_devices(
                 silent_since=item.silent_ns,
                 admitted_index=item.admitted_index,
                 key=item.key,
+                tags=dict(tags.get(DeviceId(item.device), {})),
+                pinned=out.pins.get(item.device),
                 boot=item.boot,
                 born_index=item.born_index,
                 provider=item.provider,

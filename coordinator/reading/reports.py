@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from coordinator.reading.answers import WaitingRelease
+from coordinator.reading.answers import DeviceState, FleetDevice, WaitingRelease
 from coordinator.topics.classes.views import ClassRow
 from coordinator.topics.models.views import ModelRow
 from coordinator.topics.proxy.views import OldModelRow
@@ -44,6 +44,39 @@ class ClassesReport(Report):
 
     lines_field: ClassVar[str | None] = "classes"
     classes: tuple[ClassRow, ...]
+
+
+class ListedDevice(Strict):
+    """An admitted device, and what it is chosen by."""
+
+    name: str
+    state: DeviceState
+    tags: dict[str, str]
+    """The operator's over the owner's."""
+    active_version: int | None
+    desired_version: int | None
+    pinned: int | None
+    """The version that it runs whatever is desired of others."""
+
+    @classmethod
+    def of(cls, device: FleetDevice) -> ListedDevice:
+        """Return a row of the table."""
+        return cls(
+            name=device.name,
+            state=device.state,
+            tags=device.tags,
+            active_version=device.active_version,
+            desired_version=device.desired_version,
+            pinned=device.pinned,
+        )
+
+
+class DevicesReport(Report):
+    """What `device list` shows."""
+
+    lines_field: ClassVar[str | None] = "devices"
+    devices: tuple[ListedDevice, ...]
+    """By name."""
 
 
 class ListedModel(Strict):

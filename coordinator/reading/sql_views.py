@@ -35,6 +35,10 @@ _VIEWS = {
                 AND state IN ('held', 'answer')) AS samples,
             bytes_up, bytes_down, admitted_index AS entry
         FROM device LEFT JOIN entry AS admitted ON admitted.idx = admitted_index""",
+    "tags": """
+        SELECT device, name AS tag, value,
+            CASE WHEN operator IS NULL THEN 'owner' ELSE 'operator' END AS said_by
+        FROM device_tag WHERE value IS NOT NULL""",
     "stages": """
         SELECT stage, class_names AS classes, ISO(opened_ns) AS opened, opened_by,
             ISO(closed_ns) AS closed, closed_because, answered, expected,

@@ -13,7 +13,7 @@ from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
 from coordinator.reading.troubles import TROUBLE
 from coordinator.topics.classes.views import CLASS
 from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
-from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TWINS
+from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TAG, DEVICE_TWINS
 from coordinator.topics.keys.views import DEVICE_KEY
 from coordinator.topics.lineages.views import LINEAGE
 from coordinator.topics.models.views import (
@@ -24,6 +24,7 @@ from coordinator.topics.models.views import (
     MODEL,
     MODEL_FAILED,
     MODEL_HOLD,
+    PIN,
     TEMPERATURE,
 )
 from coordinator.topics.proxy.views import OLD_MODEL
@@ -52,6 +53,7 @@ TABLES = Projections(
             DEVICE_KEY,
             DEVICE_TWINS,
             DEVICE_PROBLEM,
+            DEVICE_TAG,
             LINEAGE,
             CLASS,
             STAGE,
@@ -69,6 +71,7 @@ TABLES = Projections(
             FLEET_MODEL,
             CANARY,
             MODEL_HOLD,
+            PIN,
             MEASURED,
             ROLLOUT,
             ROLLOUT_ENTRY,

@@ -159,6 +159,7 @@ def make_birth(state: AgentState) -> Birth:
         outbox_length=len(state.records.outbox),
         seen_checkpoint=state.records.seen,
         formers=state.identity.formers,
+        tags=dict(state.identity.tags),
     )
 
 

@@ -37,6 +37,7 @@ from schemas.presence import Capabilities, SeenCheckpoint
 from schemas.releases import SignedRelease
 from schemas.reports import Evaluation
 from schemas.roots import SignedRoot
+from schemas.tags import TagName, TagValue
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 
@@ -111,6 +112,8 @@ class DeviceIdentity:
     capabilities: Capabilities
     formers: tuple[BootId, ...] = ()
     """The runs of this installation before this one, newest first."""
+    tags: Mapping[TagName, TagValue] = field(default_factory=dict)
+    """What the owner says of it."""
 
 
 @dataclass

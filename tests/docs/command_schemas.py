@@ -29,6 +29,7 @@ REPORTS: dict[str, type[Report]] = {
     "coordinator rounds": reports.RoundsReport,
     "coordinator stages": reports.StagesReport,
     "coordinator status": FleetNow,
+    "device list": reports.DevicesReport,
     "ledger audit": reports.AuditReport,
     "ledger replay": reports.ReplayReport,
     "ledger show": reports.EntryReport,

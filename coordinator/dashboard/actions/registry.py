@@ -6,12 +6,14 @@ from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionF
 from coordinator.errors import CommandError
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.commands import AdmitDevice, SettleTwins, TagDevices
 from coordinator.topics.keys.commands import RevokeKey
-from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
 from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.contributions import PartKey
+from schemas.tags import TagName, TagValue
 from schemas.values import BootId, ClassName, DeviceId
 
 
@@ -31,6 +33,50 @@ def _part(text: str) -> PartKey:
     return PartKey(stage=int(stage), part=int(number))
 
 
+def _choice(values: Values) -> DeviceChoice:
+    return DeviceChoice.read(words(values.get("devices", "")), words(values.get("tagged", "")))
+
+
+def _tag_line(values: Values) -> tuple[str, ...]:
+    return tuple(word for tagged in words(values.get("tagged", "")) for word in ("--tag", tagged))
+
+
+def _tag(values: Values) -> TagDevices:
+    chosen = _choice(values)
+    put = (word.partition("=") for word in words(values.get("put", "")))
+    return TagDevices(
+        devices=chosen.devices,
+        tags=chosen.tags,
+        put={TagName(name): TagValue(value) for name, _, value in put},
+        removed=tuple(map(TagName, words(values.get("removed", "")))),
+    )
+
+
+def _tag_words(values: Values) -> tuple[str, ...]:
+    gone = (f"{name}-" for name in words(values.get("removed", "")))
+    named, put = words(values.get("devices", "")), words(values.get("put", ""))
+    return ("device", "tag", *named, *put, *gone, *_tag_line(values))
+
+
+def _pin(values: Values) -> PinDevices:
+    chosen = _choice(values)
+    version = int(values["version"]) if "version" in values else None
+    return PinDevices(devices=chosen.devices, tags=chosen.tags, version=version)
+
+
+def _pin_words(values: Values) -> tuple[str, ...]:
+    version = (values["version"],) if "version" in values else ("--none",)
+    return ("device", "pin", *words(values.get("devices", "")), *version, *_tag_line(values))
+
+
+_NAMED = ActionField("devices", "Devices", "Names, with spaces between them.", False, several=True)
+_TAGGED = ActionField(
+    "tagged",
+    "Only with tags",
+    "NAME or NAME=VALUE, with spaces between them; all must fit.",
+    required=False,
+    several=True,
+)
 _DEVICES = (
     Action(
         "admit",
@@ -47,6 +93,31 @@ _DEVICES = (
         lambda values: RevokeKey(device=DeviceId(values["device"]), reason=values["reason"]),
         lambda values: ("coordinator", "revoke", values["device"], "--reason", values["reason"]),
         (DEVICE, REASON),
+    ),
+    Action(
+        "tag",
+        "Change tags",
+        "Devices are chosen by them from then on; they stand over what owners say.",
+        _tag,
+        _tag_words,
+        (
+            _NAMED,
+            _TAGGED,
+            ActionField("put", "Put", "NAME=VALUE, with spaces between.", False, several=True),
+            ActionField("removed", "Take away", "NAMEs, with spaces between.", False, several=True),
+        ),
+    ),
+    Action(
+        "pin",
+        "Pin to a version",
+        "The devices run that version whatever is desired of others, until the pin is ended.",
+        _pin,
+        _pin_words,
+        (
+            _NAMED,
+            _TAGGED,
+            ActionField("version", "Version", "Ends the pin where it is empty.", required=False),
+        ),
     ),
     Action(
         "settle",
@@ -112,13 +183,14 @@ _STAGES = (
 
 
 def _push(values: Values) -> PushModel:
-    chosen = tuple(map(DeviceId, words(values.get("devices", ""))))
-    return PushModel(version=int(values["version"]), devices=chosen or None)
+    chosen = _choice(values)
+    return PushModel(version=int(values["version"]), devices=chosen.devices, tags=chosen.tags)
 
 
 def _push_line(values: Values) -> tuple[str, ...]:
     chosen = words(values.get("devices", ""))
-    return ("model", "push", values["version"], *(w for d in chosen for w in ("--device", d)))
+    named = tuple(word for device in chosen for word in ("--device", device))
+    return ("model", "push", values["version"], *named, *_tag_line(values))
 
 
 _MODELS = (
@@ -133,6 +205,7 @@ _MODELS = (
             ActionField(
                 "devices", "Only on", "Devices; all where it is empty.", False, several=True
             ),
+            _TAGGED,
         ),
     ),
     Action(

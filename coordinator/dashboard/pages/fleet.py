@@ -7,7 +7,7 @@ from collections import Counter
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
 from coordinator.dashboard.parts.doing import NeedHere, with_doing
-from coordinator.dashboard.parts.filtering import chosen
+from coordinator.dashboard.parts.filtering import chosen, tag_selectors
 from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.words import plural
@@ -53,6 +53,8 @@ class FleetPage(PageModel):
     """That are held."""
     contributions_of_the_hour: int
     filter: str
+    tags: str
+    """Those that the filter has, as an action takes them."""
     rows: tuple[DeviceListLine, ...]
     found: int
     """Devices that the filter fits; `rows` may be fewer."""
@@ -99,6 +101,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         contributions=sum(device.contributions for device in fleet.devices),
         contributions_of_the_hour=recent,
         filter=text,
+        tags=" ".join(map(str, tag_selectors(text))),
         rows=tuple(rows if "all" in asked.query else rows[:MOST_ROWS]),
         found=len(rows),
     )

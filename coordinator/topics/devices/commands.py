@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
+from coordinator.topics.devices.choosing import DeviceChoice
 from schemas.message import Strict
+from schemas.tags import MAX_TAGS, TagName, Tags
 from schemas.values import BootId, DeviceId
 
 
@@ -24,4 +28,12 @@ class SettleTwins(Strict):
     """Any name that it has: of a run, or its own where the other has another."""
 
 
-DeviceCommand = AdmitDevice | SettleTwins
+class TagDevices(DeviceChoice):
+    """Put tags on devices, and take others away."""
+
+    verb: Literal["tag-devices"] = "tag-devices"
+    put: Tags = Field(default={})
+    removed: tuple[TagName, ...] = Field(default=(), max_length=MAX_TAGS)
+
+
+DeviceCommand = AdmitDevice | SettleTwins | TagDevices

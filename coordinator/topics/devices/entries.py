@@ -6,13 +6,16 @@ import logging
 from functools import lru_cache
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import span
+from coordinator.core.formatting import some, span
 from coordinator.core.kind import TOLD, Kind, LedgerTopic, Place, Telling, changes_nothing
 from coordinator.topics.devices.state import Device, DevicesState, Doubled
+from schemas.message import is_absent
 from schemas.presence import Capabilities
+from schemas.tags import MAX_TAGS, TagName, Tags
 from schemas.values import BootId, DeviceId
 
 MAX_NAMED = 1000
@@ -44,6 +47,8 @@ class DeviceBorn(EntryBody):
     capabilities: Capabilities
     formers: tuple[BootId, ...] = ()
     """The runs of its installation before this one, newest first."""
+    tags: Tags = Field(default={}, exclude_if=is_absent)
+    """What its owner says of it."""
 
 
 def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
@@ -52,6 +57,7 @@ def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
     device.boot, device.installation = body.boot, body.installation
     device.formers = body.formers
     device.capabilities = _shared(body.capabilities)
+    device.owners_tags = body.tags
 
 
 @lru_cache(maxsize=256)
@@ -67,6 +73,35 @@ def _say_born(body: DeviceBorn, at: Place) -> str:
         f"Device {at.device} connected (boot {body.boot}): {able.machine}, Python "
         f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
     )
+
+
+class DeviceTagged(EntryBody):
+    """The operator says something of devices, over what their owners say."""
+
+    kind: ClassVar[str] = "device.tagged"
+    devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
+    tags: Tags = Field(default={})
+    removed: tuple[TagName, ...] = Field(default=(), max_length=MAX_TAGS)
+    """Tags that they have no more; one that the owner says does not count."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        both = self.tags.keys() & set(self.removed)
+        if both:
+            raise ValueError(f"removed: {min(both)!r} is among the tags, too; give it once")
+        return self
+
+
+def _tag(devices: DevicesState, body: DeviceTagged, _at: Place) -> None:
+    for name in body.devices:
+        device = devices.admitted[name]
+        device.operators_tags = device.retagged(body.tags, body.removed)
+
+
+def _say_tagged(body: DeviceTagged, _: Place) -> str:
+    now = [f"{name}={value}" for name, value in body.tags.items()]
+    gone = [f"no {name} any more" for name in body.removed]
+    return f"Tags of {some(body.devices)}: {', '.join((*now, *gone))}."
 
 
 class DeviceDoubled(EntryBody):
@@ -187,6 +222,8 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             lambda body: Telling("everything", (body.device,)),
         ),
         Kind(DeviceBorn, _begin_run, _say_born),
+        # Who belongs to a group of devices may have changed, and with it what they are to run.
+        Kind(DeviceTagged, _tag, _say_tagged, lambda body: Telling("released", body.devices)),
         Kind(
             DeviceDoubled,
             _freeze,

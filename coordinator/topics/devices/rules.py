@@ -1,14 +1,22 @@
-"""Who is let into the fleet."""
+"""Who is let into the fleet, and what the operator says of devices."""
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record, record_for
+from coordinator.core.decision import Decision, record, record_for, together
 from coordinator.core.entry import OPERATOR
 from coordinator.core.state import State
 from coordinator.errors import CommandError
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceProblem
+from coordinator.topics.devices.choosing import chosen
+from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.devices.entries import (
+    MAX_NAMED,
+    DeviceAdmitted,
+    DeviceProblem,
+    DeviceTagged,
+)
 from schemas.envelope import COORDINATOR, PROXY
 from schemas.reports import Problem
+from schemas.tags import MAX_TAGS
 from schemas.values import DeviceId
 
 
@@ -19,6 +27,48 @@ def admit(state: State, device: DeviceId) -> Decision:
     if device in state.devices.admitted:
         return Decision()
     return record(DeviceAdmitted(device=device), actor=OPERATOR)
+
+
+def tag(state: State, command: TagDevices) -> tuple[Decision, str]:
+    """Put tags on the chosen devices and take others away, and say it in a sentence.
+
+    Raises `CommandError` where nobody is chosen, where nobody has a tag that is to go, and where a
+    device would have more than `MAX_TAGS` of the operator's.
+    """
+    if command.is_open:
+        raise CommandError("device: none is named; name devices, or choose some by `--tag`")
+    if not command.put and not command.removed:
+        raise CommandError("tag: none is given; write NAME=VALUE to put it, NAME- to take it away")
+    names = chosen(command, state.devices.tags)
+    known = {name: state.devices.admitted[name] for name in names}
+    for tag_name in command.removed:
+        if tag_name in command.put:
+            raise CommandError(f"tag: {str(tag_name)!r} is to be put and taken away; say one")
+        if not any(tag_name in device.tags for device in known.values()):
+            raise CommandError(f"tag: none of the devices has {str(tag_name)!r}")
+    changed = []
+    for name, device in known.items():
+        after = device.retagged(command.put, command.removed)
+        if len(after) > MAX_TAGS:
+            raise CommandError(
+                f"tag: {name} would have more than {MAX_TAGS} of the operator's; take some away"
+            )
+        if after != device.operators_tags:
+            changed.append(name)
+    if not changed:
+        return Decision(), "nothing changes: the devices have these tags already"
+    decision = together(
+        record(
+            DeviceTagged(
+                devices=tuple(changed[start : start + MAX_NAMED]),
+                tags=command.put,
+                removed=command.removed,
+            ),
+            actor=OPERATOR,
+        )
+        for start in range(0, len(changed), MAX_NAMED)
+    )
+    return decision, f"tags of {len(changed)} device{'s' if len(changed) > 1 else ''} are changed"
 
 
 def note_problem(device: DeviceId, problem: Problem) -> Decision:

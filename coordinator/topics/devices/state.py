@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.presence import Capabilities
-from schemas.tags import Tags
+from schemas.tags import TagName, TagValue
 from schemas.values import BootId, DeviceId
 
 
@@ -31,14 +32,35 @@ class Device:
     """Whether nothing came of it for long that could be believed."""
     installation: BootId | None = None
     capabilities: Capabilities | None = None
-    tags: Tags = field(default_factory=dict)
-    """What its owner and the operator say of it."""
     doubled: Doubled | None = None
     """The installations between which the operator has to choose."""
     settled: dict[BootId, bool] = field(default_factory=dict)
     """Runs between which the operator chose, and whether their installation goes on."""
     shut_out: set[BootId] = field(default_factory=set)
     """Names of installations that do not, where the one that does has another."""
+    owners_tags: Mapping[TagName, TagValue] = field(default_factory=dict)
+    """As its newest birth said them."""
+    operators_tags: Mapping[TagName, TagValue | None] = field(default_factory=dict)
+    """What the operator put over them; None for an owner's tag that does not count."""
+
+    @property
+    def tags(self) -> Mapping[TagName, TagValue]:
+        """What it is chosen by: the owner's tags, and the operator's over them."""
+        if not self.operators_tags:
+            return self.owners_tags
+        both = {**self.owners_tags, **self.operators_tags}
+        return {name: value for name, value in both.items() if value is not None}
+
+    def retagged(
+        self, put: Mapping[TagName, TagValue], removed: Iterable[TagName]
+    ) -> Mapping[TagName, TagValue | None]:
+        """Return the operator's tags after some were put and some taken away."""
+        said = {**self.operators_tags, **put}
+        for name in removed:
+            said.pop(name, None)
+            if name in self.owners_tags:
+                said[name] = None
+        return said
 
 
 @dataclass
@@ -47,3 +69,8 @@ class DevicesState:
 
     admitted: dict[DeviceId, Device] = field(default_factory=dict)
     """In the order of their admission, which is that of entries about several of them."""
+
+    @property
+    def tags(self) -> dict[DeviceId, Mapping[TagName, TagValue]]:
+        """Every device with its tags."""
+        return {name: device.tags for name, device in self.admitted.items()}

@@ -12,6 +12,7 @@ from sqlite_utils import Database
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, json_text
 from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.topics.devices.choosing import DeviceChoice, chosen
 from coordinator.topics.devices.entries import (
     DeviceAdmitted,
     DeviceBorn,
@@ -20,9 +21,12 @@ from coordinator.topics.devices.entries import (
     DeviceSettled,
     DevicesHeard,
     DevicesSilent,
+    DeviceTagged,
 )
 from coordinator.topics.models.views import OF_DEVICES
 from schemas.keys import VerifyKey
+from schemas.tags import TagName, TagValue
+from schemas.values import DeviceId
 
 
 def _device_admitted(db: Database, entry: Entry) -> None:
@@ -90,6 +94,48 @@ DEVICE = Projection(
         DevicesHeard.kind: _devices_heard,
     },
 )
+
+
+def _owners_tags(db: Database, entry: Entry) -> None:
+    said = entry.body.get("tags", {})
+    known = db.query("SELECT name FROM device_tag WHERE device = ?", [entry.device])
+    for name in {*said, *(row["name"] for row in known)}:
+        _say_of(db, str(entry.device), name, {"owner": said.get(name)})
+
+
+def _operators_tags(db: Database, entry: Entry) -> None:
+    for device in entry.body["devices"]:
+        for name, value in entry.body["tags"].items():
+            _say_of(db, device, name, {"operator": value, "hidden": 0})
+        for name in entry.body["removed"]:
+            row = _tag_row(db, device, name)
+            _say_of(db, device, name, {"operator": None, "hidden": int(row["owner"] is not None)})
+
+
+def _say_of(db: Database, device: str, name: str, said: dict[str, Any]) -> None:
+    """Change a tag of a device; one of which nobody says anything any more is gone."""
+    row = {**_tag_row(db, device, name), **said}
+    row["value"] = None if row["hidden"] else row["operator"] or row["owner"]
+    if row["hidden"] or row["value"]:
+        db.table("device_tag").insert(row, replace=True)
+    else:
+        db.execute("DELETE FROM device_tag WHERE device = ? AND name = ?", [device, name])
+
+
+def _tag_row(db: Database, device: str, name: str) -> dict[str, Any]:
+    query = "SELECT * FROM device_tag WHERE device = ? AND name = ?"
+    row = {"device": device, "name": name, "value": None}
+    empty = {**row, "owner": None, "operator": None, "hidden": 0}
+    return next(iter(db.query(query, [device, name])), empty)
+
+
+DEVICE_TAG = Projection(
+    "device_tag",
+    {"device": str, "name": str, "value": str, "owner": str, "operator": str, "hidden": int},
+    ("device", "name"),
+    {DeviceBorn.kind: _owners_tags, DeviceTagged.kind: _operators_tags},
+)
+"""What owner and operator say of devices; `value` counts, and is none where it is hidden."""
 
 
 def _device_doubled(db: Database, entry: Entry) -> None:
@@ -233,6 +279,23 @@ def problems(ledger: LedgerReader) -> list[ProblemRow]:
         ProblemRow(row["device"], row["about"], row["idx"], row["time_ns"], row["text"])
         for row in rows
     ]
+
+
+def tags(ledger: LedgerReader) -> dict[DeviceId, dict[TagName, TagValue]]:
+    """Return every admitted device, in the order of admission, with its tags."""
+    rows = ledger.db.execute("SELECT device FROM device ORDER BY admitted_index")
+    found: dict[str, dict[TagName, TagValue]] = {device: {} for (device,) in rows.fetchall()}
+    said = ledger.db.execute(
+        "SELECT device, name, value FROM device_tag WHERE value IS NOT NULL ORDER BY device, name"
+    )
+    for device, name, value in said.fetchall():
+        found[device][TagName.known(name)] = TagValue.known(value)
+    return {DeviceId.known(device): own for device, own in found.items()}
+
+
+def chosen_in(ledger: LedgerReader, choice: DeviceChoice) -> tuple[DeviceId, ...]:
+    """Return the devices that are meant; raise `CommandError` where nobody is."""
+    return chosen(choice, tags(ledger))
 
 
 @dataclass(frozen=True)

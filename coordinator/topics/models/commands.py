@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.models.entries import ImportedFiles
 from schemas.message import Strict
-from schemas.values import DeviceId
 
 
 class ImportModel(Strict):
@@ -18,12 +18,19 @@ class ImportModel(Strict):
     model: ImportedFiles
 
 
-class PushModel(Strict):
+class PushModel(DeviceChoice):
     """Make a version desired: on all devices, or on some."""
 
     verb: Literal["push-model"] = "push-model"
     version: int = Field(ge=1)
-    devices: tuple[DeviceId, ...] | None = None
+
+
+class PinDevices(DeviceChoice):
+    """Have devices run one version whatever is said of others, or end that."""
+
+    verb: Literal["pin-devices"] = "pin-devices"
+    version: int | None = Field(default=None, ge=1)
+    """None ends it."""
 
 
 class HoldModels(Strict):
@@ -45,4 +52,4 @@ class GoBack(Strict):
     """Devices that were told to run a version of their own go back too."""
 
 
-ModelCommand = ImportModel | PushModel | HoldModels | GoBack
+ModelCommand = ImportModel | PushModel | PinDevices | HoldModels | GoBack

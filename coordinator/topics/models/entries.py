@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import names_of
+from coordinator.core.formatting import names_of, some
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.topics.devices.entries import MAX_NAMED
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.stack import after_push, after_return
@@ -263,6 +265,47 @@ def _tells_of_desired(body: ModelDesired) -> Telling:
     return Telling("desired" if body.group is None else "offered", body.devices)
 
 
+class DevicePinned(EntryBody):
+    """Devices run one version, whatever is desired of others; or no longer do."""
+
+    kind: ClassVar[str] = "device.pinned"
+    devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
+    version: int | None = Field(default=None, ge=1)
+    """None ends it."""
+    then: int | None = Field(default=None, ge=1)
+    """Where it ends: what all of them are to run from here on, as if they had not been pinned; None
+    where nothing is desired of them."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.version is not None and self.then is not None:
+            raise ValueError("then: has no meaning with a version; leave it out")
+        return self
+
+
+def _pin(models: ModelsState, body: DevicePinned, at: Place) -> None:
+    for device in body.devices:
+        models.pinned.pop(device, None)
+        models.unpinned.pop(device, None)
+    if body.version is not None:
+        pin = DesiredVersion(body.version, at.index, body.devices, pins=True)
+        models.pinned.update(dict.fromkeys(body.devices, pin))
+    elif body.then is not None:
+        for device in body.devices:
+            found = models.unpinned_desire(device)
+            group = None if found is None else found.group  # it goes on in that, too
+            after = DesiredVersion(body.then, at.index, body.devices, group=group, pins=False)
+            models.unpinned[device] = after
+
+
+def _say_pinned(body: DevicePinned, _: Place) -> str:
+    whom = some(body.devices)
+    if body.version is not None:
+        return f"Pinned to model {body.version}, whatever is desired of others: {whom}."
+    goes_on = "" if body.then is None else f", and to run model {body.then} as others do"
+    return f"Pinned no longer{goes_on}: {whom}."
+
+
 class ModelsHeld(EntryBody):
     """Whether newly solved models wait for the operator instead of becoming desired."""
 
@@ -389,6 +432,7 @@ MODELS = LedgerTopic(
         Kind(ModelExported, _export, _say_exported),
         Kind(ModelFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
         Kind(ModelDesired, _desire, _say_desired, _tells_of_desired),
+        Kind(DevicePinned, _pin, _say_pinned, lambda body: Telling("desired", body.devices)),
         Kind(ModelsHeld, _hold, _say_held),
         Kind(
             DeviceModelStatus,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.decision import Decision, ask, record, record_for, together
 from coordinator.core.entry import OPERATOR
 from coordinator.core.formatting import some
 from coordinator.core.live import NANOSECONDS, Live
@@ -13,17 +14,21 @@ from coordinator.core.state import State
 from coordinator.core.work import ExportHead, PackImported, SolveHead, SolveInput
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.devices.choosing import DeviceChoice, chosen
+from coordinator.topics.devices.entries import MAX_NAMED
 from coordinator.topics.models.commands import (
     GoBack,
     HoldModels,
     ImportModel,
     ModelCommand,
+    PinDevices,
     PushModel,
 )
 from coordinator.topics.models.entries import (
     TAKEN_BACK,
     DeviceEvaluated,
     DeviceModelStatus,
+    DevicePinned,
     ImportedFiles,
     ModelDesired,
     ModelExported,
@@ -73,11 +78,14 @@ class Models:
         match command:
             case ImportModel(model=model):
                 return self.take_in(model)
-            case PushModel(version=version, devices=devices):
+            case PushModel(version=version):
+                devices = None if command.is_open else self._chosen(command)
                 whom = ", ".join(devices) if devices else "all devices"
                 decision = self.push(version, devices)
-                waits = self._outlet.told(version, devices)
+                waits = self._outlet.told(version, devices) + self._told_of_pins(devices)
                 return decision, f"model {version} goes to {whom}{waits}"
+            case PinDevices():
+                return self.pin(command)
             case HoldModels(held=held):
                 return self.hold(held), _HELD if held else "new models go out again"
             case GoBack():
@@ -173,13 +181,49 @@ class Models:
         return record(ModelFailed(inputs=inputs, class_names=names, reason=reason[:2000]))
 
     def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
-        """Make a version desired; raise `CommandError` if it or a device does not exist."""
+        """Make a version desired; raise `CommandError` if it does not exist."""
         self._exported(version)
-        for device in devices or ():
-            if device not in self._state.devices.admitted:
-                raise CommandError(f"device: {str(device)!r} is not admitted to this fleet")
         body = ModelDesired(version=version, devices=devices, reason="operator")
         return record(body, actor=OPERATOR)
+
+    def pin(self, command: PinDevices) -> tuple[Decision, str]:
+        """Pin devices to a version, or end that; devices that go on alike are in one entry."""
+        if command.is_open:
+            raise CommandError("device: none is named; name devices, or choose some by `--tag`")
+        devices = self._chosen(command)
+        if command.version is not None:
+            self._exported(command.version)
+            decision = together(
+                record(DevicePinned(devices=named, version=command.version), actor=OPERATOR)
+                for named in _lists(devices)
+            )
+            waits = self._outlet.told(command.version, devices[:1])
+            return decision, f"{some(devices)}: pinned to model {command.version}{waits}"
+        models = self._state.models
+        pinned = [device for device in devices if device in models.pinned]
+        if not pinned:
+            raise CommandError(f"device: none of {some(devices)} is pinned")
+        alike: dict[int | None, list[DeviceId]] = {}
+        for device in pinned:
+            desired = models.unpinned_desire(device)
+            then = None if desired is None else desired.version
+            alike.setdefault(then, []).append(device)
+        decision = together(
+            record(DevicePinned(devices=named, then=goes_on), actor=OPERATOR)
+            for goes_on, found in alike.items()
+            for named in _lists(found)
+        )
+        waits = "".join(self._outlet.told(goes_on, ()) for goes_on in alike if goes_on is not None)
+        return decision, f"{some(pinned)}: not pinned any more{waits}"
+
+    def _chosen(self, choice: DeviceChoice) -> tuple[DeviceId, ...]:
+        return chosen(choice, self._state.devices.tags)
+
+    def _told_of_pins(self, devices: tuple[DeviceId, ...] | None) -> str:
+        """Return which devices something that is pushed does not reach, empty for none."""
+        pinned = self._state.models.pinned
+        kept = [device for device in devices or pinned if device in pinned]
+        return f"; {some(kept)} stays as it is pinned" if kept else ""
 
     def hold(self, held: bool) -> Decision:
         """Stop solved models from going out by themselves, or let them again."""
@@ -347,6 +391,12 @@ class Models:
     def _lineage(self) -> str:
         assert self._state.lineages.current is not None
         return self._state.lineages.current.digest
+
+
+def _lists(devices: Sequence[DeviceId]) -> Iterator[tuple[DeviceId, ...]]:
+    """Return devices in lists that an entry, and a release, has room for."""
+    for start in range(0, len(devices), MAX_NAMED):
+        yield tuple(devices[start : start + MAX_NAMED])
 
 
 def _goes_to(stack: list[int], command: GoBack) -> int:

@@ -68,6 +68,9 @@ class DesiredVersion:
     """Whether devices that were told a version of their own keep it."""
     group: GroupOffer | None = None
     """The group of a rollout that is offered it."""
+    pins: bool | None = None
+    """Whether the entry pins its devices to the version (True) or ends a pin (False); None for
+    neither."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,10 @@ class ModelsState:
     desired_by_device: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
     offers: list[DesiredVersion] = field(default_factory=list)
     """What groups of rollouts are offered since then, oldest first."""
+    pinned: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
+    """What devices run that nothing else reaches."""
+    unpinned: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
+    """What devices went on with after a pin; it counts until something newer is said of them."""
     held: bool = False
     """Whether solved models wait for the operator."""
     by_device: dict[DeviceId, Running] = field(default_factory=dict)
@@ -164,6 +171,19 @@ class ModelsState:
 
     def desired_for(self, device: DeviceId) -> DesiredVersion | None:
         """Return the version that this device is to run, or to compare with what it runs.
+
+        What it is pinned to; else the newest of what is said of it, and of how it went on after a
+        pin.
+        """
+        if device in self.pinned:
+            return self.pinned[device]
+        desired, after = self.unpinned_desire(device), self.unpinned.get(device)
+        if after is None or (desired is not None and desired.action > after.action):
+            return desired
+        return after
+
+    def unpinned_desire(self, device: DeviceId) -> DesiredVersion | None:
+        """Return the same of a device that is not pinned and never was.
 
         The newest of what was pushed to it and of what its group is offered; else everybody's.
         """
@@ -225,15 +245,17 @@ class ModelsState:
     @property
     def all_desired(self) -> list[DesiredVersion]:
         """Return what any device is to run: that of all first, then as the entries stand."""
-        own = {item.action: item for item in self.desired_by_device.values()}
-        own |= {item.action: item for item in self.offers}
+        after = (item for name, item in self.unpinned.items() if self.desired_for(name) is item)
+        some = (*self.desired_by_device.values(), *self.offers, *self.pinned.values(), *after)
+        own = {item.action: item for item in some}
         return [*filter(None, (self.desired,)), *(own[action] for action in sorted(own))]
 
     def devices_of(self, desired: DesiredVersion) -> tuple[DeviceId, ...] | None:
         """Return the devices that are to run it; None for all that nothing else is said of."""
         if desired.devices is None:
             return None
-        said = self.desired_by_device.items()
+        found = (self.desired_by_device, self.pinned, self.unpinned)
+        said = (pair for known in found for pair in known.items())
         return tuple(device for device, item in said if item.action == desired.action)
 
 

@@ -18,6 +18,7 @@ from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.models.entries import (
     DeviceEvaluated,
     DeviceModelStatus,
+    DevicePinned,
     ModelDesired,
     ModelExported,
     ModelFailed,
@@ -225,6 +226,38 @@ CANARY = Projection(
     ("device",),
     {ModelDesired.kind: _desired_of_some},
 )
+
+
+def _pinned(db: Database, entry: Entry) -> None:
+    pinned = entry.body["version"]
+    version = entry.body["then"] if pinned is None else pinned
+    for device in entry.body["devices"]:
+        row = {"device": device, "idx": entry.index, "version": version}
+        if version is None:
+            db.execute("DELETE FROM pin WHERE device = ?", [device])
+        else:
+            whether = {"pinned": int(pinned is not None)}
+            db.table("pin").insert({**row, **whether}, replace=True)
+
+
+def _said_since(db: Database, entry: Entry) -> None:
+    """Forget what followed a pin, where something newer is said of the device."""
+    body = ModelDesired.model_validate(entry.body)
+    if body.of_all and body.spares:
+        db.execute("DELETE FROM pin WHERE NOT pinned AND device NOT IN (SELECT device FROM canary)")
+    elif body.of_all:
+        db.execute("DELETE FROM pin WHERE NOT pinned")
+    for device in body.devices or ():
+        db.execute("DELETE FROM pin WHERE NOT pinned AND device = ?", [device])
+
+
+PIN = Projection(
+    "pin",
+    {"device": str, "idx": int, "version": int, "pinned": int},
+    ("device",),
+    {DevicePinned.kind: _pinned, ModelDesired.kind: _said_since},
+)
+"""Devices that run one version whatever is said of others (`pinned`), or did and go on with one."""
 
 
 def _held(db: Database, entry: Entry) -> None:
@@ -453,6 +486,8 @@ class GoingOut:
     """What all devices are to run that nothing else is said of."""
     canaries: dict[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
+    pins: dict[str, int]
+    """Devices that are pinned, with their versions."""
     held_index: int | None
     """The entry by which solved models wait for the operator; None where they do not."""
     failed: tuple[int, str] | None
@@ -473,6 +508,7 @@ def going_out(ledger: LedgerReader) -> GoingOut:
         newest_learned=learned[0] if learned else None,
         desired=desired[0] if desired else None,
         canaries=_canaries(ledger),
+        pins=pins(ledger),
         held_index=held_by[0] if held_by else None,
         failed=(failed[0], failed[1]) if failed else None,
     )
@@ -493,6 +529,12 @@ def canaries(home: Path) -> dict[int, tuple[str, ...]]:
     """Return the devices that were told to run a version of their own, by that version."""
     with ledger_of(home) as ledger:
         return _canaries(ledger)
+
+
+def pins(ledger: LedgerReader) -> dict[str, int]:
+    """Return the devices that are pinned, with their versions."""
+    rows = ledger.db.execute("SELECT device, version FROM pin WHERE pinned ORDER BY device")
+    return dict(rows.fetchall())
 
 
 def going_back(home: Path, to: int | None = None) -> GoingBack:

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import names_of
-from coordinator.core.kind import Kind, LedgerTopic, Place, Telling
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.topics.models.entries import DevicePinned
 from coordinator.topics.releases.state import Released, Trust
 from schemas.releases import SignedRelease
 from schemas.roots import SignedRoot, named_keys
@@ -58,7 +59,7 @@ def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
     if release.devices is None:
         trust.release_for_all(released)
     else:
-        trust.released_by_device.update(dict.fromkeys(release.devices, released))
+        trust.release_for(release.devices, released)
     trust.releases[action] = body.signed
     trust.forget_others()
 
@@ -72,6 +73,11 @@ def _say_release(body: ReleaseSigned, _: Place) -> str:
     )
 
 
+def _hold_still(trust: Trust, body: DevicePinned, _at: Place) -> None:
+    if body.version is not None:
+        trust.hold_still(body.devices)
+
+
 RELEASES = LedgerTopic(
     "releases",
     kinds=(
@@ -83,4 +89,5 @@ RELEASES = LedgerTopic(
             lambda body: Telling("released", body.signed.release.devices),
         ),
     ),
+    follows=(Follows(DevicePinned, _hold_still),),
 )

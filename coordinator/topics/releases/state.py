@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coordinator.topics.models.offers import GroupOffer
@@ -48,8 +49,24 @@ class Trust:
         self.roots = [root] if anew else [*self.roots, root][-MAX_ROOTS:]
 
     def released_for(self, device: DeviceId) -> Released | None:
-        """Return what was released last for a device."""
+        """Return what was released last for a device; of a pinned one, for it alone."""
+        if device in self.models.pinned:
+            return self.released_by_device.get(device)
         return self.released_by_device.get(device, self.released)
+
+    def hold_still(self, devices: Iterable[DeviceId]) -> None:
+        """Let devices that are pinned now be told what they were, until the pin is signed."""
+        for device in devices:
+            told = self.released_by_device.get(device, self.released)
+            if told is not None:
+                self.released_by_device[device] = told
+
+    def release_for(self, devices: Iterable[DeviceId], released: Released) -> None:
+        """Let devices have it, but those that are pinned to something else."""
+        for device in devices:
+            pin = self.models.pinned.get(device)
+            if pin is None or pin.action == released.action:
+                self.released_by_device[device] = released
 
     def release_for_all(self, released: Released) -> None:
         """Let all devices have it but those for which something later was released, or spared."""
@@ -59,7 +76,9 @@ class Trust:
         self.released_by_device = {
             name: item
             for name, item in self.released_by_device.items()
-            if item.action > released.action or (spares and name in self.models.desired_by_device)
+            if item.action > released.action
+            or name in self.models.pinned
+            or (spares and name in self.models.desired_by_device)
         }
 
     def forget_others(self) -> None:

@@ -95,16 +95,21 @@ RELEASE = Projection(
 
 
 _WAITING = """
-SELECT push.idx, push.version, push.devices, model.manifest FROM push
+SELECT push.idx AS idx, push.version, push.devices, model.manifest FROM push
 JOIN model ON model.version = push.version
 WHERE release_number IS NULL AND push.idx >= (
     SELECT coalesce(max(idx), 0) FROM push AS everybodys
     WHERE everybodys.devices IS NULL AND (push.devices IS NULL OR NOT everybodys.spares)
 )
-ORDER BY push.idx
+UNION ALL
+SELECT pin.idx, pin.version, json_extract(entry.body, '$.devices'), model.manifest FROM pin
+JOIN model ON model.version = pin.version JOIN entry ON entry.idx = pin.idx
+WHERE NOT EXISTS (SELECT 1 FROM release WHERE release.action = pin.idx)
+GROUP BY pin.idx
+ORDER BY idx
 """
 """What is desired and was not released; what is desired of all takes the place of all before, or
-of what was desired of all where it spares devices with a version of their own."""
+of what was desired of all where it spares devices with a version of their own. Pins stay."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,11 @@ from coordinator.live.file import LiveFile
 from coordinator.live.snapshot import DeviceNow, HealthPoint, LiveSnapshot
 from coordinator.reading.answers import Need, RightCount
 from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import send
+from coordinator.topics.devices.commands import TagDevices
 from schemas.health import DeviceHealth, HealthProblem
+from schemas.tags import TagName, TagValue
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
@@ -218,3 +222,23 @@ def test_a_gap_in_a_devices_health_is_not_drawn_over() -> None:
     of_memory = health_plot(held)
     assert of_memory is not None
     assert "memory" in of_memory.what
+
+
+def test_devices_are_listed_by_tags_and_acted_on_together(tmp_path: Path) -> None:
+    home = a_fleet(tmp_path)
+    tags = {TagName("site"): TagValue("North")}
+    for command in (
+        TagDevices(devices=(DeviceId("dev-2"),), put=tags),
+        TagDevices(devices=(DeviceId("dev-1"),), put={TagName("ring"): TagValue("1")}),
+    ):
+        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+    client = browser(home, role=Role.OPERATOR)
+    for text, names in (("tag:site=North", ["dev-2"]), ("tag:ring", ["dev-1"]), ("tag:no", [])):
+        shown = client.get("/fleet.json", params={"filter": text}).json()
+        assert [row["device"]["name"] for row in shown["rows"]] == names
+        assert shown["tags"] == text.removeprefix("tag:")
+    page = client.get("/", params={"filter": "tag:site=North"}).text
+    assert "/act/push-model?tagged=site%3DNorth" in page
+    assert "site=North" in client.get("/devices/dev-2").text
+    form = client.get("/act/pin", params={"tagged": "site=North", "version": "1"}).text
+    assert "fleetledger device pin 1 --tag site=North" in form

@@ -21,6 +21,8 @@ from tests.coordinator.every_kind.facts import FACTS, digests, facts, run, unpac
 
 ADDED_SINCE: frozenset[str] = frozenset(
     {
+        "device.pinned",
+        "device.tagged",
         "model.compared",
         "model.imported",
         "rollout.aborted",

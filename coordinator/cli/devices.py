@@ -1,0 +1,103 @@
+"""`fleetledger device …`: what devices are told apart by, and which version some of them keep."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.common import HOME, Home, Tagged, command
+from coordinator.cli.tables import print_table
+from coordinator.errors import CommandError
+from coordinator.ledger.reader import ledger_of
+from coordinator.live.file import read_live
+from coordinator.reading.fleet import fleet_now, narrowed
+from coordinator.reading.reports import DevicesReport, ListedDevice
+from coordinator.topics.devices.choosing import DeviceChoice, told_tags
+from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.devices.views import chosen_in
+from coordinator.topics.models.commands import PinDevices
+from schemas.showing import AsJson, show_report
+from schemas.tags import TagName, TagValue
+
+app = typer.Typer(no_args_is_help=True, help="Devices: list them, put tags on them, pin them.")
+
+
+@app.command("list")
+def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False) -> None:
+    """Show every device with its tags, and the model that it runs or is pinned to."""
+    choice = DeviceChoice.read(None, tag)
+    with ledger_of(home) as ledger:
+        fleet = fleet_now(ledger, read_live(home), time.time_ns())
+        if not choice.is_open:
+            fleet = narrowed(fleet, chosen_in(ledger, choice))
+    report = DevicesReport(devices=tuple(map(ListedDevice.of, fleet.devices)))
+    show_report(report, _draw, as_json=as_json)
+
+
+def _draw(report: DevicesReport) -> None:
+    rows = [
+        (row.name, row.state, told_tags(row.tags), row.active_version, row.pinned)
+        for row in report.devices
+    ]
+    print_table("Devices", ("device", "state", "tags", "model", "pinned to"), rows)
+
+
+@app.command()
+def tag(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME... KEY=VALUE KEY-", help="Devices, tags to put, and tags to take away."
+        ),
+    ],
+    tagged: Tagged = None,
+    home: Home = HOME,
+) -> None:
+    """Put tags on devices over what their owners say, or take tags away."""
+    names, put, removed = _sorted_out(words)
+    choice = DeviceChoice.read(names, tagged)
+    body = TagDevices(devices=choice.devices, tags=choice.tags, put=put, removed=removed)
+    command(home, body)
+
+
+@app.command()
+def pin(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME... VERSION", help="Devices, and the version that they keep."),
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="End it: no VERSION is given.")] = False,
+    tagged: Tagged = None,
+    home: Home = HOME,
+) -> None:
+    """Have devices run one version, whatever is desired of others, until that is ended."""
+    names, version = list(words or ()), None
+    if not none:
+        version = _version(names.pop() if names else "")
+    choice = DeviceChoice.read(names, tagged)
+    command(home, PinDevices(devices=choice.devices, tags=choice.tags, version=version))
+
+
+def _sorted_out(
+    words: list[str],
+) -> tuple[list[str], dict[TagName, TagValue], tuple[TagName, ...]]:
+    """Tell names of devices from tags to put and from tags to take away."""
+    names, put, removed = [], {}, []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            put[TagName(name)] = TagValue(value)
+        elif word.endswith("-"):
+            removed.append(TagName(word[:-1]))
+        else:
+            names.append(word)
+    return names, put, tuple(removed)
+
+
+def _version(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        given = f"{word!r} is no version" if word else "none is given"
+        raise CommandError(f"version: {given}; write it last, or --none to end a pin")
+    return int(word)
