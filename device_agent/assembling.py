@@ -24,7 +24,7 @@ from device_agent.mail import AgentMail, Signing, make_will
 from device_agent.pinning import check_taken, pinned_of
 from device_agent.proxy_blocks import ProxyBlocks
 from device_agent.settings import AgentDetectionSettings, AgentSettings
-from device_agent.shell import Agent, AgentParts
+from device_agent.shell import Agent, AgentParts, local_minute
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, make_folder
 from device_agent.store.store import AgentStore
@@ -60,7 +60,9 @@ class AgentSurroundings:
         connect(party.role, None), party.topics, party.sender, device=party.device
     )
     """Makes an exchange of blocks, not yet at work."""
-    bench: Callable[[AgentHome, BlobFolder, ModelSlots, Traffic], AgentWorkbench] = Bench
+    bench: Callable[
+        [AgentHome, BlobFolder, ModelSlots, Traffic, Machine | None], AgentWorkbench
+    ] = Bench
     worker: Callable[[Answer, Callable[[], None]], AgentWorker] = WorkerThread
     slots: Callable[[Path], ModelSlots] = slots_in
     """Makes the slots in a state folder."""
@@ -76,6 +78,8 @@ class AgentSurroundings:
     """Whether it writes its status file, for people who look."""
     machine: Machine | None = field(default_factory=Machine)
     """Of which it tells how it is; None where there is none to be told of."""
+    minute_of_day: Callable[[int], int] = local_minute
+    """Returns the minute of the day where it is, from nanoseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,7 @@ def assemble(
         worker=run.worker,
         status_file=home.status_file if around.tells_status else None,
         clock=around.clock,
+        minute_of_day=around.minute_of_day,
         proxy=run.proxy,
         keys=run.keys,
         health=None if machine is None else HealthReader(machine, home.state_folder),
@@ -183,7 +188,7 @@ def _begun(
     def traffic() -> Counts:
         return control.meter.total() + blocks.traffic() + proxy.traffic()
 
-    bench = around.bench(home, blobs, slots, traffic)
+    bench = around.bench(home, blobs, slots, traffic, around.machine)
     worker = around.worker(bench.answer, control.wake)
     blocks.on_failure = worker.fail
     return AgentRun(

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
 from device_agent import evaluation
 from device_agent.chance import part_context
+from device_agent.comparison.comparer import Comparer
 from device_agent.core import inputs
 from device_agent.core.inputs import Input
 from device_agent.core.records import ActiveModel
 from device_agent.core.requests import (
     CheckActiveModel,
+    Compare,
     ComputePart,
     Evaluate,
+    ForgetCandidate,
     InstallModel,
     Measure,
     ReadManifest,
+    ReadThrottling,
     Request,
     Scan,
+    ShadowModel,
     Train,
 )
 from device_agent.core.telling import problem
@@ -33,6 +39,7 @@ from device_agent.features.cache import FeatureCache
 from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.health.inferences import InferenceMeter, Inferences
+from device_agent.health.machine import Machine
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import InstalledModel, SessionSettings
@@ -40,7 +47,7 @@ from device_agent.installing import Guards, Installer
 from device_agent.measuring import measure, measuring_head, read_images
 from device_agent.memory import give_back
 from device_agent.observing import check_novelty, observed
-from device_agent.probation import Probation
+from device_agent.probation import Probation, comparisons_in
 from device_agent.samples import LocalSamples
 from device_agent.scene_data import read_asked, read_scene_pictures
 from device_agent.scene_evaluation import evaluate_scenes
@@ -65,7 +72,20 @@ from transport.meter import Counts
 
 log = logging.getLogger("device_agent.bench")
 
-WORK = (Scan, ComputePart, Train, ReadManifest, InstallModel, CheckActiveModel, Evaluate, Measure)
+WORK = (
+    Scan,
+    ComputePart,
+    Train,
+    ReadManifest,
+    InstallModel,
+    ShadowModel,
+    ForgetCandidate,
+    Compare,
+    ReadThrottling,
+    CheckActiveModel,
+    Evaluate,
+    Measure,
+)
 """Requests that the workbench answers."""
 
 
@@ -88,8 +108,14 @@ class Bench:
     """Answers requests; everything it opens, it opens on the thread that calls `answer`."""
 
     def __init__(
-        self, home: AgentHome, blobs: BlobFolder, slots: ModelSlots, traffic: Callable[[], Counts]
+        self,
+        home: AgentHome,
+        blobs: BlobFolder,
+        slots: ModelSlots,
+        traffic: Callable[[], Counts],
+        machine: Machine | None = None,
     ) -> None:
+        """`machine` is what it runs on; None where there is none that can be asked."""
         model = home.settings.model
         sessions = SessionSettings(
             model.providers, model.threads, model.batch, frozenset(model.domains)
@@ -102,6 +128,14 @@ class Bench:
         self._host = ModelHost(blobs, sessions)
         guards = guards_of(model, blobs, slots, sessions)
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
+        self._machine = machine
+        self._comparer = Comparer(
+            home,
+            self._host,
+            comparisons_in(slots.folder),
+            machine,
+            guards.trial.weigh if guards.trial is not None else lambda _: None,
+        )
 
     @property
     def provider(self) -> str | None:
@@ -145,20 +179,43 @@ class Bench:
                 return self._compute(request)
             case Train():
                 return self._train(request)
-            case ReadManifest(desired):
-                answer: Input | None = self._installer.read(desired)
-            case InstallModel(desired, check):
-                answer = self._installer.install(desired, check)
-            case CheckActiveModel(active):
-                answer = self._installer.check_active(active)
-            case Evaluate():
-                answer = self._evaluate(request)
-            case Measure():
-                answer = self._measure(request)
+            case Compare():
+                return self._comparer.answer(request)
+            case ReadThrottling(model):
+                return (inputs.ThrottlingRead(model, self._throttled()),)
             case _:
-                raise AssertionError(f"{type(request).__name__} is not work")
+                answer = self._answer_of_models(request)
         give_back()
         return (answer,) if answer is not None else ()
+
+    def _answer_of_models(self, request: Request) -> Input | None:
+        """Do what is asked of models; what puts one in place ends a comparison."""
+        match request:
+            case ReadManifest(desired):
+                return self._installer.read(desired)
+            case InstallModel(desired, check):
+                self._comparer.leave()
+                answer = self._installer.install(desired, check)
+                if isinstance(answer, inputs.ModelInstalled):
+                    return replace(answer, throttled=self._throttled())
+                return answer
+            case ShadowModel(desired, check):
+                self._comparer.leave()
+                return self._installer.shadow(desired, check)
+            case ForgetCandidate():
+                self._comparer.leave()
+                return self._installer.forget_candidate()
+            case CheckActiveModel(active):
+                return self._installer.check_active(active)
+            case Evaluate():
+                return self._evaluate(request)
+            case Measure():
+                return self._measure(request)
+            case _:
+                raise AssertionError(f"{type(request).__name__} is not work")
+
+    def _throttled(self) -> int | None:
+        return self._machine.throttled() if self._machine is not None else None
 
     def _scan(self) -> Input:
         try:

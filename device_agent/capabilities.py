@@ -9,6 +9,7 @@ import psutil
 
 from schemas.installed import installed_version
 from schemas.presence import Capabilities
+from schemas.rollouts import SHADOW
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 """Packages whose presence decides which phases of which methods can run here."""
@@ -20,6 +21,8 @@ def find_capabilities() -> Capabilities:
         agent_version=installed_version(),
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
-        features=frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
+        features=frozenset(
+            [SHADOW, *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)]
+        ),
         memory_mib=int(psutil.virtual_memory().total) >> 20,
     )

@@ -11,6 +11,7 @@ AgentError
     ├── DamagedError    a file is not what its digest says; it is fetched again
     ├── RuleError       a file breaks the rules for what may be loaded here
     ├── LoadError       ONNX Runtime refuses a file
+    ├── CandidateError  a candidate that is compared with another model does not answer
     ├── TrialError      the process that tried a model did not live, or was too slow or too large
     └── SelfTestError   the model runs and gives wrong answers
 """
@@ -67,6 +68,10 @@ class RuleError(ModelError):
 
 class LoadError(ModelError):
     """ONNX Runtime refuses a file, or the file is not what the manifest says."""
+
+
+class CandidateError(ModelError):
+    """A candidate passed its test, and does not answer while it is compared."""
 
 
 class TrialError(ModelError):

@@ -54,6 +54,10 @@ class ModelHost:
         except SchemaError as error:
             raise LoadError(f"manifest {digest.short}: {error}") from error
 
+    def read(self, digest: Digest) -> bytes:
+        """Return a file that is no model; raise `DamagedError`."""
+        return self._blobs.read(digest)
+
     def _session(self, digest: Digest) -> InferenceSession:
         """Return a loaded file, the most recently used last."""
         session = self._sessions.pop(digest, None)

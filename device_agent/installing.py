@@ -77,6 +77,38 @@ class Installer:
 
         With a `check` its release is judged once more, and its files against its manifest.
         """
+        refused = self._put(desired, check, self._switch)
+        if refused is not None:
+            return refused
+        other = self._slots.other()
+        return inputs.ModelInstalled(
+            desired.action,
+            ActiveModel(desired.version, desired.manifest.digest),
+            other.version if other is not None else None,
+            desired.release if check is not None else None,
+            other.model if other is not None else None,
+        )
+
+    def shadow(self, desired: DesiredModel, check: ReleaseCheck | None = None) -> inputs.Input:
+        """Keep a desired model as candidate, tested like one that is to run; or say why not."""
+        refused = self._put(desired, check, self._keep)
+        if refused is not None:
+            return refused
+        candidate = ActiveModel(desired.version, desired.manifest.digest)
+        return inputs.CandidateKept(desired.action, candidate)
+
+    def forget_candidate(self) -> inputs.Input:
+        """Empty the third slot."""
+        self._slots.forget_candidate()
+        return inputs.CandidateForgotten()
+
+    def _put(
+        self,
+        desired: DesiredModel,
+        check: ReleaseCheck | None,
+        into_place: Callable[[Manifest], None],
+    ) -> inputs.Input | None:
+        """Judge and test a desired model, and put it into its place; or say why not."""
         try:
             manifest = self._host.manifest(desired.manifest.digest)
             if check is None:
@@ -85,21 +117,14 @@ class Installer:
                 check.check(desired, self._time_ns())
                 check_files(desired, manifest)
             self._admit(manifest)
-            self._switch(manifest)
+            into_place(manifest)
         except DamagedError as error:
             return inputs.FileDamaged(error.digest)
         except (SelfTestError, TrialError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
         except (ModelError, SchemaError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
-        other = self._slots.other()
-        previous = other.version if other is not None else None
-        return inputs.ModelInstalled(
-            desired.action,
-            ActiveModel(manifest.version, manifest.digest),
-            previous,
-            desired.release if check is not None else None,
-        )
+        return None
 
     def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | None:
         """Test the active model; go back to the other slot, or to none, while it fails.
@@ -147,7 +172,8 @@ class Installer:
         if slot is not None and slot.manifest == manifest.digest:
             self.test(manifest)
             return
-        if self._trial is not None:
+        candidate = self._slots.candidate()
+        if self._trial is not None and not (candidate and candidate.manifest == manifest.digest):
             self._host.check(manifest)
             samples = self._samples(manifest.preprocessing)
             self._trial.run(manifest.digest, slot.manifest if slot else None, samples)
@@ -167,6 +193,10 @@ class Installer:
         if self._probation is not None and slot != self._slots.active():
             self._probation.begin(manifest.digest)
         self._slots.install(slot)
+
+    def _keep(self, manifest: Manifest) -> None:
+        self._blobs.settle()
+        self._slots.keep_candidate(Slot.of(manifest))
 
     def _count_start(self) -> str:
         """Count a start with the active model; return why it has to go, or nothing."""

@@ -30,7 +30,10 @@ log = logging.getLogger("device_agent.probation")
 
 MAX_COUNT = 3
 """The attempt that is not made, and the start at which the agent goes back."""
+MAX_COMPARISONS = 6
+"""The comparison that is not begun: it takes minutes, and a loss of power counts, too."""
 PROBATION_FILE, ATTEMPTS_FILE = "probation.json", "attempts.json"
+COMPARISONS_FILE = "comparisons.json"
 
 
 class Count(Strict):
@@ -73,6 +76,41 @@ class CountFile:
             log.warning("%s: cannot be removed: %s", self._path, error.strerror)
 
 
+class Attempts:
+    """Counts how often something was begun with a model and not lived through."""
+
+    def __init__(self, file: CountFile, most: int, did: str) -> None:
+        """Refuse the attempt number `most`; `did` says what the agent did, as a verb."""
+        self._file = file
+        self._most = most
+        self._did = did
+
+    def begin(self, manifest: Digest) -> str:
+        """Count an attempt, or return why it must not be made.
+
+        Raises `ModelError` when the disk refuses.
+        """
+        known = self._file.read()
+        count = known.count + 1 if known is not None and known.manifest == manifest else 1
+        if count >= self._most:
+            self.end()
+            return (
+                f"model: the agent ended {count - 1} times while it {self._did} this model; push "
+                "another one"
+            )
+        self._file.write(manifest, count)
+        return ""
+
+    def end(self) -> None:
+        """Forget the attempts: the agent has lived through one."""
+        self._file.clear()
+
+
+def comparisons_in(folder: Path) -> Attempts:
+    """Return how often comparisons were begun, kept beside the slots."""
+    return Attempts(CountFile(folder / COMPARISONS_FILE), MAX_COMPARISONS, "compared")
+
+
 class Probation:
     """Counts attempts and starts in the folder of the slots; for one thread."""
 
@@ -80,7 +118,7 @@ class Probation:
         self, folder: Path, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Probation lasts `seconds` of one run of the agent."""
-        self._attempts = CountFile(folder / ATTEMPTS_FILE)
+        self._attempts = Attempts(CountFile(folder / ATTEMPTS_FILE), MAX_COUNT, "tested")
         self._starts = CountFile(folder / PROBATION_FILE)
         self._seconds = seconds
         self._clock = clock
@@ -92,19 +130,13 @@ class Probation:
 
         Raises `ModelError` when it must not, or the disk refuses.
         """
-        known = self._attempts.read()
-        count = known.count + 1 if known is not None and known.manifest == manifest else 1
-        if count >= MAX_COUNT:
-            self.attempted()
-            raise ModelError(
-                f"model: the agent ended {count - 1} times while it tested this model; push "
-                "another one"
-            )
-        self._attempts.write(manifest, count)
+        refused = self._attempts.begin(manifest)
+        if refused:
+            raise ModelError(refused)
 
     def attempted(self) -> None:
         """Forget the attempts: the agent has lived through one."""
-        self._attempts.clear()
+        self._attempts.end()
 
     def begin(self, manifest: Digest) -> None:
         """Begin the probation of a model that is about to become active; raise `ModelError`."""

@@ -63,6 +63,11 @@ class ModelSettings(Strict):
     """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
     slowdown: float = Field(default=2.5, ge=1, le=1e6)
     """How many times as long as the former model a new one may take for a sample."""
+    compare_images: int = Field(default=1000, ge=0, le=1_000_000)
+    """Most held-out images on which a candidate is compared with another model, and as many more
+    without labels."""
+    compare_seconds: float = Field(default=300.0, ge=0, le=86_400)
+    """After so long of comparing no further image is begun."""
     probation_seconds: float = Field(default=60.0, ge=0, le=86_400)
     """How long the agent must have run after a switch before its starts no longer count; 0 counts
     none."""

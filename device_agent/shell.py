@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from device_agent.bench import WORK, AgentWorkbench
@@ -24,6 +26,7 @@ from device_agent.core.requests import (
     CancelFetch,
     CleanFiles,
     FetchFile,
+    ReadLocalClock,
     ReferTo,
     Request,
     Say,
@@ -104,6 +107,12 @@ FETCH_SECONDS = 600.0
 STOP_SECONDS = 5.0
 
 
+def local_minute(time_ns: int) -> int:
+    """Return the minute of the day by the machine's own time zone."""
+    there = datetime.fromtimestamp(time_ns / 1e9, tz=timezone.utc).astimezone()
+    return there.hour * 60 + there.minute
+
+
 @dataclass(frozen=True)
 class AgentParts:
     """What the shell is put together from."""
@@ -121,6 +130,8 @@ class AgentParts:
     status_file: Path | None
     """Where the agent says how it is; None where nobody looks."""
     clock: Clock = SYSTEM_CLOCK
+    minute_of_day: Callable[[int], int] = local_minute
+    """Returns the minute of the day where the device is, from nanoseconds since 1970."""
     proxy: ProxyBlocks | None = None
     """What the proxy fetches; None where there can be no proxy."""
     keys: KeyRing | None = None
@@ -174,8 +185,10 @@ class Agent:
         parts.control.start()
         slot = parts.slots.active()
         active = slot.model if slot is not None else None
+        third = parts.slots.candidate()
+        candidate = third.model if third is not None else None
         self._say_began(active)
-        self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns()))
+        self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns(), candidate))
 
     def _say_began(self, active: ActiveModel | None) -> None:
         version = None if active is None else active.version
@@ -276,6 +289,9 @@ class Agent:
             case AdoptKey():
                 assert self._parts.keys is not None, "only who has a key asks for one"
                 self._parts.keys.adopt()
+            case ReadLocalClock():
+                minute = self._parts.minute_of_day(self._parts.clock.time_ns())
+                self._worker.put(inputs.LocalClockRead(minute))
             case Say():
                 pass  # the journal says it, unless it is a problem that is told as well
             case _ if isinstance(request, WORK):

@@ -1,13 +1,17 @@
-"""Two slots for models: a slot is a small file of digests, and `active` is a link to one of them.
+"""Slots for models: a slot is a small file of digests, and `active` is a link to one of two.
 
 - A new model is written into the slot that is not active; then the link is replaced in one step.
   Whenever the power goes, the link points at a whole slot, the old one or the new one.
 - The former model stays in its slot, so that going back moves a link and fetches nothing.
+- A third slot keeps a candidate, which is compared with the active model and is never active: it
+  costs nobody the way back. Switching to it writes one of the two; then the third one is emptied,
+  and what a crash has left there counts for nothing.
 - The files themselves lie in the blob folder, once, however many slots name them.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +26,7 @@ from schemas.values import Digest
 
 SlotName = Literal["a", "b"]
 _ACTIVE = "active"
+_CANDIDATE = "candidate.json"
 
 
 class Slot(Strict):
@@ -44,7 +49,7 @@ class Slot(Strict):
 
 
 class ModelSlots:
-    """The two slots in `folder`."""
+    """The slots in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,11 +65,38 @@ class ModelSlots:
         """Return the slot to which the device can go back."""
         return self._read(_opposite(self._active_name()))
 
+    def candidate(self) -> Slot | None:
+        """Return what is kept to be compared; None where that is active by now."""
+        slot = self._read_file(self.folder / _CANDIDATE)
+        return None if slot is None or slot == self.active() else slot
+
+    def keep_candidate(self, slot: Slot) -> None:
+        """Keep `slot` as candidate, in place of another one; raise `ModelError`."""
+        try:
+            if slot != self.candidate():
+                write_durably(self.folder / _CANDIDATE, slot.model_dump_json().encode("utf-8"))
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._full(error) from error
+
+    def forget_candidate(self) -> None:
+        """Empty the third slot; what a disk refuses to remove is left for the next time."""
+        with suppress(OSError):
+            path = self.folder / _CANDIDATE
+            if path.exists():
+                path.unlink()
+                sync_folder(self.folder)
+
     def install(self, slot: Slot) -> None:
         """Make `slot` active and keep the former one; what is active already stays so.
 
-        Raises `ModelError` when the disk refuses; the former one is active then.
+        There is no candidate then. Raises `ModelError` when the disk refuses; the former one is
+        active then.
         """
+        self._switch_to(slot)
+        self.forget_candidate()
+
+    def _switch_to(self, slot: Slot) -> None:
         name = _opposite(self._active_name())
         try:
             if slot == self.active():
@@ -101,8 +133,10 @@ class ModelSlots:
 
     def digests(self) -> frozenset[Digest]:
         """Return everything that the slots name: manifests and files."""
-        slots = [slot for slot in (self.active(), self.other()) if slot is not None]
-        return frozenset(digest for slot in slots for digest in (slot.manifest, *slot.files))
+        slots = (self.active(), self.other(), self.candidate())
+        return frozenset(
+            digest for slot in slots if slot is not None for digest in (slot.manifest, *slot.files)
+        )
 
     def _full(self, error: OSError) -> ModelError:
         return ModelError(
@@ -120,8 +154,11 @@ class ModelSlots:
 
     def _read(self, name: SlotName) -> Slot | None:
         """Return a slot; None for an empty one, or one that this program cannot read."""
+        return self._read_file(self._path(name))
+
+    def _read_file(self, path: Path) -> Slot | None:
         try:
-            return Slot.model_validate_json(self._path(name).read_bytes())
+            return Slot.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
 

@@ -130,7 +130,8 @@ def is_settled(state: AgentState) -> bool:
     if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
         return False
     done = state.work.settled if assignment.frozen is not None else _has_trained(state, assignment)
-    return done and not state.detecting.running and not state.records.outbox
+    waits = state.records.outbox or state.records.comparing is not None
+    return done and not state.detecting.running and not waits
 
 
 def _has_trained(state: AgentState, assignment: Assignment) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from device_agent.core.records import ActiveModel, Job, TrainingJob
+from device_agent.core.records import ActiveModel, Job, PendingComparison, TrainingJob
 from learning.numerics.detection import ScoringHead
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
@@ -16,6 +16,7 @@ from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat, Welcome
 from schemas.receipts import Receipt
 from schemas.releases import SignedRelease
 from schemas.reports import Evaluation, Problem
+from schemas.rollouts import ModelComparison
 from schemas.rounds import Observation, RoundAnswer
 from schemas.values import BootId, ClassName, Digest
 
@@ -28,6 +29,8 @@ class Started:
     files: frozenset[Digest] = frozenset()
     time_ns: int = 0
     """Nanoseconds since 1970 by this device's clock; of 0 nothing has expired."""
+    candidate: ActiveModel | None = None
+    """The third slot's model."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +279,62 @@ class ModelInstalled:
     previous_version: int | None = None
     release: SignedRelease | None = None
     """By which it was installed; None where the owner gave no root."""
+    former: ActiveModel | None = None
+    """The model in the other slot now."""
+    throttled: int | None = None
+    """How often the machine had slowed itself down by then; None where it cannot tell."""
+
+
+@dataclass(frozen=True)
+class CandidateKept:
+    """A desired model passed its self-test and is in the third slot; what ran goes on running."""
+
+    action: int
+    candidate: ActiveModel
+
+
+@dataclass(frozen=True)
+class CandidateForgotten:
+    """The third slot is empty."""
+
+
+@dataclass(frozen=True)
+class ComparisonGoesOn:
+    """Two models were compared for a while, and there are images left."""
+
+    pending: PendingComparison
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two models were compared; the number of the comparison is not its own yet."""
+
+    pending: PendingComparison
+    comparison: ModelComparison
+
+
+@dataclass(frozen=True)
+class ComparisonFailed:
+    """The candidate cannot be compared, because it does not answer."""
+
+    pending: PendingComparison
+    reason: str
+
+
+@dataclass(frozen=True)
+class ThrottlingRead:
+    """How often the machine slowed itself down since it was switched on, if it can tell."""
+
+    model: ActiveModel
+    throttled: int | None
+
+
+@dataclass(frozen=True)
+class LocalClockRead:
+    """The time of the day where the device is."""
+
+    minute: int
+    """After midnight."""
 
 
 @dataclass(frozen=True)
@@ -364,6 +423,13 @@ Input: TypeAlias = (
     | FilesListed
     | ManifestRead
     | ModelInstalled
+    | CandidateKept
+    | CandidateForgotten
+    | ComparisonGoesOn
+    | Compared
+    | ComparisonFailed
+    | ThrottlingRead
+    | LocalClockRead
     | ModelRefused
     | ModelFellBack
     | EvaluationAsked

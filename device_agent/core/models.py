@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from device_agent.core import detecting, inputs, releases
+from device_agent.core import comparing, detecting, inputs, releases, settling
 from device_agent.core.changes.actions import ActionEnded, DesiredTaken
 from device_agent.core.changes.durable import Change
 from device_agent.core.changes.measurements import ModelEvaluated
 from device_agent.core.changes.releases import ReleaseInstalled
+from device_agent.core.changes.rollouts import SettlingNoted
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.records import Files, ModelProgress, Try
 from device_agent.core.requests import (
@@ -19,7 +20,9 @@ from device_agent.core.requests import (
     Evaluate,
     FetchFile,
     InstallModel,
+    ReadLocalClock,
     ReadManifest,
+    ShadowModel,
 )
 from device_agent.core.state import AgentRecords, AgentState
 from device_agent.core.telling import problem, tell
@@ -29,17 +32,25 @@ from schemas.offers import Offer
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 
+_CLOCK_SECONDS = 600.0
+"""How often at least the clock is asked while a model waits for its hours."""
+_MINUTES_OF_A_DAY = 24 * 60
 _ROOM_SECONDS = 15.0
 """How often at least it is looked whether the disk has room again."""
 
 
-def started(state: AgentState, event: inputs.Started, _now: float) -> AgentDecision:
+def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecision:
     """Know what runs and what lies around; test what runs."""
     stale = event.active is not None and (
         state.records.evaluation is None
         or state.records.evaluation.manifest != event.active.manifest
     )
-    models = ModelProgress(active=event.active, evaluate=stale and state.rules.evaluates)
+    models = ModelProgress(
+        active=event.active,
+        evaluate=stale and state.rules.evaluates,
+        candidate=event.candidate,
+        settling_since=now,
+    )
     decision = change(models, replace(state.files, here=event.files, littered=True))
     expired = releases.expired(state, event.time_ns)
     if expired:
@@ -59,7 +70,9 @@ def desired(state: AgentState, event: inputs.DesiredArrived, _now: float) -> Age
     if verdict.refusal:
         return AgentDecision(verdict.root) + _not_taken(state, event.desired, verdict.refusal)
     return AgentDecision((*verdict.root, *verdict.release)) + change(
-        DesiredTaken(event.desired, event.coordinator), replace(state.files, tries={})
+        DesiredTaken(event.desired, event.coordinator),
+        replace(state.files, tries={}),
+        replace(state.models, clock_due=0.0),
     )
 
 
@@ -212,20 +225,76 @@ def _starved(state: AgentState, digest: Digest, now: float, trouble: str) -> Fil
     return replace(state.files, fetching=None, littered=True, starved=later, trouble=trouble)
 
 
-def install_due(state: AgentState, _now: float) -> AgentDecision:
-    """Install when all files are here; one thing at a time."""
+def install_due(state: AgentState, now: float) -> AgentDecision:
+    """Install when all files are here and it is the hour for it; one thing at a time."""
+    action, models = _installable(state), state.models
+    if action is None:
+        return NOTHING_TO_DO
+    if not _switches(state, action) or action.hours is None:
+        return _install(state, action)
+    if models.asking_clock or now < models.clock_due:
+        return NOTHING_TO_DO
+    return change(replace(models, asking_clock=True)) + ask(ReadLocalClock())
+
+
+def clock_read(state: AgentState, event: inputs.LocalClockRead, now: float) -> AgentDecision:
+    """Switch in the hours that are given; ask again later outside them.
+
+    That is soon enough to notice that somebody has set the clock.
+    """
+    action = _installable(state)
+    if action is None or action.hours is None or not _switches(state, action):
+        return change(replace(state.models, asking_clock=False))
+    if action.hours.has(event.minute):
+        return _install(state, action)
+    until = 60.0 * ((action.hours.begins - event.minute) % _MINUTES_OF_A_DAY)
+    later = now + min(until, _CLOCK_SECONDS)
+    return change(replace(state.models, asking_clock=False, clock_due=later))
+
+
+def waits_for_hours(state: AgentState) -> bool:
+    """Whether only the hour keeps a desired model from being switched to."""
+    action = open_action(state)
+    if action is None or action.hours is None or not _switches(state, action):
+        return False
+    return _is_here(state, action)
+
+
+def _installable(state: AgentState) -> DesiredModel | None:
+    """Return the open action if nothing but time may keep it from being installed."""
     action, models = open_action(state), state.models
     if action is None or models.installing is not None or models.evaluating:
-        return NOTHING_TO_DO
-    if not digests_of(action) <= state.files.here or not _files_are_known(state, action):
-        return NOTHING_TO_DO
-    install = InstallModel(action, releases.check_of(state))
-    return change(replace(models, installing=action)) + ask(install)
+        return None
+    return action if _is_here(state, action) else None
 
 
-def model_installed(state: AgentState, event: inputs.ModelInstalled, _now: float) -> AgentDecision:
+def _is_here(state: AgentState, action: DesiredModel) -> bool:
+    return digests_of(action) <= state.files.here and _files_are_known(state, action)
+
+
+def _switches(state: AgentState, action: DesiredModel) -> bool:
+    """Whether another model runs after it."""
+    return action.mode != "shadow" and not _runs(state, action)
+
+
+def _runs(state: AgentState, action: DesiredModel) -> bool:
+    active = state.models.active
+    return active is not None and active.manifest == action.manifest.digest
+
+
+def _install(state: AgentState, action: DesiredModel) -> AgentDecision:
+    check = releases.check_of(state)
+    # What runs already needs no place beside it.
+    shadows = action.mode == "shadow" and not _runs(state, action)
+    put = ShadowModel(action, check) if shadows else InstallModel(action, check)
+    return change(replace(state.models, installing=action, asking_clock=False)) + ask(put)
+
+
+def model_installed(state: AgentState, event: inputs.ModelInstalled, now: float) -> AgentDecision:
     """Say that the model runs, and measure it."""
-    models = ModelProgress(active=event.active, evaluate=state.rules.evaluates)
+    action = state.models.installing
+    models = ModelProgress(active=event.active, evaluate=state.rules.evaluates, settling_since=now)
+    compares = comparing.wanted(state.records, action, "run", event.active, event.former)
     status = ModelStatus(
         version=event.active.version,
         manifest=event.active.manifest,
@@ -237,6 +306,8 @@ def model_installed(state: AgentState, event: inputs.ModelInstalled, _now: float
         models,
         ActionEnded(event.action, status),
         *released,
+        *(compares if action == state.records.desired else ()),
+        *settling.begun(state, action, event, now),
         replace(state.detecting, settled=False),
         replace(state.told, status=False),
         replace(state.files, littered=True),
@@ -262,6 +333,7 @@ def model_fell_back(state: AgentState, event: inputs.ModelFellBack, _now: float)
     return change(
         replace(state.models, active=event.active, evaluate=evaluate),
         ActionEnded(None, status),
+        SettlingNoted(None),
         replace(state.told, status=False),
     )
 
@@ -326,7 +398,7 @@ def cleaning_due(state: AgentState, _now: float) -> AgentDecision:
     )
     if not files.littered or busy or files.fetching is not None or open_action(state):
         return NOTHING_TO_DO
-    if state.records.assignment is None:
+    if state.records.assignment is None and state.records.desired is None:
         return NOTHING_TO_DO
     keep = files_to_keep(state.records)
     return change(replace(files, littered=False)) + ask(CleanFiles(keep))

@@ -6,7 +6,8 @@ minute at the latest. Over a restart the calendar says how long the device was a
 only in part: a clock that went back adds nothing, and an absence, or a leap, at most a tenth of the
 deadline. A device that was switched off for a year had no chance to fetch anything.
 
-An installation that has begun is let come to its own end.
+An installation that has begun is let come to its own end, and what only waits for the hours in
+which the device may switch is waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from device_agent.core import inputs
 from device_agent.core.changes.actions import WaitNoted
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from device_agent.core.models import digests_of, ended, open_action
+from device_agent.core.models import digests_of, ended, open_action, waits_for_hours
 from device_agent.core.records import ModelWait, Waited
 from device_agent.core.state import AgentState
 from schemas.models import DesiredModel
@@ -49,7 +50,7 @@ def deadline_due(state: AgentState, now: float) -> AgentDecision:
     if known is None or known.action != action.action:
         return _noted(state, action.action, 0.0, now)
     seconds = known.seconds + now - state.waiting.since
-    if seconds >= state.rules.deadline_seconds:
+    if seconds >= state.rules.deadline_seconds and not waits_for_hours(state):
         return ended(state, action, "failed", _reason(state, action))
     if now - state.waiting.since < _noted_every(state):
         return NOTHING_TO_DO

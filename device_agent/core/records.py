@@ -12,7 +12,7 @@ from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Problem, Transition
-from schemas.rollouts import ModelComparison
+from schemas.rollouts import Mode, ModelComparison
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
 
@@ -135,6 +135,48 @@ class ActiveModel:
 
     version: int
     manifest: Digest
+
+
+@dataclass(frozen=True)
+class PendingComparison:
+    """A candidate that is to be compared with another model, and for which group of a rollout."""
+
+    rollout: int
+    group: int
+    mode: Mode
+    candidate: ActiveModel
+    beside: ActiveModel
+    """The active model; after a switch the former one."""
+
+    @property
+    def pair(self) -> ComparedPair:
+        """By which it is known that the same two were compared."""
+        return ComparedPair(self.rollout, self.candidate.manifest, self.beside.manifest)
+
+
+class ComparedPair(NamedTuple):
+    """Two models that were compared in a rollout."""
+
+    rollout: int
+    candidate: Digest
+    beside: Digest
+
+
+@dataclass(frozen=True)
+class Settling:
+    """A model that was switched to, until it has run for long enough."""
+
+    model: ActiveModel
+    previous: int | None
+    """The version in the other slot."""
+    seconds: float
+    """How long that is."""
+    lived: float = 0.0
+    """How long it has run, as noted last."""
+    throttled: int | None = None
+    """How often the machine had slowed itself down before the switch."""
+    told: bool = False
+    """Whether it was said that the model has settled."""
 
 
 class Height(NamedTuple):
@@ -332,6 +374,18 @@ class ModelProgress:
     evaluating: bool = False
     evaluate: bool = False
     """The active model is to be evaluated."""
+    candidate: ActiveModel | None = None
+    """The model in the third slot."""
+    comparing: bool = False
+    """The worker compares two models."""
+    asking_clock: bool = False
+    """Whether it is time to switch is being asked."""
+    clock_due: float = 0.0
+    """Before this it is not."""
+    settling_since: float = 0.0
+    """When it was last noted how long the active model has run, by the clock of this run."""
+    settling_ends: bool = False
+    """The machine is being asked how the active model has done."""
     retry: Try = Try(0, 0.0)
 
 

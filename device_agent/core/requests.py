@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from device_agent.core.records import ActiveModel, ImageToCount, Job, OutboxKey, TrainingJob
+from device_agent.core.records import (
+    ActiveModel,
+    ImageToCount,
+    Job,
+    OutboxKey,
+    PendingComparison,
+    TrainingJob,
+)
 from device_agent.core.releases import ReleaseCheck
 from learning.numerics.detection import DetectionRules, ScoringHead
 from schemas.assignments import Assignment
@@ -13,7 +20,7 @@ from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.topics import UpLeaf
-from schemas.values import Digest
+from schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,45 @@ class InstallModel:
 
 
 @dataclass(frozen=True)
+class ShadowModel:
+    """Verify, load, self-test and keep as candidate, beside the model that runs.
+
+    Answered by `CandidateKept`, `ModelRefused` or `FileDamaged`.
+    """
+
+    desired: DesiredModel
+    check: ReleaseCheck | None = None
+    """As for `InstallModel`."""
+
+
+@dataclass(frozen=True)
+class ForgetCandidate:
+    """Empty the third slot; answered by `CandidateForgotten`."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare two models for a while; `ComparisonGoesOn`, `Compared` or `ComparisonFailed`."""
+
+    pending: PendingComparison
+    waiting: frozenset[ClassName] = frozenset()
+    """Classes that the fleet does not know yet, whose folders say nothing of either model."""
+
+
+@dataclass(frozen=True)
+class ReadThrottling:
+    """Ask how often the machine slowed itself down; answered by `ThrottlingRead`."""
+
+    model: ActiveModel
+    """The model of which that is said."""
+
+
+@dataclass(frozen=True)
+class ReadLocalClock:
+    """Ask for the time of the day where the device is; answered by `LocalClockRead`."""
+
+
+@dataclass(frozen=True)
 class CheckActiveModel:
     """Self-test the model in the active slot; answered by `ModelFellBack` if it fails."""
 
@@ -189,6 +235,11 @@ Request: TypeAlias = (
     | CancelFetch
     | ReadManifest
     | InstallModel
+    | ShadowModel
+    | ForgetCandidate
+    | Compare
+    | ReadThrottling
+    | ReadLocalClock
     | CheckActiveModel
     | Evaluate
     | Measure

@@ -51,7 +51,11 @@ the
 - **Models** (`models`). Only a higher action than the last is acted on. What is not here is
   fetched, one file at a time, and not any more once a newer one does without it; then the model is
   verified, self-tested and switched to; whatever comes of it is reported, and measured on the
-  evaluation folder. A model that fails leaves the former one.
+  evaluation folder. A model that fails leaves the former one. Where it is given, a device switches
+  in hours of its own day alone.
+- **Comparing** (`comparing`). In a rollout two models are compared on the same images, before the
+  switch or after it, once; the message with what was counted goes to the outbox.
+- **Settling** (`settling`). A model that has run for long enough is told to have settled.
 - **Patience** (`patience`). A desired model that is not installed at its deadline is reported as
   failed. The deadline counts from its arrival, over restarts, and not by the calendar.
 - **Releases** (`releases`). With the fleet's root, nothing is done about a desired model before
@@ -67,6 +71,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from device_agent.core import (
+    comparing,
     counting,
     detecting,
     enrolling,
@@ -78,6 +83,7 @@ from device_agent.core import (
     presence,
     scanning,
     sending,
+    settling,
     telling,
     training,
 )
@@ -134,7 +140,8 @@ def _next_time(state: AgentState, now: float) -> float:
     times = [item.due for item in state.files.tries.values()]
     times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
     times += [sending.next_message(state, now) or now]
-    deadlines = (patience.next_time(state), heard.next_time(state))
+    times.append(state.models.clock_due)
+    deadlines = (patience.next_time(state), heard.next_time(state), settling.next_time(state))
     times += [deadline for deadline in deadlines if deadline is not None]
     if not state.scanning.running:
         times.append(state.scanning.due)
@@ -167,9 +174,12 @@ _WHEN_DUE: tuple[Rule, ...] = (
     sending.messages_due,
     models.install_due,
     models.evaluation_due,
+    comparing.candidate_due,
+    comparing.comparison_due,
     models.cleaning_due,
     telling.images_due,
     telling.reports_due,
+    settling.settling_due,
     heard.silence_due,
     telling.problems_due,
     presence.heartbeat_due,
@@ -205,6 +215,13 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.FilesListed: models.files_listed,
     inputs.ManifestRead: models.manifest_read,
     inputs.ModelInstalled: models.model_installed,
+    inputs.CandidateKept: comparing.candidate_kept,
+    inputs.CandidateForgotten: comparing.candidate_forgotten,
+    inputs.ComparisonGoesOn: comparing.goes_on,
+    inputs.Compared: comparing.compared,
+    inputs.ComparisonFailed: comparing.failed,
+    inputs.ThrottlingRead: settling.settled,
+    inputs.LocalClockRead: models.clock_read,
     inputs.ModelRefused: models.model_refused,
     inputs.ModelFellBack: models.model_fell_back,
     inputs.EvaluationAsked: models.evaluation_asked,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import get_type_hints
 
 from device_agent.core.records import (
+    ComparedPair,
     ContributionShard,
     CountedImage,
     CountingState,
@@ -21,9 +22,11 @@ from device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
     OwnReports,
+    PendingComparison,
     PresenceState,
     Scanning,
     Sending,
+    Settling,
     SignedNews,
     Training,
     Waited,
@@ -153,6 +156,14 @@ class AgentRecords:
     status: ModelStatus | None = None
     """The last report about a desired model."""
     evaluation: Evaluation | None = None
+    comparing: PendingComparison | None = None
+    """What is to be compared next."""
+    compared: ComparedPair | None = None
+    """What was compared last."""
+    comparisons: int = 0
+    """The number of the next comparison."""
+    settling: Settling | None = None
+    """The model that was switched to last, where it is to be said that it has settled."""
     detector: Detector = field(default_factory=Detector)
     measured: Set[Digest] = field(default_factory=set)
     """Images that were measured and are not counted."""

@@ -66,6 +66,7 @@ def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
     model = host.model(host.manifest(request.manifest))
     golden = blobs.read(model.manifest.golden.digest)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
+    resident = _resident_bytes()
     former = _former(host, blobs, request.former)
     measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
@@ -75,6 +76,7 @@ def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
         slower=measured.slower,
         grown_bytes=measured.grown_bytes,
         runs=measured.runs,
+        resident_bytes=resident,
     )
 
 

@@ -58,6 +58,8 @@ class TrialAnswer(Strict):
     grown_bytes: int = 0
     """Memory that the runs left behind."""
     runs: int = 0
+    resident_bytes: int = Field(default=0, ge=0)
+    """Of the process, once the model had been loaded and tested, and no other."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ from device_agent.trial.messages import (
 )
 from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from schemas.values import Digest
+
+log = logging.getLogger("device_agent.trial")
 
 COMMAND = (sys.executable, "-m", "device_agent.trial.child")
 NOTICEABLE_SECONDS = 0.01
@@ -66,6 +69,22 @@ class Trial:
         Raises `TrialError` in words if the process died, hung or took too much, if the model gave
         wrong answers, or is too slow.
         """
+        answer = self._ask(manifest, former, samples)
+        judge(answer, self._settings)
+        return answer
+
+    def weigh(self, manifest: Digest) -> int | None:
+        """Return the resident bytes of a process that has tested one model; None if it cannot."""
+        try:
+            answer = self._ask(manifest, None, ())
+        except TrialError as error:
+            log.warning("a model's memory is not known: %s", error)
+            return None
+        return answer.resident_bytes if answer.refused is None else None
+
+    def _ask(
+        self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
+    ) -> TrialAnswer:
         request = self._request(manifest, former)
         # In memory, because samples of this device have no place in a folder for everybody.
         with os.fdopen(os.memfd_create("trial"), "w+b") as file:
@@ -77,9 +96,7 @@ class Trial:
                 MAX_ANSWER_BYTES,
             )
             outcome = run_child(self._command, trial_environment(dict(os.environ)), file, bounds)
-        answer = read_outcome(outcome, self._settings)
-        judge(answer, self._settings)
-        return answer
+        return read_outcome(outcome, self._settings)
 
     def _request(self, manifest: Digest, former: Digest | None) -> TrialRequest:
         allowed = self._settings.memory_bytes

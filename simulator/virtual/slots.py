@@ -1,4 +1,4 @@
-"""A virtual device's two slots: one small file, read once while the agent is awake.
+"""A virtual device's slots: one small file, read once while the agent is awake.
 
 A real device switches by a link, so that it holds through a power cut (`device_agent.slots`). Here
 only the program can die, and a file that is replaced in one step holds through that.
@@ -13,19 +13,20 @@ from device_agent.store.blobs import write_durably
 from schemas.message import Strict
 
 
-class _Both(Strict):
+class _Kept(Strict):
     """What the file says."""
 
     active: Slot | None = None
     other: Slot | None = None
+    candidate: Slot | None = None
 
 
 class QuickSlots(ModelSlots):
-    """The two slots in the file at `path`; what each method promises is told by `ModelSlots`."""
+    """The slots in the file at `path`; what each method promises is told by `ModelSlots`."""
 
     def __init__(self, path: Path) -> None:
-        self._path_of_both = path
-        self._both = _Both.model_validate_json(path.read_bytes()) if path.exists() else _Both()
+        self._path_of_all = path
+        self._kept = _Kept.model_validate_json(path.read_bytes()) if path.exists() else _Kept()
 
     @classmethod
     def within(cls, state_folder: Path) -> QuickSlots:
@@ -34,22 +35,36 @@ class QuickSlots(ModelSlots):
 
     def active(self) -> Slot | None:
         """Return the slot that is in use."""
-        return self._both.active
+        return self._kept.active
 
     def other(self) -> Slot | None:
         """Return the slot to which the device can go back."""
-        return self._both.other
+        return self._kept.other
+
+    def candidate(self) -> Slot | None:
+        """Return what is kept to be compared."""
+        return self._kept.candidate
+
+    def keep_candidate(self, slot: Slot) -> None:
+        """Keep `slot` as candidate, in place of another one."""
+        self._replace(self._kept.model_copy(update={"candidate": slot}))
+
+    def forget_candidate(self) -> None:
+        """Empty the third slot."""
+        if self._kept.candidate is not None:
+            self._replace(self._kept.model_copy(update={"candidate": None}))
 
     def install(self, slot: Slot) -> None:
-        """Make `slot` active and keep the former one; nothing happens if it is active already."""
-        if slot != self._both.active:
-            self._replace(_Both(active=slot, other=self._both.active))
+        """Make `slot` active and keep the former one; what is active already stays so."""
+        if slot != self._kept.active:
+            self._replace(_Kept(active=slot, other=self._kept.active))
+        self.forget_candidate()
 
     def go_back(self) -> Slot | None:
         """Make the other slot active and forget this one; return what is active then."""
-        self._replace(_Both(active=self._both.other))
-        return self._both.active
+        self._replace(_Kept(active=self._kept.other, candidate=self._kept.candidate))
+        return self._kept.active
 
-    def _replace(self, both: _Both) -> None:
-        write_durably(self._path_of_both, both.model_dump_json().encode("utf-8"), durable=False)
-        self._both = both
+    def _replace(self, kept: _Kept) -> None:
+        write_durably(self._path_of_all, kept.model_dump_json().encode("utf-8"), durable=False)
+        self._kept = kept

@@ -99,8 +99,9 @@ def training(order: RoundOrder | None, action: int = 1, stage: int = 1) -> Assig
     )
 
 
-def desired(action: int, version: int = 1, *files: str) -> DesiredModel:
+def desired(action: int, version: int = 1, *files: str, **details: Any) -> DesiredModel:
     return DesiredModel(
+        **details,
         action=action,
         version=version,
         manifest=offer(f"manifest {version}"),

@@ -150,3 +150,61 @@ def test_a_full_disk_while_switching_is_told_and_leaves_the_former_model(
         slots.install(slot(2))
     monkeypatch.undo()
     assert slots.active() == slot(1)
+
+
+def test_a_candidate_is_kept_beside_both_and_its_files_with_it(tmp_path: Path) -> None:
+    slots = ModelSlots(tmp_path)
+    slots.install(slot(1))
+    slots.install(slot(2))
+    slots.keep_candidate(slot(3))
+    assert (slots.active(), slots.other(), slots.candidate()) == (slot(2), slot(1), slot(3))
+    assert {making.digest("manifest 3"), making.digest("head 3")} <= slots.digests()
+    assert slots.go_back() == slot(1)
+    assert ModelSlots(tmp_path).candidate() == slot(3)
+
+
+def test_switching_empties_the_third_slot(tmp_path: Path) -> None:
+    slots = ModelSlots(tmp_path)
+    slots.install(slot(1))
+    slots.install(slot(2))
+    slots.keep_candidate(slot(3))
+    slots.install(slot(3))
+    assert (slots.active(), slots.other(), slots.candidate()) == (slot(3), slot(2), None)
+    slots.keep_candidate(slot(4))
+    slots.install(slot(3))
+    assert slots.candidate() is None
+
+
+@pytest.mark.parametrize("step", range(10))
+def test_a_power_cut_around_a_candidate_leaves_both_slots_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    slots = ModelSlots(tmp_path)
+    slots.install(slot(1))
+    slots.install(slot(2))
+    with power_cut_before(step, monkeypatch), suppress(PowerCutError):
+        slots.keep_candidate(slot(3))
+        slots.keep_candidate(slot(4))
+        slots.forget_candidate()
+    after = ModelSlots(tmp_path)
+    assert (after.active(), after.other()) == (slot(2), slot(1))
+    assert after.candidate() in (None, slot(3), slot(4))
+    after.keep_candidate(slot(5))
+    assert after.candidate() == slot(5)
+
+
+@pytest.mark.parametrize("step", range(14))
+def test_a_power_cut_while_switching_to_a_candidate_keeps_the_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    slots = ModelSlots(tmp_path)
+    slots.install(slot(1))
+    slots.install(slot(2))
+    slots.keep_candidate(slot(3))
+    with power_cut_before(step, monkeypatch), suppress(PowerCutError):
+        slots.install(slot(3))
+    after = ModelSlots(tmp_path)
+    if after.active() == slot(2):
+        assert after.candidate() == slot(3)
+        after.install(slot(3))
+    assert (after.active(), after.other(), after.candidate()) == (slot(3), slot(2), None)

@@ -108,6 +108,18 @@ class Device:
         if not isinstance(event, inputs.ModelInstalled):
             raise FleetledgerError(str(event))
 
+    def shadow(self) -> None:
+        """Keep the new model as candidate."""
+        self.fetch()
+        event = self.installer.shadow(models.desired_of(NEW.manifest, NEW))
+        if not isinstance(event, inputs.CandidateKept):
+            raise FleetledgerError(str(event))
+
+    def forget(self) -> None:
+        """Let the candidate go, with what only it needs."""
+        self.installer.forget_candidate()
+        self.blobs.clean(self.slots.digests())
+
     def trust(self) -> None:
         """Live through the probation, and remove what nothing needs."""
         self.now += 60.0
@@ -130,6 +142,12 @@ class Device:
 def whole(device: Device) -> None:
     device.install()
     device.trust()
+
+
+def compared(device: Device) -> None:
+    """Keep a candidate, and let it go again."""
+    device.shadow()
+    device.forget()
 
 
 def prepared(folder: Path, work: Work | None) -> Path:
@@ -208,7 +226,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 WORKS: dict[str, tuple[Work | None, Work]] = {
     "installing": (None, whole),
     "going back": (in_its_last_start, Device.start),
+    "keeping a candidate": (None, compared),
+    "switching to a candidate": (Device.shadow, whole),
 }
+POINTS = {
+    "installing": 85,
+    "going back": 12,
+    "keeping a candidate": 70,
+    "switching to a candidate": 20,
+}
+"""At least so many each."""
 
 
 @pytest.mark.parametrize("about", WORKS)
@@ -220,4 +247,4 @@ def test_a_device_has_a_working_model_wherever_its_work_ends(
     template = prepared(tmp_path / "template", before)
     seeds = range(POWER_CUTS if kind == "power cut" else 1)
     points = [len(list(fates(tmp_path / about, template, work, kind, seed))) for seed in seeds]
-    assert min(points) >= (85 if about == "installing" else 12), points
+    assert min(points) >= POINTS[about], points

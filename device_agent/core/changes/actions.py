@@ -44,12 +44,17 @@ class DesiredTaken(Durable):
 
     def __call__(self, draft: Draft) -> None:
         draft.desired, draft.ledger_boot = self.desired, self.ledger_boot
+        manifest = self.desired.manifest.digest
+        if draft.comparing is not None and draft.comparing.candidate.manifest != manifest:
+            draft.comparing = None
+        if draft.settling is not None and draft.settling.model.manifest != manifest:
+            draft.settling = None
 
     def says(self) -> Line:
         """Tell what the device is to run."""
-        version = self.desired.version
-        fields = {"version": version, "index": self.desired.action}
-        return Line("model.asked", f"asked to run model {version}", fields)
+        version, mode = self.desired.version, self.desired.mode or "run"
+        fields = {"version": version, "index": self.desired.action, "mode": mode}
+        return Line("model.asked", f"asked to {mode} model {version}", fields)
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class ActionEnded(Durable):
     """A desired model was brought to an end, and this is what is reported of it."""
 
     action: int | None
-    """None when the active model failed by itself, without a new action."""
+    """None for news of a model that was taken before, without a new action."""
     status: ModelStatus
 
     def __call__(self, draft: Draft) -> None:
@@ -85,6 +90,9 @@ class ActionEnded(Durable):
                 f"; before it {former}" if former else ""
             )
             return Line("model.switched", text, fields)
+        if status.state == "shadowing":
+            fields = {"version": version, "index": self.action}
+            return Line("model.shadowed", f"keeps model {version} beside the one that runs", fields)
         back = status.state == "rolled_back"
         event, came = (
             ("model.rolled_back", "was rolled back") if back else ("model.refused", "was not taken")
@@ -111,6 +119,7 @@ class WaitNoted(Durable):
 def forget_actions(draft: Draft, ledger_boot: BootId | None) -> None:
     """Forget what a ledger wanted that is not there any more."""
     draft.assignment = draft.desired = draft.acted = draft.waited = None
+    draft.comparing = draft.compared = draft.settling = None
     draft.ledger_boot = ledger_boot
     draft.nothing.clear()
     draft.reported.clear()

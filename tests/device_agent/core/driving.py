@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from device_agent.core import inputs, requests
-from device_agent.core.records import Job
+from device_agent.core.records import ActiveModel, Job
 from device_agent.core.session import turn
 from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
 from device_agent.store.store import AgentStore
@@ -26,6 +26,8 @@ class Driven:
 
     time_ns = 0
     """The device's calendar when it starts; 0 where that does not matter."""
+    slots: tuple[ActiveModel | None, ActiveModel | None] = (None, None)
+    """What is active when it starts, and what is kept as candidate."""
 
     def __init__(self, path: Path, **rules: Any) -> None:
         self.path = path
@@ -41,7 +43,8 @@ class Driven:
         self.store = AgentStore(self.path)
         identity = DeviceIdentity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
         self.state = AgentState(self.rules, identity, self.store.load())
-        self.give(inputs.Started(time_ns=self.time_ns))
+        active, candidate = self.slots
+        self.give(inputs.Started(active, time_ns=self.time_ns, candidate=candidate))
 
     def kill(self) -> None:
         self.store.close()

@@ -1,0 +1,87 @@
+"""What comes of rollouts on this device: comparisons of two models, and models that settle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from device_agent.core.changes.durable import Durable
+from device_agent.core.draft import Draft
+from device_agent.core.records import OutboxKey, OutboxMessage, PendingComparison, Settling
+from device_agent.core.saying import Line
+from schemas.models import ModelStatus
+from schemas.rollouts import ModelComparison
+
+
+@dataclass(frozen=True)
+class ComparisonWanted(Durable):
+    """Two models are to be compared; None when the candidate is gone, or fails."""
+
+    pending: PendingComparison | None
+
+    def __call__(self, draft: Draft) -> None:
+        draft.comparing = self.pending
+
+
+@dataclass(frozen=True)
+class ComparisonWritten(Durable):
+    """Two models were compared, and it is to be told."""
+
+    pending: PendingComparison
+    comparison: ModelComparison
+    """With any number; it gets the next one."""
+
+    def __call__(self, draft: Draft) -> None:
+        body = self.comparison.model_copy(update={"number": draft.comparisons})
+        draft.comparisons += 1
+        draft.comparing, draft.compared = None, self.pending.pair
+        draft.post(OutboxKey("comparison", body.key), OutboxMessage(0, body))
+
+    def says(self) -> Line:
+        """Tell what was compared."""
+        body = self.comparison
+        pairs = body.classes.values()
+        images = sum(pair.images for pair in pairs)
+        only = (sum(pair.only_active for pair in pairs), sum(pair.only_candidate for pair in pairs))
+        text = (
+            f"compared model {body.candidate_version} with model {body.active_version} on {images} "
+            f"held-out samples, of which {only[0]} only the latter had right, {only[1]} only the "
+            f"former, and on {body.unlabelled} others"
+        )
+        fields = {
+            "version": body.candidate_version,
+            "rollout": body.rollout,
+            "group": body.group,
+            "beside": body.active_version,
+            "images": images,
+            "only_active": only[0],
+            "only_candidate": only[1],
+        }
+        return Line("model.compared", text, fields)
+
+
+@dataclass(frozen=True)
+class SettlingNoted(Durable):
+    """A model was switched to, or has run for so long; None where nothing is to be said of it."""
+
+    settling: Settling | None
+
+    def __call__(self, draft: Draft) -> None:
+        draft.settling = self.settling
+
+
+@dataclass(frozen=True)
+class ModelSettled(Durable):
+    """The model that was switched to has run for long enough."""
+
+    status: ModelStatus
+
+    def __call__(self, draft: Draft) -> None:
+        assert draft.settling is not None
+        draft.settling = replace(draft.settling, lived=draft.settling.seconds, told=True)
+        draft.status = self.status
+
+    def says(self) -> Line:
+        """Tell that it stays."""
+        status = self.status
+        fields = {"version": status.version, "throttled": status.throttled}
+        return Line("model.settled", f"model {status.version} has settled", fields)

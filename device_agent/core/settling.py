@@ -1,0 +1,94 @@
+"""Rules of settling: a model that was switched to has run for so long, and is told to have.
+
+The time counts while the agent runs with the model, over restarts, as it was noted last. With it
+the device says how often the machine has slowed itself down since the switch; a machine that was
+switched off has counted anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from device_agent.core import inputs
+from device_agent.core.changes.durable import Durable
+from device_agent.core.changes.rollouts import ModelSettled, SettlingNoted
+from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from device_agent.core.records import Settling
+from device_agent.core.requests import ReadThrottling
+from device_agent.core.state import AgentState
+from schemas.models import DesiredModel, ModelStatus
+
+_NOTED_SECONDS = 60.0
+_NOTED_SHARE = 0.05
+_LEAST_NOTED_SECONDS = 1.0
+
+
+def begun(
+    state: AgentState, action: DesiredModel | None, event: inputs.ModelInstalled, now: float
+) -> tuple[Durable, ...]:
+    """Return that a model begins to settle; the same one, desired again, goes on."""
+    known = state.records.settling
+    if action is None or action.settle_seconds is None:
+        return () if known is None else (SettlingNoted(None),)
+    begins = Settling(
+        event.active, event.previous_version, action.settle_seconds, throttled=event.throttled
+    )
+    if known is not None and known.model == event.active:
+        lived = known.lived if known.told else _lived(state, known, now)
+        begins = replace(begins, lived=lived, throttled=known.throttled)
+    return (SettlingNoted(begins),)
+
+
+def settling_due(state: AgentState, now: float) -> AgentDecision:
+    """Note how long the model has run; ask how it has done when that is long enough."""
+    settling, models = state.records.settling, state.models
+    if settling is None or settling.told or models.installing is not None:
+        return NOTHING_TO_DO
+    if models.active != settling.model or models.settling_ends:
+        return NOTHING_TO_DO
+    lived = _lived(state, settling, now)
+    if lived >= settling.seconds:
+        return change(replace(models, settling_ends=True)) + ask(ReadThrottling(settling.model))
+    if now - models.settling_since < _noted_every(settling):
+        return NOTHING_TO_DO
+    noted = SettlingNoted(replace(settling, lived=lived))
+    return change(replace(models, settling_since=now), noted)
+
+
+def next_time(state: AgentState) -> float | None:
+    """Return when `settling_due` may next have something to do."""
+    settling = state.records.settling
+    if settling is None or settling.told or state.models.active != settling.model:
+        return None
+    left = settling.seconds - settling.lived
+    return state.models.settling_since + min(left, _noted_every(settling))
+
+
+def settled(state: AgentState, event: inputs.ThrottlingRead, _now: float) -> AgentDecision:
+    """Say that the model has settled."""
+    models = replace(state.models, settling_ends=False)
+    settling = state.records.settling
+    if settling is None or settling.told or settling.model != event.model:
+        return change(models)
+    status = ModelStatus(
+        version=event.model.version,
+        manifest=event.model.manifest,
+        state="settled",
+        previous_version=settling.previous,
+        throttled=_since(settling.throttled, event.throttled),
+    )
+    return change(models, ModelSettled(status), replace(state.told, status=False))
+
+
+def _since(before: int | None, after: int | None) -> int | None:
+    if before is None or after is None:
+        return None
+    return after - before if after >= before else after
+
+
+def _lived(state: AgentState, settling: Settling, now: float) -> float:
+    return settling.lived + now - state.models.settling_since
+
+
+def _noted_every(settling: Settling) -> float:
+    return max(_LEAST_NOTED_SECONDS, min(_NOTED_SECONDS, _NOTED_SHARE * settling.seconds))
