@@ -44,6 +44,10 @@ VERBS = {
         "coordinator.cli.models:app",
         "See which model runs where and why; push, hold and take back models.",
     ),
+    "rollout": Verb(
+        "coordinator.cli.rollouts:app",
+        "Take a model to the fleet group by group, as long as devices measure that it holds.",
+    ),
     "trust": Verb(
         "coordinator.cli.trust:app",
         "Say by which keys devices install: make, rotate and revoke root and release keys.",

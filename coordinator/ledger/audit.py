@@ -20,6 +20,8 @@ from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
 from schemas.values import FleetId
 
+_NOTE_LINES = 3
+"""Of a checkpoint at least: whose log it is of, how many entries, their root."""
 _MAX_BUNDLE_BYTES = TILE_WIDTH * 2 * MAX_BODY_BYTES
 
 
@@ -66,6 +68,19 @@ def audit(folder: Path, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> Audited:
         )
     _check_upper_tiles(folder, level)
     return Audited(checkpoint, kinds)
+
+
+def exported_entries(folder: Path) -> Iterator[Entry]:
+    """Yield all entries of an export in their order, each as it was written.
+
+    Whether they are what the coordinator signed is left to `audit`. Raises `AuditError` where the
+    folder is no export.
+    """
+    note = _read(folder / "checkpoint", MAX_NOTE_BYTES).decode("utf-8", "replace").split("\n")
+    if len(note) < _NOTE_LINES or not (note[1].isascii() and note[1].isdecimal()):
+        raise AuditError(f"{folder / 'checkpoint'}: is no checkpoint; name a folder of `export`")
+    for number, width in enumerate(widths(int(note[1]))):
+        yield from _entries(folder, number, width)
 
 
 def entry_at(folder: Path, index: int, size: int) -> Entry:

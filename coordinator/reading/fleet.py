@@ -21,6 +21,7 @@ from coordinator.reading.answers import (
 )
 from coordinator.reading.fleet_devices import fleet_devices
 from coordinator.reading.needs import KnownFleet, needs
+from coordinator.reading.rollouts.finding import unfinished
 from coordinator.reading.tables import TABLES
 from coordinator.topics.contributions import views as contribution_views
 from coordinator.topics.devices import views as device_views
@@ -88,6 +89,7 @@ def _fleet_now(
                 out=out,
                 twins=tuple(twins),
                 stopped=stopped,
+                rollouts=tuple(unfinished(ledger)),
                 waiting=tuple(waiting),
                 root=release_views.root_expiry(ledger),
                 reports=tuple(stage_views.reports_in(ledger)),

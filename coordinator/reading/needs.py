@@ -9,6 +9,7 @@ from shlex import quote
 
 from coordinator.core.formatting import some, span
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, Trouble
+from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from coordinator.topics.contributions.views import LeftOutRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
@@ -30,6 +31,8 @@ class KnownFleet:
     out: GoingOut
     twins: tuple[TwinsRow, ...]
     stopped: tuple[int, str] | None
+    rollouts: tuple[RolloutSummary, ...]
+    """That something is still to come of."""
     waiting: tuple[WaitingPush, ...]
     root: tuple[int, int | None] | None
     """The entry of the newest root, and when it expires."""
@@ -45,6 +48,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
     found = [
         *_of_the_coordinator(known),
         *_of_twins(known),
+        *_of_rollouts(known),
         *_of_work_that_stands(known),
         *_of_roots(known),
         *_of_silence(known),
@@ -101,6 +105,19 @@ def _of_twins(known: KnownFleet) -> Iterator[Need]:
             index=row.index,
             command=f"fleetledger coordinator settle {row.device} --installation ID",
         )
+
+
+def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
+    for one in known.rollouts:
+        show, index = f"fleetledger rollout show {one.number}", one.newest_index
+        if one.stage == "paused":
+            yield Need(urgency="now", sentence=one.sentence, index=index, command=show)
+        elif one.waits_for == "approval":
+            approve = f"fleetledger rollout approve {one.number}"
+            yield Need(urgency="now", sentence=one.sentence, index=index, command=approve)
+        elif one.waits_for == "start":
+            start = f"fleetledger rollout start {one.number}"
+            yield Need(urgency="today", sentence=one.sentence, index=index, command=start)
 
 
 def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:

@@ -12,7 +12,10 @@ from pathlib import Path
 
 from coordinator.reading import reports
 from coordinator.reading.answers import FleetNow
+from coordinator.reading.rollouts.preview import RolloutPreview
+from coordinator.reading.rollouts.report import RolloutAnswer, RolloutReport, RolloutsReport
 from coordinator.topics.models.views import ModelReport
+from coordinator.topics.rollouts.verifying import RolloutVerifyReport
 from device_agent.doctor import DoctorReport
 from device_agent.status import Status
 from schemas.describing import describe_fields
@@ -23,6 +26,7 @@ from simulator.scenario.listing import ScenariosReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 
+_DOING = ("approve", "start", "pause", "resume", "abort", "back")
 REPORTS: dict[str, type[Report]] = {
     "agent doctor": DoctorReport,
     "class list": reports.ClassesReport,
@@ -37,6 +41,11 @@ REPORTS: dict[str, type[Report]] = {
     "ledger verify": reports.VerifyReport,
     "model list": reports.ModelsReport,
     "model show": ModelReport,
+    **{f"rollout {verb}": RolloutAnswer for verb in _DOING},
+    "rollout list": RolloutsReport,
+    "rollout plan": RolloutPreview,
+    "rollout show": RolloutReport,
+    "rollout verify": RolloutVerifyReport,
     "simulate --list": ScenariosReport,
     "trust show": reports.RootReport,
 }

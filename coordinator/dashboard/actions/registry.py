@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.errors import CommandError
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
@@ -10,6 +12,13 @@ from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import AdmitDevice, SettleTwins, TagDevices
 from coordinator.topics.keys.commands import RevokeKey
 from coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
+from coordinator.topics.rollouts.commands import (
+    ApproveGroup,
+    EndRollout,
+    PauseRollout,
+    ResumeRollout,
+    StartRollout,
+)
 from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.contributions import PartKey
@@ -243,6 +252,75 @@ _MODELS = (
         lambda _values: ("model", "hold", "--release"),
     ),
 )
+_ROLLOUT = ActionField("rollout", "Rollout")
+_WHY = ActionField("reason", "Reason", "It stays in the ledger, and the page shows it.")
+
+
+def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
+    def line(values: Values) -> tuple[str, ...]:
+        return ("rollout", verb, values["rollout"], "--reason", values["reason"], *more)
+
+    return line
+
+
+_ROLLOUTS = (
+    Action(
+        "rollout-start",
+        "Start a rollout",
+        "Its first group gets the model; a rollout that is open ends where it is.",
+        lambda values: StartRollout(rollout=int(values["rollout"])),
+        lambda values: ("rollout", "start", values["rollout"], "--yes"),
+        (_ROLLOUT,),
+    ),
+    Action(
+        "rollout-approve",
+        "Approve a group",
+        "The group gets the model as soon as those before it have passed.",
+        lambda values: ApproveGroup(
+            rollout=int(values["rollout"]),
+            group=int(values["group"]) if "group" in values else None,
+        ),
+        lambda values: (
+            *("rollout", "approve", values["rollout"]),
+            *(("--group", values["group"]) if "group" in values else ()),
+        ),
+        (_ROLLOUT, ActionField("group", "Group", "The next one where it is empty.", False)),
+    ),
+    Action(
+        "rollout-pause",
+        "Pause a rollout",
+        "Nothing further goes out; devices that run the model keep it.",
+        lambda values: PauseRollout(rollout=int(values["rollout"]), reason=values["reason"]),
+        _why("pause"),
+        (_ROLLOUT, _WHY),
+    ),
+    Action(
+        "rollout-resume",
+        "Resume a rollout",
+        "It goes on with the same group, in spite of what was found; what is found besides counts.",
+        lambda values: ResumeRollout(rollout=int(values["rollout"]), reason=values["reason"]),
+        _why("resume"),
+        (_ROLLOUT, _WHY),
+    ),
+    Action(
+        "rollout-abort",
+        "Abort a rollout",
+        "It ends for good: devices keep what they run, and nobody else gets the model.",
+        lambda values: EndRollout(rollout=int(values["rollout"]), reason=values["reason"]),
+        _why("abort", "--yes"),
+        (_ROLLOUT, _WHY),
+    ),
+    Action(
+        "rollout-back",
+        "Go back to the former model",
+        "It ends for good, and every device switches back to the other slot; nothing is fetched.",
+        lambda values: EndRollout(
+            rollout=int(values["rollout"]), back=True, reason=values["reason"]
+        ),
+        _why("back", "--yes"),
+        (_ROLLOUT, _WHY),
+    ),
+)
 _CLASSES = (
     Action(
         "rename-class",
@@ -263,4 +341,4 @@ _CLASSES = (
         (ActionField("source", "Class"), ActionField("target", "Becomes another name of")),
     ),
 )
-ACTIONS = {action.name: action for action in (*_DEVICES, *_STAGES, *_MODELS, *_CLASSES)}
+ACTIONS = {action.name: action for action in (*_DEVICES, *_STAGES, *_MODELS, *_ROLLOUTS, *_CLASSES)}

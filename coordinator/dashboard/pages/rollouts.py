@@ -5,8 +5,8 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.reading.rollouts.finding import summaries
-from coordinator.reading.rollouts.report import OPEN, RolloutSummary
+from coordinator.reading.rollouts.finding import summaries, unfinished
+from coordinator.reading.rollouts.report import RolloutSummary
 
 SHOWN = 20
 """Rollouts of a page."""
@@ -27,8 +27,9 @@ def read(sources: Sources, asked: Asked) -> RolloutsPage:
     """Return the rollouts, newest first."""
     before = count_of(asked.query.get("before"))
     found = summaries(sources.ledger, before, SHOWN + 1)
-    newest = found[0] if before is None and found else None
-    now = newest if newest is not None and newest.stage in OPEN else None
+    open_ones = unfinished(sources.ledger)
+    begun = [one for one in open_ones if one.stage not in {"planned", "approved"}]
+    now = next(iter(begun or open_ones), None)
     return RolloutsPage(
         title=_title(now, found),
         now=now,

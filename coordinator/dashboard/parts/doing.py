@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.addresses import action_url, device_url, entry_url
+from coordinator.dashboard.addresses import action_url, device_url, entry_url, rollout_url
 from coordinator.reading.answers import Need
 from schemas.message import Strict
 
@@ -46,6 +46,12 @@ def _action(need: Need) -> Doing | None:
             return _doing("settle", device=device)
         case ["coordinator", "open-stage", *names]:
             return _doing("open-stage", classes=" ".join(names))
+        case ["rollout", "approve", number]:
+            return _doing("rollout-approve", rollout=number)
+        case ["rollout", "start", number]:
+            return _doing("rollout-start", rollout=number)
+        case ["rollout", "show", number]:
+            return Doing(text=f"Open rollout {number}", url=rollout_url(int(number)), acts=False)
         case ["model", "push", version]:
             return _doing("push-model", version=version)
         case _:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
-from coordinator.reading.rollouts.story import ComparedThen
 from coordinator.topics.rollouts.evalues import log_evidence
+from coordinator.topics.rollouts.views import ComparedThen
 
 MOST_POINTS = 120
 """Of a curve; longer ones are thinned, and keep where they are highest."""

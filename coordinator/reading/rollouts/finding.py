@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coordinator.errors import CommandError
+from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.making import made_report, summary
+from coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary, Waits
-from coordinator.reading.rollouts.story import KnownDevice, RolloutStory, membership, told
-from schemas.values import DeviceId
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.rollouts.views import KnownDevice, RolloutStory, membership, told
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ def summaries(
     return [_summary(ledger, number, devices) for (number,) in rows]
 
 
-def unfinished(ledger: LedgerReader) -> RolloutSummary | None:
-    """Return the rollout that something is still to come of; None where there is none."""
-    row = ledger.db.execute("SELECT number, state FROM rollout ORDER BY number DESC").fetchone()
-    if row is None or row[1] not in OPEN:
-        return None
-    return _summary(ledger, row[0], known_devices(ledger))
+def unfinished(ledger: LedgerReader) -> list[RolloutSummary]:
+    """Return rollouts that something is still to come of, newest first."""
+    rows = ledger.db.execute("SELECT number, state FROM rollout ORDER BY number DESC").fetchall()
+    found = [number for number, state in rows if state in OPEN]
+    devices = known_devices(ledger) if found else ()
+    return [_summary(ledger, number, devices) for number in found]
 
 
 def one_rollout(ledger: LedgerReader, number: int, now_ns: int) -> RolloutReport:
@@ -53,15 +54,23 @@ def rollout_here(
     ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...]
 ) -> RolloutHere:
     """Return what happened in a rollout; raise `CommandError` if there is none of the number."""
-    rows = ledger.db.execute(
-        "SELECT idx FROM rollout_entry WHERE rollout = ? ORDER BY idx", [number]
-    ).fetchall()
+    story = _told(ledger, number, "%")
+    return RolloutHere(story, devices, waits_for(story))
+
+
+_ENTRIES = (
+    f"SELECT {', '.join(f'entry.{column}' for column in COLUMNS)} FROM rollout_entry"  # noqa: S608 - names of columns
+    " JOIN entry USING (idx) WHERE rollout = ? AND entry.kind LIKE ? ORDER BY idx"
+)
+
+
+def _told(ledger: LedgerReader, number: int, kinds: str) -> RolloutStory:
+    rows = ledger.db.execute(_ENTRIES, [number, kinds]).fetchall()
     if not rows:
         raise CommandError(
             f"rollout: {number} is none; `fleetledger rollout list` shows those that there are"
         )
-    story = told(ledger.entry(index) for (index,) in rows)
-    return RolloutHere(story, devices, waits_for(story))
+    return told(map(Entry.from_row, rows))
 
 
 def known_devices(ledger: LedgerReader) -> tuple[KnownDevice, ...]:
@@ -88,14 +97,40 @@ def waits_for(story: RolloutStory) -> Waits | None:
 
 
 def _summary(ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...]) -> RolloutSummary:
-    here = rollout_here(ledger, number, devices)
-    return summary(here.story, membership(here.story, devices), here.waits)
+    """Return one as it stands in a list, without reading what each device reported."""
+    story = _told(ledger, number, "rollout.%")
+    said = ledger.db.execute(_SAID, [number]).fetchall()
+    return summary(
+        story,
+        membership(story, devices),
+        waits_for(story),
+        _counts(story, [row for row in said if row[1] in (None, story.planned.version)]),
+    )
+
+
+_SAID = """
+SELECT entry.device, json_extract(body, '$.version'), json_extract(body, '$.state')
+FROM rollout_entry JOIN entry USING (idx)
+WHERE rollout = ? AND entry.device IS NOT NULL ORDER BY idx
+"""
+"""What devices said, in the order of the ledger; of comparisons only who sent them."""
+
+
+def _counts(story: RolloutStory, said: list[tuple[str, int | None, str | None]]) -> DeviceCounts:
+    last = {device: state for device, _, state in said if state is not None}
+    unreached = {name for group in story.groups.values() for name in group.unreached}
+    return DeviceCounts(
+        ran=len({device for device, _, state in said if state in {"active", "settled"}}),
+        failed=sum(state == "failed" for state in last.values()),
+        unreached=len(unreached - {device for device, _, _ in said}),
+    )
 
 
 def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
-    rows = ledger.db.execute(
-        "SELECT device.device, coalesce(device_key.state = 'revoked', 0) FROM device"
-        " LEFT JOIN device_key USING (device) ORDER BY device.device"
-    )
-    for name, revoked in rows.fetchall():
-        yield KnownDevice(DeviceId(name), revoked=bool(revoked))
+    revoked = {
+        name
+        for (name,) in ledger.db.execute("SELECT device FROM device_key WHERE state = 'revoked'")
+    }
+    pinned = dict(ledger.db.execute("SELECT device, version FROM pin WHERE pinned").fetchall())
+    for name, tags in device_views.tags(ledger).items():
+        yield KnownDevice(name, tags, pinned.get(name), revoked=name in revoked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
@@ -22,7 +23,9 @@ from coordinator.reading.rollouts.report import (
     RolloutSummary,
     Waits,
 )
-from coordinator.reading.rollouts.story import (
+from coordinator.reading.rollouts.verdicts import verdict_told
+from coordinator.reading.rollouts.wording import count_of, headline, lead, rules, short_of, size_of
+from coordinator.topics.rollouts.views import (
     GroupStory,
     KnownDevice,
     MeasuredThen,
@@ -30,8 +33,6 @@ from coordinator.reading.rollouts.story import (
     RolloutStory,
     membership,
 )
-from coordinator.reading.rollouts.verdicts import verdict_told
-from coordinator.reading.rollouts.wording import count_of, headline, lead, rules, short_of, size_of
 
 _DONE = {"settled", "failed", "refused", "rolled_back"}
 _ENDED = {"rolled_back", "finished", "aborted", "superseded"}
@@ -42,22 +43,33 @@ _STEPS_OF_ENDS = {
 }
 
 
-def summary(story: RolloutStory, who: Membership, waits: Waits | None) -> RolloutSummary:
+@dataclass(frozen=True)
+class DeviceCounts:
+    """Devices of which the same became."""
+
+    ran: int
+    """That have ever run the version."""
+    failed: int
+    unreached: int
+
+
+def summary(
+    story: RolloutStory, who: Membership, waits: Waits | None, counts: DeviceCounts
+) -> RolloutSummary:
     """Return a rollout as it stands in a list."""
     newest, planned = story.newest, story.planned
-    lines = device_lines(story, who)
     return RolloutSummary(
         number=planned.rollout,
         version=planned.version,
         former=planned.former,
         stage=story.stage,
-        sentence=headline(story, who, waits),
+        sentence=headline(story, who, waits, counts.ran),
         group=None if newest is None else newest.number,
         groups=len(planned.plan.groups),
         devices=0 if newest is None else who.up_to(newest.number),
-        ran=sum(line.ran for line in lines),
-        failed=sum(line.stage in {"failed", "refused"} for line in lines),
-        unreached=sum(line.stage == "unreached" for line in lines),
+        ran=counts.ran,
+        failed=counts.failed,
+        unreached=counts.unreached,
         waits_for=waits,
         automatic=planned.automatic,
         planned=story.turns[0].time_ns,
@@ -79,7 +91,7 @@ def made_report(
     until = story.turns[-1].time_ns if story.stage in _ENDED else max(now_ns, story.last_ns)
     old = _old_classes(evidence)
     return RolloutReport(
-        rollout=summary(story, who, waits),
+        rollout=summary(story, who, waits, _counted(lines)),
         lead=lead(story, lines, _new_classes(ledger, story)),
         plan=story.planned.plan,
         steps=tuple(_steps(story, who)),
@@ -93,6 +105,15 @@ def made_report(
         exposure=_exposure(story, who, until),
         counts=dict(Counter(line.stage for line in lines)),
         devices=lines,
+    )
+
+
+def _counted(lines: Iterable[RolloutDevice]) -> DeviceCounts:
+    stages = Counter(line.stage for line in lines)
+    return DeviceCounts(
+        ran=sum(line.ran for line in lines),
+        failed=stages["failed"] + stages["refused"],
+        unreached=stages["unreached"],
     )
 
 
@@ -184,6 +205,8 @@ def _steps(story: RolloutStory, who: Membership) -> Iterable[RolloutStep]:
 def _step(story: RolloutStory, who: Membership, number: int) -> RolloutStep:
     group, newest = story.groups.get(number), story.newest
     devices = count_of(len(who.of(number)))
+    if (group is None or not group.phases) and newest is not None and newest.number > number:
+        return RolloutStep(title=f"Group {number}", text="has nobody else", state="done")
     if group is None or not group.phases:
         return RolloutStep(title=f"Group {number}", text=f"{devices}, not begun", state="ahead")
     is_newest = newest is not None and newest.number == number

@@ -9,37 +9,14 @@ from typing import ClassVar, Literal
 
 from coordinator.topics.rollouts.entries import GateName, Outcome
 from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.views import DeviceStage, RolloutStage
 from schemas.message import Strict
 from schemas.rollouts import Mode
 from schemas.shown import Report
 from schemas.times import IsoTime
 
-RolloutStage = Literal[
-    "planned",
-    "approved",
-    "running",
-    "soaking",
-    "paused",
-    "rolled_back",
-    "finished",
-    "aborted",
-    "superseded",
-]
 OPEN: tuple[RolloutStage, ...] = ("planned", "approved", "running", "soaking", "paused")
 """Stages in which something is still to come."""
-DeviceStage = Literal[
-    "waiting",
-    "offered",
-    "shadowing",
-    "switched",
-    "settled",
-    "refused",
-    "failed",
-    "rolled_back",
-    "unreached",
-    "pinned",
-    "excluded",
-]
 DEVICE_STAGES: tuple[tuple[DeviceStage, str], ...] = (
     ("settled", "Settled"),
     ("switched", "Run it, not settled yet"),
@@ -93,6 +70,15 @@ class RolloutsReport(Report):
     lines_field: ClassVar[str | None] = "rollouts"
     rollouts: tuple[RolloutSummary, ...]
     """Newest first."""
+
+
+class RolloutAnswer(Report):
+    """What verbs show that do something about a rollout."""
+
+    said: str
+    """What was done, in a sentence."""
+    rollout: RolloutSummary
+    """As it stands then."""
 
 
 class RolloutStep(Strict):

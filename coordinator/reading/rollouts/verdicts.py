@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from coordinator.reading.rollouts.curves import OLD, Grown
 from coordinator.reading.rollouts.report import VerdictTold
-from coordinator.reading.rollouts.story import MeasuredThen, RolloutStory
 from coordinator.reading.rollouts.wording import count_of, deciding_finding, log_words, odds
 from coordinator.topics.rollouts.entries import GateFinding
+from coordinator.topics.rollouts.views import MeasuredThen, RolloutStory
 
 _OF_PAIRS = {"retention", "no_class_lost"}
 _PAIRS = 6

@@ -6,9 +6,9 @@ import math
 
 from coordinator.core.formatting import some, span
 from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
-from coordinator.reading.rollouts.story import Membership, RolloutStory
 from coordinator.topics.rollouts.entries import GateFinding, GateName
 from coordinator.topics.rollouts.plan import GatePlan, GroupSize
+from coordinator.topics.rollouts.views import Membership, RolloutStory
 
 _SECOND_NS = 1_000_000_000
 _PAIR = 2
@@ -26,8 +26,8 @@ def size_of(size: GroupSize) -> str:
     return "all" if size >= 1 else f"{100 * size:g} %"
 
 
-def headline(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
-    """Return how a rollout stands, in one sentence."""
+def headline(story: RolloutStory, who: Membership, waits: Waits | None, ran: int) -> str:
+    """Return how a rollout stands, in one sentence; `ran` devices have run the version."""
     plan, name = story.planned, f"Rollout {story.planned.rollout}"
     match story.stage:
         case "planned" | "approved" if waits == "approval":
@@ -48,7 +48,7 @@ def headline(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
         case "soaking":
             return _soaking(story, waits)
         case _:
-            return _running(story, who, waits)
+            return _running(story, who, waits, ran)
 
 
 def why(story: RolloutStory) -> str:
@@ -242,7 +242,7 @@ def _soaking(story: RolloutStory, waits: Waits | None) -> str:
     return f"{what}; {following} after a soak of {soak}, unless something speaks against it."
 
 
-def _running(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
+def _running(story: RolloutStory, who: Membership, waits: Waits | None, ran: int) -> str:
     name, newest = f"Rollout {story.planned.rollout}", story.newest
     version = story.planned.version
     if newest is None:
@@ -255,7 +255,6 @@ def _running(story: RolloutStory, who: Membership, waits: Waits | None) -> str:
         return f"Group {newest.number} of {name.lower()} waits for its signature."
     if newest.phases[-1].mode == "shadow":
         return f"{name} measures model {version} in the shadow on {devices}."
-    ran = sum(one.first_ran_ns is not None for one in story.devices.values())
     return (
         f"{name} has come to group {newest.number} of {len(story.planned.plan.groups)}: model "
         f"{version} has run on {count_of(ran)} of {who.up_to(newest.number):,}."

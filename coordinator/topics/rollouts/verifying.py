@@ -8,15 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import ValidationError
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import some
+from coordinator.core.state import State, read_entry
+from coordinator.errors import CommandError
+from coordinator.ledger.entries import Entry
 from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import GateFinding, ModelCompared, RolloutMeasured
+from coordinator.topics.rollouts.entries import (
+    GateFinding,
+    ModelCompared,
+    Outcome,
+    RolloutMeasured,
+)
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.state import Rollout
 from coordinator.topics.rollouts.verdict import judge
+from schemas.message import Strict, explain
+from schemas.rollouts import Mode
+from schemas.shown import Report
 from schemas.values import DeviceId
 
 _LAST_DIGIT = 0.0015
@@ -109,3 +124,115 @@ def _is_close(recorded: GateFinding, made: GateFinding) -> bool:
     if recorded.gate not in _LOGARITHMS or recorded.value is None or made.value is None:
         return False
     return abs(recorded.value - made.value) < _LAST_DIGIT
+
+
+class VerdictAgain(Strict):
+    """A verdict that was recorded, and what came of making it again."""
+
+    index: int
+    """The entry with it."""
+    group: int
+    mode: Mode
+    outcome: Outcome
+    reports: int
+    """Entries that it is made of."""
+    devices: int
+    """Members of the group, and of those before it."""
+    equal: bool
+    differences: tuple[str, ...]
+
+
+class RolloutVerifyReport(Report):
+    """What `rollout verify` shows."""
+
+    lines_field: ClassVar[str | None] = "verdicts"
+    rollout: int
+    version: int
+    entries: int
+    """Of the ledger, that were read."""
+    equal: bool
+    """Whether every verdict came out as recorded."""
+    verdicts: tuple[VerdictAgain, ...]
+    """In the order of the ledger."""
+
+
+def verify_rollout(entries: Iterable[Entry], number: int) -> RolloutVerifyReport:
+    """Return every verdict of a rollout made again, of all entries of a ledger from the first on.
+
+    The state before each verdict is folded anew: who belonged to the group, what was reported, and
+    what a person had forgiven. Raises `CommandError` where there is no such rollout, or an entry
+    is of no kind that this program knows.
+    """
+    state, reports = State(), dict[int, StoredReport]()
+    verdicts = []
+    for entry in entries:
+        body = _read(entry)
+        if isinstance(body, ModelCompared | DeviceModelStatus):
+            reports[entry.index] = StoredReport(entry.index, entry.device, body)
+        if isinstance(body, RolloutMeasured) and body.rollout == number:
+            verdicts.append(_again(entry.index, body, state.rollouts.by_number[number], reports))
+        state.apply(body, entry.device, entry.time_ns)
+    rollout = state.rollouts.by_number.get(number)
+    if rollout is None:
+        raise CommandError(f"rollout: {number} is none of the {state.size} entries that were read")
+    return RolloutVerifyReport(
+        rollout=number,
+        version=rollout.planned.version,
+        entries=state.size,
+        equal=all(one.equal for one in verdicts),
+        verdicts=tuple(verdicts),
+    )
+
+
+def _read(entry: Entry) -> EntryBody:
+    try:
+        return read_entry(entry.kind, entry.body)
+    except KeyError as error:
+        raise CommandError(
+            f"entry {entry.index}: is a {entry.kind}, which this program does not know; "
+            "verify it with the one that wrote it"
+        ) from error
+    except ValidationError as error:
+        raise CommandError(f"entry {entry.index}: {explain(error)}") from error
+
+
+def _again(
+    index: int, measured: RolloutMeasured, rollout: Rollout, reports: dict[int, StoredReport]
+) -> VerdictAgain:
+    scope = Scope(
+        group=measured.group,
+        mode=measured.mode,
+        members=len(rollout.members),
+        classes=rollout.planned.classes,
+        forgiven=frozenset(rollout.forgiven),
+        overlooked=frozenset(rollout.overlooked),
+    )
+    named = [reports[one] for one in measured.entries if one in reports]
+    found = [
+        *_of_phase(measured, rollout),
+        *differences(
+            measured,
+            rollout.planned.plan.gates,
+            scope,
+            named,
+            rollout.evidence.entries,
+        ),
+    ]
+    return VerdictAgain(
+        index=index,
+        group=measured.group,
+        mode=measured.mode,
+        outcome=measured.outcome,
+        reports=len(measured.entries),
+        devices=measured.members,
+        equal=not found,
+        differences=tuple(found),
+    )
+
+
+def _of_phase(measured: RolloutMeasured, rollout: Rollout) -> Iterator[str]:
+    phase = rollout.phase
+    if phase is None or (phase.group, phase.mode) != (measured.group, measured.mode):
+        yield "it is of a phase of a group that was not open"
+    if len(rollout.members) != measured.members:
+        yield f"members: recorded {measured.members}, made again {len(rollout.members)}"

@@ -1,8 +1,10 @@
-"""Rollouts for whoever asks: tables for SQL."""
+"""Rollouts for whoever asks: tables for SQL, and what happened in one, out of its entries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from sqlite_utils import Database
 
@@ -23,9 +25,38 @@ from coordinator.topics.rollouts.entries import (
     RolloutStarted,
     RolloutUnreached,
 )
+from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
+from schemas.rollouts import WHOLE, Mode, place_of
+from schemas.tags import TagName, TagValue, all_fit
+from schemas.values import DeviceId
+
+RolloutStage = Literal[
+    "planned",
+    "approved",
+    "running",
+    "soaking",
+    "paused",
+    "rolled_back",
+    "finished",
+    "aborted",
+    "superseded",
+]
+DeviceStage = Literal[
+    "waiting",
+    "offered",
+    "shadowing",
+    "switched",
+    "settled",
+    "refused",
+    "failed",
+    "rolled_back",
+    "unreached",
+    "pinned",
+    "excluded",
+]
 
 
-def _planned(db: Database, entry: Entry) -> None:
+def _row_planned(db: Database, entry: Entry) -> None:
     body = entry.body
     db.table("rollout").insert(
         {
@@ -42,7 +73,7 @@ def _planned(db: Database, entry: Entry) -> None:
     )
 
 
-def _turns(state: str) -> Rule:
+def _row_turns(state: str) -> Rule:
     def rule(db: Database, entry: Entry) -> None:
         change = {
             "state": state,
@@ -54,7 +85,7 @@ def _turns(state: str) -> Rule:
     return rule
 
 
-def _approved(db: Database, entry: Entry) -> None:
+def _row_approved(db: Database, entry: Entry) -> None:
     db.execute(
         "UPDATE rollout SET state = 'approved', newest_index = ?"
         " WHERE number = ? AND state = 'planned'",
@@ -62,7 +93,7 @@ def _approved(db: Database, entry: Entry) -> None:
     )
 
 
-def _opened(db: Database, entry: Entry) -> None:
+def _row_opened(db: Database, entry: Entry) -> None:
     change = {
         "state": "running",
         "group_number": entry.body["group"],
@@ -72,13 +103,13 @@ def _opened(db: Database, entry: Entry) -> None:
     db.table("rollout").update(entry.body["rollout"], change)
 
 
-def _measured(db: Database, entry: Entry) -> None:
+def _row_measured(db: Database, entry: Entry) -> None:
     if entry.body["outcome"] == "pass":
-        _turns("soaking")(db, entry)
+        _row_turns("soaking")(db, entry)
 
 
-def _aborted(db: Database, entry: Entry) -> None:
-    _turns("superseded" if entry.body.get("by") else "aborted")(db, entry)
+def _row_aborted(db: Database, entry: Entry) -> None:
+    _row_turns("superseded" if entry.body.get("by") else "aborted")(db, entry)
 
 
 ROLLOUT = Projection(
@@ -98,28 +129,28 @@ ROLLOUT = Projection(
     },
     ("number",),
     {
-        RolloutPlanned.kind: _planned,
-        RolloutApproved.kind: _approved,
-        RolloutStarted.kind: _turns("running"),
-        GroupOpened.kind: _opened,
-        RolloutMeasured.kind: _measured,
-        RolloutPaused.kind: _turns("paused"),
-        RolloutResumed.kind: _turns("running"),
-        RolloutRolledBack.kind: _turns("rolled_back"),
-        RolloutFinished.kind: _turns("finished"),
-        RolloutAborted.kind: _aborted,
+        RolloutPlanned.kind: _row_planned,
+        RolloutApproved.kind: _row_approved,
+        RolloutStarted.kind: _row_turns("running"),
+        GroupOpened.kind: _row_opened,
+        RolloutMeasured.kind: _row_measured,
+        RolloutPaused.kind: _row_turns("paused"),
+        RolloutResumed.kind: _row_turns("running"),
+        RolloutRolledBack.kind: _row_turns("rolled_back"),
+        RolloutFinished.kind: _row_turns("finished"),
+        RolloutAborted.kind: _row_aborted,
     },
 )
 
 
-def _belongs(rollout: Callable[[Entry], int]) -> Rule:
+def _row_belongs(rollout: Callable[[Entry], int]) -> Rule:
     def rule(db: Database, entry: Entry) -> None:
         db.table("rollout_entry").insert({"idx": entry.index, "rollout": rollout(entry)})
 
     return rule
 
 
-def _status(db: Database, entry: Entry) -> None:
+def _row_status(db: Database, entry: Entry) -> None:
     """Take in what a device says of the version of a rollout, or of what that went back to."""
     db.execute(
         "INSERT INTO rollout_entry (idx, rollout) SELECT ?1, number FROM rollout"
@@ -129,16 +160,338 @@ def _status(db: Database, entry: Entry) -> None:
     )
 
 
-_NAMED = _belongs(lambda entry: int(entry.body["rollout"]))
+_NAMED = _row_belongs(lambda entry: int(entry.body["rollout"]))
 ROLLOUT_ENTRY = Projection(
     "rollout_entry",
     {"idx": int, "rollout": int},
     ("idx",),
     {
         **dict.fromkeys((*ROLLOUT.rules, RolloutUnreached.kind), _NAMED),
-        ModelCompared.kind: _belongs(lambda entry: int(entry.body["comparison"]["rollout"])),
-        DeviceModelStatus.kind: _status,
+        ModelCompared.kind: _row_belongs(lambda entry: int(entry.body["comparison"]["rollout"])),
+        DeviceModelStatus.kind: _row_status,
     },
     indexes=(("rollout", "idx"),),
 )
 """Which entries a rollout is made of: its own, comparisons, and what devices say of its version."""
+
+
+@dataclass(frozen=True)
+class KnownDevice:
+    """An admitted device, as far as it decides whether a rollout is about it."""
+
+    name: DeviceId
+    tags: Mapping[TagName, TagValue] = field(default_factory=dict)
+    pinned: int | None = None
+    """The version that it is pinned to."""
+    revoked: bool = False
+
+
+@dataclass(frozen=True)
+class PhaseOpened:
+    """A group was let go, to measure the candidate or to run it."""
+
+    mode: Mode
+    below: int
+    index: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class MeasuredThen:
+    """A verdict, and when it was written."""
+
+    body: RolloutMeasured
+    index: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class ComparedThen:
+    """A report of a device, as plain JSON."""
+
+    device: str
+    index: int
+    time_ns: int
+    body: Mapping[str, Any]
+
+    @property
+    def group(self) -> int:
+        """The group that it was asked for."""
+        return int(self.body["group"])
+
+    @property
+    def shadow(self) -> bool:
+        """Whether it was measured before the switch."""
+        return bool(self.body["mode"] == "shadow")
+
+
+@dataclass
+class GroupStory:
+    """What happened to a group."""
+
+    number: int
+    phases: list[PhaseOpened] = field(default_factory=list)
+    approved: tuple[int, int, str] | None = None
+    """Entry, time and actor of the approval."""
+    measured: list[MeasuredThen] = field(default_factory=list)
+    unreached: set[str] = field(default_factory=set)
+
+
+@dataclass
+class DeviceStory:
+    """What a device said."""
+
+    stage: DeviceStage | None = None
+    """None until it said something."""
+    reason: str = ""
+    index: int | None = None
+    time_ns: int | None = None
+    first_ran_ns: int | None = None
+    shadowed: bool = False
+    compared: bool = False
+    """After the switch."""
+
+    def became(self, stage: DeviceStage, entry: Entry, reason: str = "") -> None:
+        """Take in what it says of itself."""
+        self.stage, self.reason, self.index, self.time_ns = (
+            stage,
+            reason,
+            entry.index,
+            entry.time_ns,
+        )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Something that changed the stage of the rollout."""
+
+    stage: RolloutStage
+    index: int
+    time_ns: int
+    actor: str
+    reason: str = ""
+
+
+@dataclass
+class RolloutStory:
+    """Everything that the entries say of one rollout."""
+
+    planned: RolloutPlanned
+    turns: list[Turn]
+    groups: dict[int, GroupStory] = field(default_factory=dict)
+    devices: dict[str, DeviceStory] = field(default_factory=dict)
+    reports: list[ComparedThen] = field(default_factory=list)
+    said_by: dict[int, str] = field(default_factory=dict)
+    """Every entry that a device made to the device."""
+    started: tuple[int, int, str] | None = None
+    superseded_by: int | None = None
+    back_to: int | None = None
+    last_ns: int = 0
+
+    @property
+    def stage(self) -> RolloutStage:
+        """How it stands."""
+        return self.turns[-1].stage
+
+    @property
+    def opened(self) -> list[GroupStory]:
+        """The groups that were let go, in their order."""
+        return [self.groups[number] for number in sorted(self.groups) if self.groups[number].phases]
+
+    @property
+    def newest(self) -> GroupStory | None:
+        """The group that was opened last."""
+        return self.opened[-1] if self.opened else None
+
+    @property
+    def verdict(self) -> MeasuredThen | None:
+        """The verdict that was written last."""
+        found = [one for group in self.groups.values() for one in group.measured]
+        return max(found, key=lambda one: one.index, default=None)
+
+    def group(self, number: int) -> GroupStory:
+        """Return a group, to change."""
+        return self.groups.setdefault(number, GroupStory(number))
+
+    def device(self, name: str) -> DeviceStory:
+        """Return a device, to change."""
+        return self.devices.setdefault(name, DeviceStory())
+
+
+def told(entries: Iterable[Entry]) -> RolloutStory:
+    """Return what entries of one rollout say; the first one plans it."""
+    story: RolloutStory | None = None
+    for entry in entries:
+        if story is None:
+            planned = RolloutPlanned.model_validate(entry.body)
+            first = Turn("planned", entry.index, entry.time_ns, entry.actor)
+            story = RolloutStory(planned, [first], last_ns=entry.time_ns)
+        else:
+            _take(story, entry)
+            story.last_ns = entry.time_ns
+    assert story is not None, "a rollout begins with its plan"
+    return story
+
+
+def _take(story: RolloutStory, entry: Entry) -> None:
+    if entry.kind in _TURNS:
+        _turn(story, _TURNS[entry.kind], entry)
+    if entry.device is not None:
+        story.said_by[entry.index] = str(entry.device)
+    if entry.kind in _CHANGES:
+        _CHANGES[entry.kind](story, entry)
+
+
+def _approved(story: RolloutStory, entry: Entry) -> None:
+    story.group(entry.body["group"]).approved = (entry.index, entry.time_ns, entry.actor)
+    if story.stage == "planned":
+        _turn(story, "approved", entry)
+
+
+def _started(story: RolloutStory, entry: Entry) -> None:
+    story.started = (entry.index, entry.time_ns, entry.actor)
+
+
+def _opened(story: RolloutStory, entry: Entry) -> None:
+    body = entry.body
+    phase = PhaseOpened(body["mode"], body["below"], entry.index, entry.time_ns)
+    story.group(body["group"]).phases.append(phase)
+
+
+def _unreached(story: RolloutStory, entry: Entry) -> None:
+    story.group(entry.body["group"]).unreached.update(entry.body["devices"])
+    for name in entry.body["devices"]:
+        story.device(name).became("unreached", entry)
+
+
+def _measured(story: RolloutStory, entry: Entry) -> None:
+    body = RolloutMeasured.model_validate(entry.body)
+    story.group(body.group).measured.append(MeasuredThen(body, entry.index, entry.time_ns))
+    if body.outcome == "pass":
+        _turn(story, "soaking", entry)
+
+
+def _resumed(story: RolloutStory, entry: Entry) -> None:
+    """Go on as before the pause, in spite of what was found."""
+    before = [turn.stage for turn in story.turns if turn.stage != "paused"]
+    _turn(story, before[-1], entry)
+
+
+def _taken_back(story: RolloutStory, entry: Entry) -> None:
+    story.back_to = entry.body["to"]
+
+
+def _aborted(story: RolloutStory, entry: Entry) -> None:
+    story.superseded_by = entry.body.get("by")
+    _turn(story, "superseded" if story.superseded_by else "aborted", entry)
+
+
+def _turn(story: RolloutStory, stage: RolloutStage, entry: Entry) -> None:
+    reason = str(entry.body.get("reason", ""))
+    story.turns.append(Turn(stage, entry.index, entry.time_ns, entry.actor, reason))
+
+
+def _compared(story: RolloutStory, entry: Entry) -> None:
+    device = story.device(str(entry.device))
+    report = ComparedThen(str(entry.device), entry.index, entry.time_ns, entry.body["comparison"])
+    story.reports.append(report)
+    if report.shadow:
+        device.shadowed = True
+        if device.stage in {None, "unreached"}:
+            device.became("shadowing", entry)
+    else:
+        device.compared = True
+
+
+def _status(story: RolloutStory, entry: Entry) -> None:
+    device, state = story.device(str(entry.device)), entry.body["state"]
+    reason = entry.body.get("reason", "")
+    if entry.body["version"] != story.planned.version:
+        if state == "active" and device.first_ran_ns is not None:
+            device.became("rolled_back", entry, f"runs model {entry.body['version']} again")
+    elif state == "active":
+        device.first_ran_ns = device.first_ran_ns or entry.time_ns
+        device.became("switched", entry, reason)
+    elif state == "shadowing":
+        device.shadowed = device.shadowed or entry.body.get("former") is None
+        if device.first_ran_ns is None:
+            device.became("shadowing", entry)
+    elif state == "settled":
+        device.became("settled", entry, reason)
+    elif state == "rolled_back":
+        device.became("rolled_back", entry, reason)
+    elif state == "failed":
+        device.became("failed" if device.first_ran_ns else "refused", entry, reason)
+
+
+_TURNS: Mapping[str, RolloutStage] = {
+    RolloutStarted.kind: "running",
+    GroupOpened.kind: "running",
+    RolloutPaused.kind: "paused",
+    RolloutRolledBack.kind: "rolled_back",
+    RolloutFinished.kind: "finished",
+}
+_CHANGES: Mapping[str, Callable[[RolloutStory, Entry], None]] = {
+    ModelCompared.kind: _compared,
+    DeviceModelStatus.kind: _status,
+    RolloutApproved.kind: _approved,
+    RolloutStarted.kind: _started,
+    GroupOpened.kind: _opened,
+    RolloutUnreached.kind: _unreached,
+    RolloutMeasured.kind: _measured,
+    RolloutResumed.kind: _resumed,
+    RolloutRolledBack.kind: _taken_back,
+    RolloutAborted.kind: _aborted,
+}
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Who is in which group: the first that it is in; None for who is in none."""
+
+    group_of: Mapping[str, int | None]
+    apart: Mapping[str, DeviceStage]
+    """Who is pinned or excluded."""
+
+    def of(self, number: int) -> list[str]:
+        """Return the devices of a group, those of the groups before it not among them."""
+        return [name for name, group in self.group_of.items() if group == number]
+
+    def up_to(self, number: int) -> int:
+        """Return how many devices a group has with those before it."""
+        return sum(group is not None and group <= number for group in self.group_of.values())
+
+
+def membership(story: RolloutStory, devices: Iterable[KnownDevice]) -> Membership:
+    """Return who is in which group, of groups that are not open as far as one can tell now."""
+    below = {group.number: group.phases[-1].below for group in story.opened}
+    return members_of(story.planned.salt, story.planned.plan, below, devices)
+
+
+def members_of(
+    salt: str, plan: RolloutPlan, below: Mapping[int, int], devices: Iterable[KnownDevice]
+) -> Membership:
+    """Return the same of a plan; `below` are the bounds of groups that were opened."""
+    group_of, apart, places = dict[str, int | None](), dict[str, DeviceStage](), dict[str, int]()
+    for device in sorted(devices, key=lambda one: one.name):
+        if device.revoked or not all_fit(plan.tags, device.tags):
+            apart[device.name] = "excluded"
+        elif device.pinned is not None:
+            apart[device.name] = "pinned"
+        else:
+            places[device.name] = place_of(salt, device.name)
+    ordered = sorted(places.values())
+    bounds = [
+        below.get(number, _bound(size, ordered)) for number, size in enumerate(plan.groups, 1)
+    ]
+    for name, place in places.items():
+        inside = (number for number, bound in enumerate(bounds, 1) if place < bound)
+        group_of[name] = next(inside, None)
+    return Membership(group_of, apart)
+
+
+def _bound(size: GroupSize, ordered: list[int]) -> int:
+    """Return the bound of a group that is not open yet: a number of places, or a share of all."""
+    if isinstance(size, int):
+        return ordered[size] if size < len(ordered) else WHOLE
+    return round(size * WHOLE)

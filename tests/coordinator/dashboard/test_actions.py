@@ -44,6 +44,8 @@ FILLED = {
     "new": "tom",
     "source": "cat",
     "target": "dog",
+    "rollout": "1",
+    "group": "2",
 }
 
 

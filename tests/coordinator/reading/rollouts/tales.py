@@ -146,9 +146,9 @@ class Tale:
 
     def runs(self, device: DeviceId, state: str = "active", reason: str = "") -> None:
         """Have a device say what became of model 12."""
-        body = DeviceModelStatus.model_construct(
-            version=12, manifest=Digest.of(b"12"), state=state, reason=reason
-        )
+        values = {"version": 12, "manifest": Digest.of(b"12"), "state": state, "reason": reason}
+        throttled = {"throttled": 0} if state == "settled" else {}
+        body = DeviceModelStatus.model_validate(values | throttled)
         index = self.say(body, device)
         if state == "settled":
             self.evidence.settle(index, device, 0)

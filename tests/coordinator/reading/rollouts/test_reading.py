@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from coordinator.dashboard.parts.doing import with_doing
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.reading.fleet import fleet_now
 from coordinator.reading.rollouts.curves import MOST_POINTS, OLD, grown, thinned
 from coordinator.reading.rollouts.finding import one_rollout, summaries, unfinished
 from coordinator.reading.rollouts.report import EvidencePoint, RolloutReport
-from coordinator.reading.rollouts.story import ComparedThen
 from coordinator.reading.rollouts.wording import odds
 from coordinator.reading.tables import TABLES
 from coordinator.topics.devices.entries import DeviceAdmitted
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.rollouts.entries import RolloutAborted, RolloutPaused, RolloutResumed
 from coordinator.topics.rollouts.evalues import log_evidence
+from coordinator.topics.rollouts.views import ComparedThen
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
 
@@ -138,7 +140,7 @@ def test_rollouts_are_listed_newest_first_and_the_open_one_is_known(tmp_path: Pa
     with reading(tmp_path, forgetting()) as ledger:
         (listed,) = summaries(ledger)
         assert (listed.number, listed.stage, listed.devices, listed.ran) == (7, "paused", 39, 37)
-        assert unfinished(ledger) == listed
+        assert unfinished(ledger) == [listed]
         assert summaries(ledger, version=11) == []
         with pytest.raises(CommandError, match="rollout: 8 is none"):
             one_rollout(ledger, 8, 0)
@@ -189,3 +191,27 @@ def test_tables_of_rollouts_are_a_function_of_the_entries(tmp_path: Path) -> Non
 def ledger_entries(tale: Tale) -> int:
     """Return how many entries are neither of admission nor of making models."""
     return sum(not isinstance(body, DeviceAdmitted | ModelSolved) for body, _, _, _ in tale.entries)
+
+
+@pytest.mark.parametrize(
+    ("tale", "urgency", "sentence", "command"),
+    [
+        (forgetting, "now", "Rollout 7 is paused: with model 12", "fleetledger rollout show 7"),
+        (waiting, "now", "group 1 waits to be approved", "fleetledger rollout approve 7"),
+        (finished, None, "", ""),
+    ],
+)
+def test_what_needs_a_person_is_a_need(
+    tale: Callable[[], Tale], urgency: str | None, sentence: str, command: str, tmp_path: Path
+) -> None:
+    made = tale()
+    with reading(tmp_path, made) as ledger:
+        needs = fleet_now(ledger, None, made.now_ns).needs
+    found = [need for need in needs if "ollout" in need.sentence]
+    if urgency is None:
+        assert found == []
+        return
+    (need,) = found
+    assert (need.urgency, need.command) == (urgency, command)
+    assert sentence in need.sentence
+    assert with_doing(need).doing is not None

@@ -1,0 +1,369 @@
+"""`fleetledger rollout …`: take a model to the fleet group by group, and see what came of it.
+
+Exit codes: 0 done, or every verdict came out as recorded; 1 refused, or one came out otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.common import HOME, Home, confirm, say
+from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
+from coordinator.cli.tables import print_table
+from coordinator.core.commands import Command
+from coordinator.ledger.audit import exported_entries
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.live.file import read_live
+from coordinator.live.snapshot import serves
+from coordinator.paths import ledger_path
+from coordinator.reading.rollouts.finding import one_rollout, summaries
+from coordinator.reading.rollouts.preview import RolloutPreview, preview
+from coordinator.reading.rollouts.report import (
+    DEVICE_STAGES,
+    GateLine,
+    RolloutAnswer,
+    RolloutReport,
+    RolloutsReport,
+    RolloutSummary,
+)
+from coordinator.reading.rollouts.wording import count_of
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.operator import send
+from coordinator.topics.rollouts.commands import (
+    ApproveGroup,
+    EndRollout,
+    PauseRollout,
+    PlanRollout,
+    ResumeRollout,
+    StartRollout,
+)
+from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
+from schemas.showing import AsJson, show_report
+
+app = typer.Typer(
+    no_args_is_help=True, help="Rollouts: plan, start, watch, pause, take back, verify."
+)
+
+Number = Annotated[int, typer.Argument(help="Number of a rollout.", min=1)]
+Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+_FAILED = 1
+
+
+@app.command()
+def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    version: Annotated[int, typer.Argument(help="Version of a model.", min=1)],
+    file: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with a plan; what is said here besides comes before it."),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Sizes, each with the groups before it; 1,5%,25%,100% if absent."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only devices with this tag, NAME or NAME=VALUE.")
+    ] = None,
+    shadow: Annotated[
+        ShadowIn | None, typer.Option(help="Groups that measure it before they run it.")
+    ] = None,
+    soak: Annotated[
+        str | None, typer.Option(help="Time after each group that passed: 90s, 30m, 1h.")
+    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="Time for each group: 24h.")] = None,
+    approve: Annotated[
+        Approver | None, typer.Option(help="Who lets each group go; nobody has to if absent.")
+    ] = None,
+    hours: Annotated[
+        str | None, typer.Option(help="When devices may switch, by their clocks: 22:00-05:00.")
+    ] = None,
+    on_fail: Annotated[OnFail | None, typer.Option(help="What a gate that fails does.")] = None,
+    gate: Annotated[
+        list[str] | None, typer.Option(help="A limit, NAME=VALUE, such as latency=1.5 or =off.")
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Begin at once.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and plan nothing.")
+    ] = False,
+    yes: Yes = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Plan to take a version to the fleet group by group; say what will happen on how many."""
+    words = {"groups": groups, "tags": tag, "shadow": shadow, "soak": soak, "deadline": deadline}
+    words |= {"approve": approve, "hours": hours, "on_fail": on_fail, "gates": gate}
+    chosen = plan_of(file, words)
+    with ledger_of(home) as ledger:
+        found = preview(ledger, version, chosen, _online(home))
+    if not dry_run:
+        if start and not as_json:
+            _draw_preview(found)
+        _sure(f"Start rollout {found.rollout}?", yes=yes or not start)
+        answer = _carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
+        found = found.model_copy(update={"planned": True, "answer": answer})
+    show_report(found, _draw_answer if start and not dry_run else _draw_preview, as_json=as_json)
+
+
+@app.command("list")
+def list_rollouts(home: Home = HOME, as_json: AsJson = False) -> None:
+    """Show every rollout, newest first: how it stands, and on how many devices."""
+    with ledger_of(home) as ledger:
+        report = RolloutsReport(rollouts=tuple(summaries(ledger, limit=1000)))
+    show_report(report, _draw_list, as_json=as_json)
+
+
+@app.command()
+def show(
+    number: Number,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="Name every device with what became of it.")
+    ] = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Show one rollout: why it stands where it stands, its gates by group, devices by state."""
+    with ledger_of(home) as ledger, ledger.snapshot():
+        report = one_rollout(ledger, number, time.time_ns())
+    show_report(report, lambda found: _draw(found, devices=devices), as_json=as_json)
+
+
+@app.command()
+def approve(
+    number: Number,
+    group: Annotated[int | None, typer.Option(help="The next one if absent.", min=1)] = None,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Let a group of a rollout go, where its plan asks for that."""
+    _act(home, number, ApproveGroup(rollout=number, group=group), as_json=as_json)
+
+
+@app.command()
+def start(
+    number: Number,
+    yes: Yes = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a rollout that was planned, in place of the one that is open."""
+    with ledger_of(home) as ledger:
+        one = one_rollout(ledger, number, time.time_ns())
+    first = one.groups[0]
+    if not as_json:
+        say(
+            f"model {one.rollout.version} goes to {sum(g.devices for g in one.groups)} devices, "
+            f"to {first.devices} of them first"
+        )
+    _sure(f"Start rollout {number}?", yes=yes)
+    _act(home, number, StartRollout(rollout=number), as_json=as_json)
+
+
+@app.command()
+def pause(number: Number, reason: Reason = "", home: Home = HOME, as_json: AsJson = False) -> None:
+    """Let nothing further go out; devices keep what they run."""
+    _act(home, number, PauseRollout(rollout=number, reason=reason), as_json=as_json)
+
+
+@app.command()
+def resume(number: Number, reason: Reason = "", home: Home = HOME, as_json: AsJson = False) -> None:
+    """Let it go on in spite of what was found; what is found besides counts as before."""
+    _act(home, number, ResumeRollout(rollout=number, reason=reason), as_json=as_json)
+
+
+@app.command()
+def abort(
+    number: Number,
+    reason: Reason = "",
+    yes: Yes = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """End it for good; devices keep what they run."""
+    _end(home, number, EndRollout(rollout=number, reason=reason), yes=yes, as_json=as_json)
+
+
+@app.command()
+def back(
+    number: Number,
+    reason: Reason = "",
+    yes: Yes = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """End it for good; every device goes back to the former version."""
+    ends = EndRollout(rollout=number, back=True, reason=reason)
+    _end(home, number, ends, yes=yes, as_json=as_json)
+
+
+@app.command()
+def verify(
+    number: Number,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="A copy of ledger.db, or a folder of `ledger export`; else that of --home."
+        ),
+    ] = None,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Make every verdict of a rollout again from the entries it names; it only reads."""
+    with _entries_of(ledger, home) as entries:
+        report = verify_rollout(entries, number)
+    show_report(report, _draw_verified, as_json=as_json)
+    if not report.equal:
+        raise typer.Exit(_FAILED)
+
+
+@contextmanager
+def _entries_of(copy: Path | None, home: Path) -> Iterator[Iterable[Entry]]:
+    """Give the entries of a home, of a copied database, or of an exported folder."""
+    if copy is not None and copy.is_dir() and not ledger_path(copy).is_file():
+        yield exported_entries(copy)
+        return
+    path = copy if copy is not None and copy.is_file() else ledger_path(copy or home)
+    with LedgerReader.open_read_only(path) as ledger:
+        yield ledger.entries()
+
+
+def _online(home: Path) -> frozenset[str] | None:
+    """Return who is there now; None where no coordinator serves, so that nobody knows."""
+    live = read_live(home)
+    if live is None or not serves(live.coordinator, time.time_ns()):
+        return None
+    return frozenset(str(name) for name, device in live.devices.items() if device.online)
+
+
+def _carried_out(home: Path, body: Command) -> str:
+    return send(home, body, carry_out_here=lambda: carry_out_waiting(home))
+
+
+def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:
+    """Have a command carried out; say what came of it, and how the rollout stands then."""
+    said = _carried_out(home, body)
+    with ledger_of(home) as ledger:
+        rollout = one_rollout(ledger, number, time.time_ns()).rollout
+    show_report(RolloutAnswer(said=said, rollout=rollout), _draw_said, as_json=as_json)
+
+
+def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool) -> None:
+    with ledger_of(home) as ledger:
+        one = one_rollout(ledger, number, time.time_ns()).rollout
+    former = "the model before" if one.former is None else f"model {one.former}"
+    what = (
+        f"every device goes back to {former}"
+        if body.back
+        else "devices keep what they run, and nobody else gets it"
+    )
+    if not as_json:
+        say(f"{count_of(one.ran)} have run model {one.version}; {what}")
+    _sure(f"End rollout {number}?", yes=yes)
+    _act(home, number, body, as_json=as_json)
+
+
+def _sure(question: str, *, yes: bool) -> None:
+    confirm(question, yes=yes, way_out="say --yes")
+
+
+def _draw_preview(found: RolloutPreview) -> None:
+    for sentence in found.sentences:
+        say(sentence)
+    for warning in found.warnings:
+        say(f"Careful: {warning}.")
+    rows = [
+        (group.number, group.size, group.devices, group.in_all, group.images, _shadow(group.shadow))
+        for group in found.groups
+    ]
+    columns = ("group", "size", "devices", "in all", "held-out images", "measured before")
+    print_table("Groups", columns, rows)
+    _draw_answer(found)
+
+
+def _shadow(shadow: bool) -> str:
+    return "yes" if shadow else "no"
+
+
+def _draw_answer(found: RolloutPreview) -> None:
+    say(found.answer or "Nothing was planned.")
+
+
+def _draw_said(report: RolloutAnswer) -> None:
+    say(report.said)
+
+
+def _draw_list(report: RolloutsReport) -> None:
+    rows = [
+        (
+            one.number,
+            one.stage.replace("_", " "),
+            one.version,
+            _progress(one),
+            one.ran,
+            one.sentence,
+        )
+        for one in report.rollouts
+    ]
+    print_table("Rollouts", ("rollout", "state", "model", "group", "ran it", "how it stands"), rows)
+
+
+def _state(one: RolloutSummary) -> str:
+    return one.stage.replace("_", " ")
+
+
+def _progress(one: RolloutSummary) -> str:
+    return f"{one.group or 0} of {one.groups}"
+
+
+def _draw(report: RolloutReport, *, devices: bool) -> None:
+    one, verdict = report.rollout, report.verdict
+    say(one.sentence)
+    for sentence in report.lead:
+        say(sentence)
+    if verdict is not None:
+        say("")
+        for sentence in (verdict.sentence, *verdict.more):
+            say(sentence)
+        say(f"(entry {verdict.index}, made of {len(verdict.entries)} reports of entries before it)")
+    opened = [group for group in report.groups if group.stage != "ahead"]
+    columns = ("gate", *(f"group {group.number}" for group in opened))
+    found = {(line.gate, line.group): line for line in report.gates}
+    rows = [
+        (rule.title, *(_cell(found.get((rule.gate, group.number))) for group in opened))
+        for rule in report.rules
+    ]
+    print_table("Gates", columns, rows if opened else [])
+    for stage, text in DEVICE_STAGES:
+        if report.counts.get(stage):
+            say(f"{report.counts[stage]:>6}  {text.lower()}")
+    if devices:
+        lines = [(d.device, d.group, d.stage.replace("_", " "), d.reason) for d in report.devices]
+        print_table("Devices", ("device", "group", "state", "reason"), lines)
+    say(f"fleetledger rollout verify {one.number}   makes the verdicts again")
+
+
+def _cell(line: GateLine | None) -> str:
+    return "" if line is None else f"{line.outcome}: {line.short}"
+
+
+def _draw_verified(report: RolloutVerifyReport) -> None:
+    for one in report.verdicts:
+        came = "equal" if one.equal else "DIFFERS"
+        shadow = " in the shadow" if one.mode == "shadow" else ""
+        say(
+            f"entry {one.index}: group {one.group}{shadow}, {one.outcome}, of {one.reports} "
+            f"reports on {count_of(one.devices)}: {came}"
+        )
+        for difference in one.differences:
+            say(f"  {difference}")
+    counted = sum(one.equal for one in report.verdicts)
+    say(
+        f"rollout {report.rollout}: {counted} of {len(report.verdicts)} verdicts came out as "
+        f"recorded, from {report.entries:,} entries"
+    )

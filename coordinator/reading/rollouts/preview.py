@@ -1,0 +1,220 @@
+"""What a rollout would do, before anybody starts it: on how many devices, and if it can pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from coordinator.core.formatting import some, span
+from coordinator.errors import CommandError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.rollouts.finding import known_devices
+from coordinator.reading.rollouts.wording import count_of, size_of
+from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.views import Membership, members_of
+from schemas.message import Strict
+from schemas.rollouts import SHADOW
+from schemas.shown import Report
+
+_HOUR_NS = 3600 * 10**9
+_SECOND_NS = 10**9
+_NAMED = 3
+
+
+class PlannedGroup(Strict):
+    """A group, as far as one can tell before it opens."""
+
+    number: int
+    size: str
+    """As it was asked for: `1 device`, `5 %`."""
+    devices: int
+    """That would be in it, those of the groups before it not among them."""
+    in_all: int
+    """With those before it."""
+    images: int
+    """Held-out images that these measured a model on last, with those before it."""
+    named: tuple[str, ...]
+    """Its devices, where they are few."""
+    shadow: bool
+    """Measured beside the active model before it is run."""
+
+
+class RolloutPreview(Report):
+    """What `rollout plan` shows."""
+
+    lines_field: ClassVar[str | None] = "groups"
+    rollout: int
+    """The number that it has, or would have."""
+    planned: bool
+    """Whether it is an entry of the ledger now."""
+    version: int
+    former: int | None
+    """What it goes back to."""
+    sentences: tuple[str, ...]
+    """What will happen."""
+    warnings: tuple[str, ...]
+    """What may keep it from passing."""
+    groups: tuple[PlannedGroup, ...]
+    plan: RolloutPlan
+    answer: str = ""
+    """What the coordinator said to it."""
+
+
+def preview(
+    ledger: LedgerReader, version: int, plan: RolloutPlan, online: frozenset[str] | None
+) -> RolloutPreview:
+    """Return what a rollout of a version would do; raise `CommandError` where there is none.
+
+    `online` are devices that are there now; None where nobody knows.
+    """
+    state = ledger.db.execute("SELECT state FROM model WHERE version = ?", [version]).fetchone()
+    if state is None or state[0] == "solved":
+        raise CommandError(
+            f"version: {version} is not a model; `fleetledger model list` shows the versions"
+        )
+    number = ledger.db.execute("SELECT coalesce(max(number), 0) + 1 FROM rollout").fetchone()[0]
+    former = ledger.db.execute(
+        "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1"
+    ).fetchone()
+    devices = known_devices(ledger)
+    who = members_of(f"rollout-{number}", plan, {}, devices)
+    groups = tuple(_groups(plan, who, _held_out(ledger)))
+    found = RolloutPreview(
+        rollout=number,
+        planned=False,
+        version=version,
+        former=None if former is None else former[0],
+        sentences=(),
+        warnings=(),
+        groups=groups,
+        plan=plan,
+    )
+    warned = (
+        *_of_membership(who),
+        *_of_images(found),
+        *_of_agents(ledger, who, plan),
+        *_of_absence(who, online),
+        *_of_others(ledger),
+    )
+    return found.model_copy(
+        update={"sentences": tuple(_sentences(found)), "warnings": tuple(warned)}
+    )
+
+
+def _groups(
+    plan: RolloutPlan, who: Membership, held_out: Mapping[str, int]
+) -> Iterator[PlannedGroup]:
+    reached = 0
+    for number, size in enumerate(plan.groups, 1):
+        names = who.of(number)
+        reached += sum(held_out.get(name, 0) for name in names)
+        yield PlannedGroup(
+            number=number,
+            size=size_of(size),
+            devices=len(names),
+            in_all=who.up_to(number),
+            images=reached,
+            named=tuple(names) if len(names) <= _NAMED else (),
+            shadow=plan.shadow == "all" or (plan.shadow == "first" and number == 1),
+        )
+
+
+def _sentences(found: RolloutPreview) -> Iterator[str]:
+    plan, first = found.plan, found.groups[0]
+    of = f" with {' and '.join(map(str, plan.tags))}" if plan.tags else ""
+    total = count_of(found.groups[-1].in_all)
+    instead = "" if found.former is None else f" in place of model {found.former}"
+    yield (
+        f"Model {found.version} goes to {total}{of}{instead}, in {len(plan.groups)} groups: "
+        + ", ".join(f"{group.in_all:,}" for group in found.groups)
+        + "."
+    )
+    named = f" ({some(first.named)})" if first.named else ""
+    begin = f"Group 1 is {count_of(first.devices)}{named}"
+    if first.shadow:
+        begin += ", where it is measured beside the active model before any device runs it"
+    yield f"{begin}."
+    soak, deadline = plan.soak_seconds * _SECOND_NS, plan.deadline_hours * _HOUR_NS
+    yield (
+        f"A group that passes soaks for {span(round(soak))}; one that has not reported within "
+        f"{span(round(deadline))} pauses the rollout."
+    )
+    if plan.on_fail == "pause":
+        yield "A gate that fails pauses it, and a person decides."
+    elif found.former is None:
+        yield "A gate that fails ends it; there is no former model to go back to."
+    else:
+        yield f"A gate that fails takes every device back to model {found.former} by itself."
+    if plan.approve == "operator":
+        yield "Each group waits until an operator approves it."
+    elif plan.approve == "release-key":
+        yield "Each group waits for the signature of a release key."
+    if plan.hours is not None:
+        begins, ends = plan.hours.begins, plan.hours.ends
+        yield (
+            f"Devices switch between {begins // 60:02}:{begins % 60:02} and "
+            f"{ends // 60:02}:{ends % 60:02} by their own clocks."
+        )
+
+
+def _of_membership(who: Membership) -> Iterator[str]:
+    if not who.group_of:
+        yield "no device is concerned: none that is admitted has these tags, or no other version"
+    pinned = [name for name, stage in who.apart.items() if stage == "pinned"]
+    if pinned:
+        yield f"pinned to another version, and left out: {some(pinned)}"
+
+
+def _of_images(found: RolloutPreview) -> Iterator[str]:
+    gates = found.plan.gates
+    if not gates.min_images or found.former is None:
+        return
+    if gates.retention is None and gates.no_class_lost is None:
+        return
+    for group in found.groups[1:]:
+        if group.devices and group.images < gates.min_images:
+            yield (
+                f"group {group.number} has about {group.images:,} held-out images, and the gates "
+                f"of accuracy ask for {gates.min_images:,}: it would pause there. Give devices "
+                "more images with labels, or say --gate min_images=NUMBER"
+            )
+            return
+
+
+def _of_agents(ledger: LedgerReader, who: Membership, plan: RolloutPlan) -> Iterator[str]:
+    if plan.shadow == "off":
+        return
+    rows = ledger.db.execute("SELECT device, features FROM device WHERE features IS NOT NULL")
+    old = [name for name, features in rows.fetchall() if SHADOW not in json.loads(features)]
+    concerned = sorted(name for name in old if who.group_of.get(name) is not None)
+    if concerned:
+        yield (
+            f"agents too old to measure a model in the shadow, which run it without: "
+            f"{some(concerned)}"
+        )
+
+
+def _of_absence(who: Membership, online: frozenset[str] | None) -> Iterator[str]:
+    if online is None:
+        return
+    away = sorted(name for name, group in who.group_of.items() if group and name not in online)
+    if away:
+        yield f"away now, and not waited for once the group has been open for long: {some(away)}"
+
+
+def _of_others(ledger: LedgerReader) -> Iterator[str]:
+    row = ledger.db.execute(
+        "SELECT number, version FROM rollout WHERE state IN ('running', 'soaking', 'paused')"
+        " ORDER BY number DESC LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        yield f"rollout {row[0]} of model {row[1]} is open; starting this one takes its place"
+
+
+def _held_out(ledger: LedgerReader) -> dict[str, int]:
+    """Return how many held-out images each device measured a model on last."""
+    rows = ledger.db.execute(
+        "SELECT device, total FROM device WHERE total IS NOT NULL AND mean_iou IS NULL"
+    )
+    return dict(rows.fetchall())

@@ -1,0 +1,209 @@
+"""`fleetledger rollout …`, run as commands over ledgers that the real rules have written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner, Result
+
+import fleetledger
+from coordinator.cli.rollout_plans import plan_of
+from coordinator.errors import CommandError
+from coordinator.ledger.reader import ledger_of
+from coordinator.paths import ledger_path
+from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.topics.rollouts.entries import RolloutMeasured
+from coordinator.topics.rollouts.plan import RolloutPlan
+from schemas.rollouts import LocalHours
+from schemas.shown import OUTPUT_VARIABLE
+from tests.coordinator.core.harness import FLEET
+from tests.coordinator.reading.test_views import write
+from tests.coordinator.topics.rollouts.rollout_bench import BAD, RolloutBench
+from tests.docs.command_schemas import schema_of
+
+Story = Callable[[], RolloutBench]
+
+
+def planned_only() -> RolloutBench:
+    bench = RolloutBench()
+    bench.fleet(10)
+    return bench
+
+
+def gone_back() -> RolloutBench:
+    """Four devices measure that it is worse, and every device goes back."""
+    bench = planned_only()
+    bench.begin_rollout(groups=(4, 1.0))
+    for device in bench.offered(1):
+        bench.answers(device, BAD)
+        bench.settle()
+    return bench
+
+
+def going_on() -> RolloutBench:
+    """The first group runs it, and has not said what came of it."""
+    bench = planned_only()
+    bench.begin_rollout()
+    return bench
+
+
+def home_of(folder: Path, story: Story) -> Path:
+    write(folder, story())
+    write_new(folder, CoordinatorSettings(fleet=FLEET))
+    return folder
+
+
+def run(home: Path, *words: str, form: str = "table") -> Result:
+    result = CliRunner().invoke(
+        fleetledger.app,
+        ["rollout", *words, "--home", str(home)],
+        env={"COLUMNS": "200", OUTPUT_VARIABLE: form},
+    )
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def as_json(home: Path, *words: str) -> dict[str, Any]:
+    """Return what a command says as JSON, which is as its schema says."""
+    found = json.loads(run(home, *words, "--json").stdout)
+    jsonschema.validate(found, schema_of(f"rollout {words[0]}"))
+    return dict(found)
+
+
+def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> None:
+    home = home_of(tmp_path, planned_only)
+    said = run(home, "plan", "2", "--dry-run", "--groups", "1,50%,100%").stdout
+    assert "Model 2 goes to 10 devices in place of model 1, in 3 groups: 1, " in said
+    assert "Group 1 is 1 device (dev-" in said
+    assert "measured beside the active model before any device runs it" in said
+    assert "takes every device back to model 1 by itself" in said
+    assert "Careful: group 2 has about 0 held-out images" in said
+    assert said.rstrip().endswith("Nothing was planned.")
+    with ledger_of(home) as ledger:
+        assert list(ledger.entries(kind="rollout.planned")) == []
+
+
+def test_a_rollout_is_planned_started_paused_resumed_and_ended(tmp_path: Path) -> None:
+    home = home_of(tmp_path, planned_only)
+    assert "rollout 1 is planned: model 2" in run(home, "plan", "2").stdout
+    with pytest.raises(CommandError, match=r"nobody can be asked here.*say --yes"):
+        run(home, "start", "1")
+    assert as_json(home, "start", "1", "--yes")["said"] == "rollout 1 begins"
+    paused = as_json(home, "pause", "1", "--reason", "the harvest")
+    assert paused["rollout"]["sentence"] == "Rollout 1 is paused: the harvest."
+    assert as_json(home, "resume", "1")["rollout"]["stage"] == "running"
+    ended = as_json(home, "abort", "1", "--yes", "--reason", "enough")
+    assert (ended["rollout"]["stage"], ended["rollout"]["waits_for"]) == ("aborted", None)
+    (listed,) = as_json(home, "list")["rollouts"]
+    assert listed["sentence"] == "Rollout 1 was aborted: enough."
+
+
+def test_going_back_tells_on_how_many_devices_first(tmp_path: Path) -> None:
+    home = home_of(tmp_path, going_on)
+    said = run(home, "back", "1", "--yes", "--reason", "too slow").stdout
+    assert "0 devices have run model 2; every device goes back to model 1" in said
+    assert as_json(home, "show", "1")["rollout"]["sentence"] == (
+        "Rollout 1 went back to model 1: too slow."
+    )
+
+
+def test_a_group_is_approved(tmp_path: Path) -> None:
+    home = home_of(tmp_path, planned_only)
+    found = as_json(home, "plan", "2", "--approve", "operator", "--start", "--yes")
+    assert (found["planned"], found["rollout"]) == (True, 1)
+    assert as_json(home, "show", "1")["rollout"]["waits_for"] == "approval"
+    approved = as_json(home, "approve", "1")
+    assert approved["said"] == "group 1 of rollout 1 may go"
+    assert approved["rollout"]["waits_for"] is None
+
+
+def test_a_rollout_shows_its_gates_its_devices_and_why(tmp_path: Path) -> None:
+    home = home_of(tmp_path, gone_back)
+    said = run(home, "show", "1", "--devices").stdout
+    assert said.startswith("Rollout 1 went back to model 1: with model 2, devices forget cat.")
+    assert "fail: cat: 32 : 0" in said
+    assert "dev-0001" in said
+    lines = run(home, "show", "1", form="tsv").stdout.splitlines()
+    assert lines[0].split("\t")[:4] == ["group", "gate", "outcome", "text"]
+    assert {line.split("\t")[2] for line in lines[1:]} >= {"fail", "pass"}
+
+
+def test_verdicts_come_out_the_same_from_an_exported_ledger_elsewhere(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", gone_back)
+    copy = tmp_path / "copy.db"
+    shutil.copy(ledger_path(home), copy)
+    elsewhere = tmp_path / "elsewhere"
+    found = as_json(elsewhere, "verify", "1", "--ledger", str(copy))
+    assert found["equal"]
+    assert [one["outcome"] for one in found["verdicts"]] == ["fail", "fail"]
+    said = run(home, "verify", "1").stdout
+    assert "2 of 2 verdicts came out as recorded" in said
+    assert not elsewhere.exists()
+
+
+def test_a_verdict_that_says_otherwise_than_its_entries_is_found(tmp_path: Path) -> None:
+    bench = gone_back()
+    place = next(i for i, (body, _, _) in enumerate(bench.entries) if body.kind == "rollout.paused")
+    measured = next(
+        i for i, (body, _, _) in enumerate(bench.entries) if isinstance(body, RolloutMeasured)
+    )
+    body, device, time_ns = bench.entries[measured]
+    assert isinstance(body, RolloutMeasured)
+    bench.entries[measured] = (body.model_copy(update={"outcome": "pass"}), device, time_ns)
+    assert place > measured
+    write(tmp_path, bench)
+    done = run(tmp_path, "verify", "1")
+    assert done.exit_code == 1
+    assert "DIFFERS" in done.stdout
+    assert "outcome: recorded pass, made again fail" in done.stdout
+
+
+def test_what_is_no_rollout_is_told(tmp_path: Path) -> None:
+    home = home_of(tmp_path, planned_only)
+    for words in (("show", "3"), ("verify", "3"), ("pause", "3")):
+        with pytest.raises(CommandError, match="rollout: 3 is none"):
+            run(home, *words)
+    with pytest.raises(CommandError, match="version: 9 is not a model"):
+        run(home, "plan", "9")
+
+
+def test_a_plan_is_read_from_a_file_and_options_come_first(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        'groups = ["2", "10%", 1.0]\nsoak = "30m"\nhours = "22:00-05:00"\ntags = ["site=north"]\n'
+        'shadow = "all"\n[gates]\nlatency = 1.5\nmemory = "off"\n'
+    )
+    found = plan_of(file, {"soak": "90s", "deadline": None, "gates": ["min_images=0"]})
+    assert found.groups == (2, 0.1, 1.0)
+    assert (found.soak_seconds, found.deadline_hours, found.shadow) == (90, 24, "all")
+    assert found.hours == LocalHours(begins=22 * 60, ends=5 * 60)
+    assert [str(tag) for tag in found.tags] == ["site=north"]
+    assert found.gates.min_images == 0
+    assert plan_of(None, {}) == RolloutPlan()
+    kept = plan_of(file, {})
+    assert (kept.gates.latency, kept.gates.memory) == (1.5, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"groups": "one"}, "neither a number of devices"),
+        ({"groups": "5%,1%"}, "does not grow"),
+        ({"soak": "soon"}, "is no time"),
+        ({"hours": "night"}, "is not such as"),
+        ({"gates": ["latency"]}, "is not NAME=VALUE"),
+        ({"gates": ["speed=1"]}, "is not NAME=VALUE"),
+        ({"gates": ["latency=fast"]}, "neither a number nor off"),
+        ({"gates": ["latency=0.5"]}, "gates.latency"),
+    ],
+)
+def test_what_makes_no_plan_is_told(options: dict[str, object], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        plan_of(None, options)
