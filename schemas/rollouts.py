@@ -51,6 +51,11 @@ class Share(Strict):
         """Whether a device is among them."""
         return place_of(self.salt, device) < self.below
 
+    @property
+    def percent(self) -> str:
+        """How much of all places it is, in words."""
+        return f"{100 * self.below / WHOLE:.3g} %"
+
 
 class LocalHours(Strict):
     """A part of every day, by the clock on the wall of the device; it may pass midnight."""

@@ -21,7 +21,6 @@ from coordinator.cli.tables import print_table
 from coordinator.errors import CommandError
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
-from coordinator.settings import load
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.models import views as fleet_model_views
@@ -29,11 +28,9 @@ from coordinator.topics.models import views as model_views
 from coordinator.topics.models.commands import GoBack, HoldModels, ImportModel, PushModel
 from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.releases import views as release_views
-from coordinator.topics.releases.commands import SignModel
-from coordinator.trust.key_files import read_key
+from coordinator.trust.offline_releases import signed_version
 from export.output_file import check_place
 from schemas.models import Answers
-from schemas.releases import SignedRelease
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
@@ -116,9 +113,7 @@ def sign(
     home: Home = HOME,
 ) -> None:
     """Release a version that waits for it, by a key that is not in the coordinator's home."""
-    release_key = read_key(key)
-    action, release = release_views.release_to_sign(home, load(home), version, time.time_ns())
-    command(home, SignModel(action=action, signed=SignedRelease.of(release, release_key)))
+    command(home, signed_version(home, version, key, time.time_ns()))
 
 
 @app.command()

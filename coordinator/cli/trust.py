@@ -134,10 +134,7 @@ def _released(home: Path) -> dict[str, object]:
             ShownRelease(number=row.number, version=row.version, key=row.key, index=row.index)
             for row in rows
         ),
-        "waiting": tuple(
-            WaitingRelease(version=push.version, index=push.action, devices=push.devices)
-            for push in release_views.waiting(home)
-        ),
+        "waiting": tuple(WaitingRelease.of(push) for push in release_views.waiting(home)),
     }
 
 
@@ -152,8 +149,7 @@ def _draw(report: RootReport) -> None:
     rows = [(row.number, row.version, row.key, row.index) for row in report.releases]
     print_table("Releases", ("number", "model", "key", "entry"), rows)
     for push in report.waiting:
-        whom = ", ".join(push.devices) if push.devices else "all devices"
-        text = f"model {push.version} for {whom} waits: fleetledger model sign {push.version}"
+        text = f"model {push.version} for {push.whom} waits: fleetledger model sign {push.version}"
         say(f"{text} --key FILE")
 
 

@@ -231,7 +231,7 @@ class Devices:
                 return self._delivery.tell(device)
             case "offered" if self._state.trust.root is None and self._is_newest(device):
                 return self._delivery.tell(device)
-            case "released":
+            case "released" if self._tells_action(device, telling.action):
                 return self._delivery.tell(device)
             case "everything":
                 return self._greet(device)
@@ -244,6 +244,11 @@ class Devices:
             case "revocation":
                 self._live.device(device).boot = None  # it is away, whatever it says
         return _SILENCE
+
+    def _tells_action(self, device: DeviceId, action: int | None) -> bool:
+        """Whether a device is told what this entry desires; of none, whatever it is told."""
+        told = self._delivery.told(device)
+        return action is None or (told is not None and told.action == action)
 
     def _is_newest(self, device: DeviceId) -> bool:
         """Whether a device is to run, or to compare, what the entry just taken in says."""

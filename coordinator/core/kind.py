@@ -60,6 +60,8 @@ class Telling(NamedTuple):
     ]
     devices: tuple[DeviceId, ...] | None = None
     """None for all that it is about."""
+    action: int | None = None
+    """Of what was released: those alone that are told what this entry desires."""
 
 
 def tells_all_their_assignment(_: EntryBody) -> Telling:

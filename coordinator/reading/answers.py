@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from coordinator.topics.releases.views import WaitingPush
 from schemas.message import Strict
 from schemas.shown import Report
 from schemas.times import IsoTime
@@ -184,7 +185,28 @@ class WaitingRelease(Strict):
     version: int
     index: int
     devices: tuple[str, ...] | None
-    """None for all."""
+    """None for all, or for a group of a rollout."""
+    rollout: int | None = None
+    """That offers it to a group."""
+    group: int | None = None
+
+    @classmethod
+    def of(cls, push: WaitingPush) -> WaitingRelease:
+        """Return what waits, as the ledger's tables have it."""
+        return cls(
+            version=push.version,
+            index=push.action,
+            devices=push.devices,
+            rollout=push.rollout,
+            group=push.group,
+        )
+
+    @property
+    def whom(self) -> str:
+        """For whom it waits, in words."""
+        if self.rollout is not None:
+            return f"group {self.group} of rollout {self.rollout}"
+        return ", ".join(self.devices) if self.devices else "all devices"
 
 
 class ModelsNow(Strict):

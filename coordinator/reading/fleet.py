@@ -109,10 +109,7 @@ def _fleet_now(
                 CanaryNow(version=version, devices=names)
                 for version, names in sorted(out.canaries.items())
             ),
-            waiting_releases=tuple(
-                WaitingRelease(version=push.version, index=push.action, devices=push.devices)
-                for push in waiting
-            ),
+            waiting_releases=tuple(WaitingRelease.of(push) for push in waiting),
         ),
         stopped_rounds=None
         if stopped is None

@@ -139,6 +139,8 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
         )
     for push in known.waiting:
         whom = "all devices" if push.devices is None else some(push.devices)
+        if push.rollout is not None:
+            whom = f"group {push.group} of rollout {push.rollout}"
         yield Need(
             urgency="now",
             sentence=f"Model {push.version} waits for a release before {whom} may install it.",

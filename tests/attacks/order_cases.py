@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from schemas.keys import SigningKey
+from schemas.rollouts import WHOLE
 from schemas.values import DeviceId
 from tests.attacks.pieces import DAY, OTHER_DEVICE, Case, next_root, sends, unreadable
-from tests.attacks.target import KEY, NOW, ROOTS, Attack, desired, files_of, release
+from tests.attacks.target import (
+    DEVICE,
+    KEY,
+    NOW,
+    ROOTS,
+    WITH,
+    WITHOUT,
+    Attack,
+    desired,
+    files_of,
+    release,
+)
 from tests.schemas import signing
 
 ROLLBACK_AND_FREEZE = (
@@ -159,6 +171,36 @@ PLACES = (
         "device",
         lambda: sends(release(6, 3, devices=(DeviceId("DEV-1"),))),
         "for other devices than dev-1",
+    ),
+    Case(
+        "a release for a share that ends before this device",
+        "device",
+        lambda: sends(release(6, 3, share=WITHOUT)),
+        "dev-1 is not in it",
+    ),
+    Case(
+        "a release for this device by its name and for a share without it",
+        "device",
+        lambda: sends(release(6, 3, devices=(DEVICE,), share=WITHOUT)),
+        "dev-1 is not in it",
+    ),
+    Case(
+        "a release for a share with this device and for others by their names",
+        "device",
+        lambda: sends(release(6, 3, devices=("dev-2",), share=WITH)),
+        "for other devices than dev-1",
+    ),
+    Case(
+        "a release for a share of more than there is",
+        "device",
+        lambda: unreadable("release", "release", "share", value={"salt": "s", "below": WHOLE + 1}),
+        "below",
+    ),
+    Case(
+        "a release for a share with a salt of two lines",
+        "device",
+        lambda: unreadable("release", "release", "share", value={"salt": "s\ns", "below": 1}),
+        "salt",
     ),
     Case(
         "a release for no device",

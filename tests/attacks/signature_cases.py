@@ -17,7 +17,18 @@ from tests.attacks.pieces import (
     text_of,
     with_signature,
 )
-from tests.attacks.target import DEVICE, FIRST, KEY, NOW, OLD_KEY, manifest_of, release
+from tests.attacks.target import (
+    DEVICE,
+    FIRST,
+    KEY,
+    LUCKY,
+    NOW,
+    OLD_KEY,
+    WITH,
+    WITHOUT,
+    manifest_of,
+    release,
+)
 from tests.schemas.signing import STRANGER
 
 SIGNATURES = (
@@ -181,6 +192,32 @@ FIELDS = (
         "an expiry taken out",
         "release key",
         lambda: sends(altered(release(6, 3, expires_ns=NOW - DAY), expires_ns=None)),
+        "altered",
+    ),
+    Case(
+        "a share made wider, so that this device is in it",
+        "release key",
+        lambda: sends(altered(release(6, 3, share=WITHOUT), share=WITH)),
+        "altered",
+    ),
+    Case(
+        "a share with another salt, by which this device is in it",
+        "release key",
+        lambda: sends(
+            altered(release(6, 3, share=WITHOUT), share=WITHOUT.model_copy(update={"salt": LUCKY}))
+        ),
+        "altered",
+    ),
+    Case(
+        "a release for a share made one for all",
+        "release key",
+        lambda: sends(altered(release(6, 3, share=WITHOUT), share=None)),
+        "altered",
+    ),
+    Case(
+        "a release for a share made one for this device by its name",
+        "release key",
+        lambda: sends(altered(release(6, 3, share=WITHOUT), share=None, devices=(DEVICE,))),
         "altered",
     ),
     Case(

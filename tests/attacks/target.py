@@ -38,6 +38,7 @@ from schemas.models import DesiredModel, Manifest
 from schemas.offers import BlockData, Offer
 from schemas.presence import CoordinatorHeartbeat
 from schemas.releases import SignedRelease
+from schemas.rollouts import Share, place_of
 from schemas.roots import RootDocument, SignedRoot
 from schemas.values import BootId, DeviceId, Digest
 from tests.device_agent import making, models
@@ -53,6 +54,13 @@ FIRST = signing.root(1, release_keys=(OLD_KEY.verify_key,))
 SECOND = signing.root(2)
 ROOTS = (FIRST, SECOND)
 MOST_ROUNDS = 60
+_PLACE = place_of("rollout-7", DEVICE)
+WITHOUT = Share(salt="rollout-7", below=_PLACE)
+"""A share that this device is just not in."""
+WITH = Share(salt="rollout-7", below=_PLACE + 1)
+_SALTS = (f"salt-{number}" for number in range(10**6))
+LUCKY = next(salt for salt in _SALTS if place_of(salt, DEVICE) < _PLACE)
+"""By which it would be in that share."""
 
 
 @cache

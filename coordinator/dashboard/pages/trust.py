@@ -42,6 +42,9 @@ class PushLine(Strict):
     version: int
     index: int
     devices: tuple[str, ...] | None
+    rollout: int | None = None
+    """That offers it to a group."""
+    group: int | None = None
 
 
 class ReleaseLine(Strict):
@@ -84,7 +87,13 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
     ledger, place = sources.ledger, count_of(asked.query.get("keys")) or 0
     root = _root(ledger, sources.now_ns)
     waiting = tuple(
-        PushLine(version=push.version, index=push.action, devices=push.devices)
+        PushLine(
+            version=push.version,
+            index=push.action,
+            devices=push.devices,
+            rollout=push.rollout,
+            group=push.group,
+        )
         for push in waiting_in(ledger)
     )
     states = _states(ledger)

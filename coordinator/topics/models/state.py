@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.lineages.state import LineagesState
+from coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
 from schemas.rollouts import SHADOW
 from schemas.values import ClassName, DeviceId
 
@@ -202,8 +203,7 @@ class ModelsState:
     def offer_all(self, desired: DesiredVersion) -> None:
         """Take in what all devices are to run: with a rollout's last group its others stay."""
         self.desired = desired
-        rollout = desired.group.rollout if desired.group is not None else None
-        self.offers = [item for item in self.offers if _runs(item, rollout)]
+        self.offers = after_everybodys(self.offers, desired)
         self.desired_by_device = {
             device: item
             for device, item in self.desired_by_device.items()
@@ -212,28 +212,14 @@ class ModelsState:
 
     def offer_group(self, desired: DesiredVersion) -> None:
         """Take in what a group is offered; to run it ends that it is only compared."""
-        group = desired.group
-        assert group is not None
-        ends = (group.rollout, "shadow") if group.mode == "run" else None
-        kept = (item for item in self.offers if _key(item) != ends and item.group != group)
-        self.offers = [*kept, desired]
+        self.offers = after_offer(self.offers, desired)
 
     def _offered(self, device: DeviceId, *, shadow: bool = True) -> DesiredVersion | None:
-        """Return what the newest rollout with a group of this device offers it.
+        """Return what a rollout offers a device, or, without `shadow`, offers it to run."""
+        return newest_offer(self.offers, lambda group: self.is_offered(device, group, shadow))
 
-        What it was first offered to run stays, also when later groups have it, too.
-        """
-        found: DesiredVersion | None = None
-        for item in reversed(self.offers):
-            group = item.group
-            assert group is not None
-            if found is not None and group.rollout != found.group.rollout:  # type: ignore[union-attr]
-                break
-            if (found is None or group.mode == "run") and self._is_offered(device, group, shadow):
-                found = item
-        return found
-
-    def _is_offered(self, device: DeviceId, group: GroupOffer, shadow: bool) -> bool:
+    def is_offered(self, device: DeviceId, group: GroupOffer, shadow: bool = True) -> bool:
+        """Whether a device is of a group, and can do what that is to do."""
         known = self.devices.admitted.get(device)
         if known is None or not group.has(device, known.tags):
             return False
@@ -257,13 +243,3 @@ class ModelsState:
         found = (self.desired_by_device, self.pinned, self.unpinned)
         said = (pair for known in found for pair in known.items())
         return tuple(device for device, item in said if item.action == desired.action)
-
-
-def _key(desired: DesiredVersion) -> tuple[int, str]:
-    assert desired.group is not None
-    return desired.group.rollout, desired.group.mode
-
-
-def _runs(desired: DesiredVersion, rollout: int | None) -> bool:
-    """Whether it is an offer of this rollout to run its candidate."""
-    return _key(desired) == (rollout, "run")

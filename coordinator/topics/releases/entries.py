@@ -42,7 +42,8 @@ def _say_root(body: RootPublished, _: Place) -> str:
 class ReleaseSigned(EntryBody):
     """A release key has signed what an entry made desired: devices are told of it from here on.
 
-    Its number is the one after the last such entry, or a higher one that the operator set.
+    Its number is the one after the last such entry, or a higher one that the operator set; where a
+    group of a rollout goes on with what was released for it, it is that release once more.
     """
 
     kind: ClassVar[str] = "release.signed"
@@ -54,9 +55,15 @@ class ReleaseSigned(EntryBody):
 def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
     """Devices are told of it, unless something later was released for them."""
     release, action = body.signed.release, body.action
-    trust.last_number = release.number
-    released = Released(release.version, action)
-    if release.devices is None:
+    trust.last_number = max(trust.last_number, release.number)
+    desired = next((item for item in trust.models.all_desired if item.action == action), None)
+    group = None if desired is None else desired.group
+    released = Released(release.version, action, group)
+    if desired is not None and group is not None and desired.devices is not None:
+        trust.release_for(desired.devices, released)
+    elif group is not None and not group.of_all:
+        trust.release_offer(released)
+    elif release.devices is None:
         trust.release_for_all(released)
     else:
         trust.release_for(release.devices, released)
@@ -67,10 +74,19 @@ def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
 def _say_release(body: ReleaseSigned, _: Place) -> str:
     release = body.signed.release
     whom = names_of(release.devices) if release.devices else "every device"
+    if release.share is not None:
+        whom = f"the devices of the share {release.share.salt}, {release.share.percent}"
     return (
         f"Release {release.number}: model {release.version} may be installed on {whom}, as entry "
         f"{body.action} wants it (key {body.signed.signature.key})."
     )
+
+
+def _tells_of_release(body: ReleaseSigned) -> Telling:
+    release = body.signed.release
+    if release.share is None:
+        return Telling("released", release.devices)
+    return Telling("released", action=body.action)
 
 
 def _hold_still(trust: Trust, body: DevicePinned, _at: Place) -> None:
@@ -86,7 +102,7 @@ RELEASES = LedgerTopic(
             ReleaseSigned,
             _release,
             _say_release,
-            lambda body: Telling("released", body.signed.release.devices),
+            _tells_of_release,
         ),
     ),
     follows=(Follows(DevicePinned, _hold_still),),

@@ -8,6 +8,10 @@
   until the operator has it signed.
 - **A key that the root drops** makes its releases worthless: what is desired by them is desired
   anew, and signed anew.
+- **A group of a rollout** is released by its share, and by no names, so that one signature holds
+  for whoever belongs to it: to compare and to run, to try again, and for who comes later. What was
+  released for it already is not signed again, unless something with a higher number may have come
+  to one of its devices since.
 - **Roots follow one another** as devices will check it (`schemas.roots`).
 """
 
@@ -79,11 +83,36 @@ class Releases:
     def _signed(self, root: RootDocument, now_ns: int) -> Decision:
         decision, number = Decision(), self._next_number()
         for desired in self._unreleased():
-            signed = self._sign(self._release(desired, number, root, now_ns), root)
+            release = self._release(desired, number, root, now_ns)
+            known = self._known(release, desired, root, now_ns)
+            if known is not None:
+                decision += record(ReleaseSigned(action=desired.action, signed=known))
+                continue
+            offline = desired.group is not None and desired.group.offline
+            signed = None if offline else self._sign(release, root)
             if signed is not None:
                 decision += record(ReleaseSigned(action=desired.action, signed=signed))
                 number += 1
         return decision
+
+    def _known(
+        self, release: Release, desired: DesiredVersion, root: RootDocument, now_ns: int
+    ) -> SignedRelease | None:
+        """Return what was released for the same group before, where it still counts there."""
+        if desired.group is None:
+            return None
+        found = self._state.trust.releases.values()
+        for signed in found:
+            same = {"number": signed.release.number, "expires_ns": signed.release.expires_ns}
+            if signed.release != release.model_copy(update=same):
+                continue
+            expires = signed.release.expires_ns
+            counts = signed.may_be_signed_by(root.release_keys)
+            in_time = expires is None or now_ns < expires
+            followed = any(_may_follow(signed.release, other) for other in found)
+            if counts and in_time and not followed:
+                return signed
+        return None
 
     def publish(self, command: PublishRoot) -> tuple[Decision, str]:
         """Record the next root; raise `CommandError` where devices would not follow it."""
@@ -191,5 +220,19 @@ class Releases:
             manifest=exported.manifest.digest,
             version=desired.version,
             expires_ns=expires,
-            devices=desired.devices,
+            devices=desired.devices if desired.group is None else None,
+            share=None if desired.group is None else desired.group.share,
         )
+
+
+def _may_follow(release: Release, other: SignedRelease) -> bool:
+    """Whether a device of a release may have taken the other one after it."""
+    later = other.release
+    if later.number <= release.number:
+        return False
+    if release.share is None:
+        return True
+    if later.devices is None:
+        # A later group of the same rollout holds them too, and they stay with what was theirs.
+        return later.share is None or later.share.salt != release.share.salt
+    return any(release.share.has(device) for device in later.devices)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator.topics.models.offers import GroupOffer
+from coordinator.topics.models.offers import (
+    GroupOffer,
+    after_everybodys,
+    after_offer,
+    newest_offer,
+)
 from coordinator.topics.models.state import ModelsState
 from schemas.releases import SignedRelease
 from schemas.roots import MAX_ROOTS, SignedRoot
@@ -38,6 +43,8 @@ class Trust:
     """What was released last for all devices."""
     released_by_device: dict[DeviceId, Released] = field(default_factory=dict)
     """What was released for single devices since."""
+    offers: list[Released] = field(default_factory=list)
+    """What was released for groups of rollouts since, oldest first."""
 
     @property
     def root(self) -> SignedRoot | None:
@@ -52,12 +59,19 @@ class Trust:
         """Return what was released last for a device; of a pinned one, for it alone."""
         if device in self.models.pinned:
             return self.released_by_device.get(device)
-        return self.released_by_device.get(device, self.released)
+        return self._unpinned(device)
+
+    def _unpinned(self, device: DeviceId) -> Released | None:
+        own = self.released_by_device.get(device)
+        offered = newest_offer(self.offers, lambda group: self.models.is_offered(device, group))
+        if own is None or offered is None:
+            return own or offered or self.released
+        return max(own, offered, key=lambda item: item.action)
 
     def hold_still(self, devices: Iterable[DeviceId]) -> None:
         """Let devices that are pinned now be told what they were, until the pin is signed."""
         for device in devices:
-            told = self.released_by_device.get(device, self.released)
+            told = self._unpinned(device)
             if told is not None:
                 self.released_by_device[device] = told
 
@@ -68,9 +82,14 @@ class Trust:
             if pin is None or pin.action == released.action:
                 self.released_by_device[device] = released
 
+    def release_offer(self, released: Released) -> None:
+        """Let the devices of a group have it."""
+        self.offers = after_offer(self.offers, released)
+
     def release_for_all(self, released: Released) -> None:
         """Let all devices have it but those for which something later was released, or spared."""
         self.released = released
+        self.offers = after_everybodys(self.offers, released)
         desired = self.models.desired
         spares = desired is not None and desired.action == released.action and desired.spares
         self.released_by_device = {
@@ -78,13 +97,21 @@ class Trust:
             for name, item in self.released_by_device.items()
             if item.action > released.action
             or name in self.models.pinned
+            or self._goes_on_with(name, item)
             or (spares and name in self.models.desired_by_device)
         }
 
+    def _goes_on_with(self, device: DeviceId, released: Released) -> bool:
+        """Whether this is what a device goes on with after a pin, and nothing newer is said."""
+        after = self.models.unpinned.get(device)
+        if after is None or after.action != released.action:
+            return False
+        return self.models.desired_for(device) is after
+
     def forget_others(self) -> None:
         """Keep the releases of what devices are told, or are to run."""
-        told = [self.released, *self.released_by_device.values(), *self.models.all_desired]
-        needed = {item.action for item in told if item is not None}
+        told = [self.released, *self.released_by_device.values(), *self.offers]
+        needed = {item.action for item in (*told, *self.models.all_desired) if item is not None}
         self.releases = {action: item for action, item in self.releases.items() if action in needed}
 
     def has_lost(self, action: int) -> bool:

@@ -16,6 +16,7 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.topics.models.entries import ModelDesired
 from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
 from schemas.releases import Release
+from schemas.rollouts import Share
 from schemas.roots import SignedRoot
 from schemas.values import DeviceId, Digest
 
@@ -40,14 +41,21 @@ ROOT = Projection(
 
 
 def _model_desired(db: Database, entry: Entry) -> None:
-    devices = entry.body["devices"]
+    body, devices = ModelDesired.model_validate(entry.body), entry.body["devices"]
+    group = body.group
+    share = None if group is None else group.share
     db.table("push").insert(
         {
             "idx": entry.index,
-            "version": entry.body["version"],
+            "version": body.version,
             "devices": None if devices is None else json_text(devices),
-            "spares": int(entry.body.get("spares", False)),
+            "spares": int(body.spares),
             "release_number": None,
+            "of_all": int(body.of_all),
+            "rollout": None if group is None else group.rollout,
+            "of_group": None if group is None else group.group,
+            "mode": None if group is None else group.mode,
+            "share": None if share is None else share.model_dump_json(),
         }
     )
 
@@ -59,7 +67,18 @@ def _release_signed(db: Database, entry: Entry) -> None:
 
 PUSH = Projection(
     "push",
-    {"idx": int, "version": int, "devices": str, "spares": int, "release_number": int},
+    {
+        "idx": int,
+        "version": int,
+        "devices": str,
+        "spares": int,
+        "release_number": int,
+        "of_all": int,
+        "rollout": int,
+        "of_group": int,
+        "mode": str,
+        "share": str,
+    },
     ("idx",),
     {ModelDesired.kind: _model_desired, ReleaseSigned.kind: _release_signed},
 )
@@ -75,7 +94,8 @@ def _release(db: Database, entry: Entry) -> None:
             "version": release["version"],
             "key": entry.body["signed"]["signature"]["key"],
             "expires_ns": release["expires_ns"],
-        }
+        },
+        ignore=True,  # what was released for a group counts for all that the group is offered
     )
 
 
@@ -95,21 +115,28 @@ RELEASE = Projection(
 
 
 _WAITING = """
-SELECT push.idx AS idx, push.version, push.devices, model.manifest FROM push
-JOIN model ON model.version = push.version
+SELECT push.idx AS idx, push.version, push.devices, model.manifest, rollout, of_group, share
+FROM push JOIN model ON model.version = push.version
 WHERE release_number IS NULL AND push.idx >= (
     SELECT coalesce(max(idx), 0) FROM push AS everybodys
-    WHERE everybodys.devices IS NULL AND (push.devices IS NULL OR NOT everybodys.spares)
+    WHERE everybodys.of_all AND (push.of_all OR push.rollout OR NOT everybodys.spares)
+) AND NOT EXISTS (
+    SELECT 1 FROM push AS later
+    WHERE later.idx > push.idx AND later.rollout = push.rollout AND later.devices IS NULL
+        AND (later.of_group = push.of_group OR push.mode = 'shadow')
+        AND (later.mode = push.mode OR later.mode = 'run')
 )
 UNION ALL
-SELECT pin.idx, pin.version, json_extract(entry.body, '$.devices'), model.manifest FROM pin
+SELECT pin.idx, pin.version, json_extract(entry.body, '$.devices'), model.manifest, NULL, NULL, NULL
+FROM pin
 JOIN model ON model.version = pin.version JOIN entry ON entry.idx = pin.idx
 WHERE NOT EXISTS (SELECT 1 FROM release WHERE release.action = pin.idx)
 GROUP BY pin.idx
 ORDER BY idx
 """
 """What is desired and was not released; what is desired of all takes the place of all before, or
-of what was desired of all where it spares devices with a version of their own. Pins stay."""
+of what was desired of all where it spares devices with a version of their own. Pins stay. Of a
+rollout's group the last counts, and to run ends that anybody only compares."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +147,11 @@ class WaitingPush:
     version: int
     manifest: Digest
     devices: tuple[DeviceId, ...] | None
+    rollout: int | None = None
+    """That offers it to a group."""
+    group: int | None = None
+    share: Share | None = None
+    """Of that group; None for all."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +199,9 @@ def waiting_in(ledger: LedgerReader) -> list[WaitingPush]:
             None
             if row["devices"] is None
             else tuple(DeviceId(name) for name in json.loads(row["devices"])),
+            row["rollout"],
+            row["of_group"],
+            None if row["share"] is None else Share.model_validate_json(row["share"]),
         )
         for row in rows
     ]
@@ -193,14 +228,39 @@ def release_to_sign(
             f"version: {version} does not wait for a release; `fleetledger trust show` says what "
             "does, `fleetledger model push` makes a version wait"
         )
-    push, last = found[-1], releases(home, 1)
+    return found[-1].action, _release_of(home, settings, found[-1], now_ns)
+
+
+def group_to_sign(
+    home: Path, settings: CoordinatorSettings, rollout: int, group: int | None, now_ns: int
+) -> tuple[int, Release]:
+    """Return the release that a group of a rollout waits for, and the entry that offers it.
+
+    The group that waits first where none is named. Raises `CommandError` where none waits.
+    """
+    found = [push for push in waiting(home) if push.rollout == rollout]
+    meant = [push for push in found if group in {None, push.group}]
+    if not meant:
+        whose = f"rollout {rollout}" if group is None else f"group {group} of rollout {rollout}"
+        others = "".join(f", but group {push.group} does" for push in found[:1])
+        raise CommandError(
+            f"rollout: {whose} waits for no release{others}; a group does once those before it "
+            "have passed"
+        )
+    return meant[0].action, _release_of(home, settings, meant[0], now_ns)
+
+
+def _release_of(
+    home: Path, settings: CoordinatorSettings, push: WaitingPush, now_ns: int
+) -> Release:
+    last = releases(home, 1)
     expires = settings.release.expire_days
-    release = Release(
+    return Release(
         fleet=settings.fleet,
         number=max(last[0].number + 1 if last else 1, settings.release.first_number),
         manifest=push.manifest,
-        version=version,
+        version=push.version,
         expires_ns=None if expires is None else now_ns + round(expires * 86_400 * 10**9),
-        devices=push.devices,
+        devices=push.devices if push.rollout is None else None,
+        share=push.share,
     )
-    return push.action, release

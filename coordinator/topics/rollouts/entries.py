@@ -11,10 +11,11 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import some
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
 from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
+from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn, DeviceTagged
 from coordinator.topics.keys.entries import DeviceEnrolled, DeviceKeyRevoked
 from coordinator.topics.models.entries import (
     DeviceModelStatus,
+    DevicePinned,
     ModelDesired,
     ModelExported,
     ModelsHeld,
@@ -438,6 +439,11 @@ def _review_named(
     rollouts.review(body.device)
 
 
+def _review_some(rollouts: RolloutsState, body: DeviceTagged | DevicePinned, _at: Place) -> None:
+    for device in body.devices:
+        rollouts.review(device)
+
+
 def _review_maker(rollouts: RolloutsState, _body: DeviceBorn, at: Place) -> None:
     rollouts.review(at.maker)
 
@@ -488,6 +494,8 @@ ROLLOUTS = LedgerTopic(
         Follows(ModelDesired, _take_desired),
         Follows(ModelsHeld, _take_held),
         Follows(DeviceModelStatus, _take_status),
+        Follows(DeviceTagged, _review_some),
+        Follows(DevicePinned, _review_some),
         Follows(ReleaseSigned, _take_release),
     ),
 )

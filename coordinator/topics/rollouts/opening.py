@@ -53,6 +53,7 @@ def offer(rollout: Rollout, opened: GroupOpened) -> GroupOffer:
         tags=plan.tags,
         hours=plan.hours,
         settle_seconds=plan.settle_seconds,
+        offline=plan.approve == "release-key",
     )
 
 
