@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,8 @@ from prometheus_client.core import Metric
 from coordinator.dashboard.metrics.families import counter, gauge, gauges
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.old_and_new import correct_ratios
+from coordinator.reading.rollouts.finding import unfinished
+from coordinator.reading.rollouts.report import OPEN
 
 _STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
 
@@ -42,6 +45,7 @@ def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
         _number(ledger, "SELECT count(*) FROM device_twins WHERE kept IS NULL"),
     )
     yield from _models(ledger)
+    yield from _rollouts(ledger)
 
 
 _OPEN_STAGES = "SELECT count(*) FROM stage WHERE closed_ns IS NULL"
@@ -86,6 +90,40 @@ def _models(ledger: LedgerReader) -> Iterator[Metric]:
     yield from _correct(ledger, desired)
     held = _number(ledger, "SELECT EXISTS (SELECT 1 FROM model_hold)")
     yield gauge("models_held", "1 where new models wait for the operator.", held)
+
+
+def _rollouts(ledger: LedgerReader) -> Iterator[Metric]:
+    """Yield how open rollouts stand; without one all are zero, so that alerts end."""
+    found = unfinished(ledger)
+    stages = Counter(one.stage for one in found)
+    yield gauges(
+        "rollouts_open",
+        "Rollouts that something is still to come of, by how they stand.",
+        ("state",),
+        {(stage,): stages[stage] for stage in OPEN},
+    )
+    waits = sum(one.stage == "paused" or one.waits_for == "approval" for one in found)
+    yield gauge("rollouts_waiting", "Rollouts that need a person before they go on.", waits)
+    newest = next((one for one in found if one.stage not in {"planned", "approved"}), None)
+    if newest is None:
+        return
+    yield gauge(
+        "rollout_version", "Version of the model that the open rollout brings.", newest.version
+    )
+    yield gauge(
+        "rollout_group", "Its newest group that was opened; 0 before the first.", newest.group or 0
+    )
+    yield gauges(
+        "rollout_devices",
+        "Devices of its groups that were opened, that ever ran the version, failed, are away.",
+        ("state",),
+        {
+            ("reached",): newest.devices,
+            ("ran",): newest.ran,
+            ("failed",): newest.failed,
+            ("unreached",): newest.unreached,
+        },
+    )
 
 
 def _correct(ledger: LedgerReader, desired: float | None) -> Iterator[Metric]:

@@ -8,6 +8,8 @@ from coordinator.reading.rollouts.curves import OLD, Grown
 from coordinator.reading.rollouts.report import VerdictTold
 from coordinator.reading.rollouts.wording import count_of, deciding_finding, log_words, odds
 from coordinator.topics.rollouts.entries import GateFinding
+from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.verifying import differences
 from coordinator.topics.rollouts.views import MeasuredThen, RolloutStory
 
 _OF_PAIRS = {"retention", "no_class_lost"}
@@ -39,8 +41,24 @@ def verdict_told(
         heaviest=_heaviest(finding, found),
         entries=body.entries,
         devices=len(devices),
-        equal=None,
+        equal=_comes_out_again(story, measured),
     )
+
+
+def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
+    """Return whether a verdict is what its reports say, who was in the group taken as recorded."""
+    body = measured.body
+    forgiven, overlooked = story.forgiven_before(measured.index)
+    scope = Scope(
+        group=body.group,
+        mode=body.mode,
+        members=body.members,
+        classes=story.planned.classes,
+        forgiven=forgiven,
+        overlooked=overlooked,
+    )
+    named = [story.heard[index] for index in body.entries if index in story.heard]
+    return not differences(body, story.planned.plan.gates, scope, named, body.entries)
 
 
 def _deciding(story: RolloutStory) -> MeasuredThen | None:

@@ -26,6 +26,8 @@ from coordinator.topics.rollouts.entries import (
     RolloutUnreached,
 )
 from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
+from coordinator.topics.rollouts.scope import GateKey
+from coordinator.topics.rollouts.verifying import StoredReport
 from schemas.rollouts import WHOLE, Mode, place_of
 from schemas.tags import TagName, TagValue, all_fit
 from schemas.values import DeviceId
@@ -272,6 +274,15 @@ class Turn:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Pardon:
+    """A person let it go on in spite of gates that failed, or were inconclusive."""
+
+    index: int
+    failed: frozenset[GateKey]
+    unsure: frozenset[GateKey]
+
+
 @dataclass
 class RolloutStory:
     """Everything that the entries say of one rollout."""
@@ -281,6 +292,9 @@ class RolloutStory:
     groups: dict[int, GroupStory] = field(default_factory=dict)
     devices: dict[str, DeviceStory] = field(default_factory=dict)
     reports: list[ComparedThen] = field(default_factory=list)
+    heard: dict[int, StoredReport] = field(default_factory=dict)
+    """What a verdict may be made of, by entry."""
+    pardons: list[Pardon] = field(default_factory=list)
     said_by: dict[int, str] = field(default_factory=dict)
     """Every entry that a device made to the device."""
     started: tuple[int, int, str] | None = None
@@ -308,6 +322,15 @@ class RolloutStory:
         """The verdict that was written last."""
         found = [one for group in self.groups.values() for one in group.measured]
         return max(found, key=lambda one: one.index, default=None)
+
+    def forgiven_before(self, index: int) -> tuple[frozenset[GateKey], frozenset[GateKey]]:
+        """Return what a person had let it go on in spite of, failing and inconclusive."""
+        before = [one for one in self.pardons if one.index < index]
+        opened = [phase.index for group in self.opened for phase in group.phases]
+        since = max((one for one in opened if one < index), default=0)
+        failed = frozenset(key for one in before for key in one.failed)
+        unsure = (one.unsure for one in before if one.index > since)
+        return failed, frozenset(key for keys in unsure for key in keys)
 
     def group(self, number: int) -> GroupStory:
         """Return a group, to change."""
@@ -375,6 +398,17 @@ def _resumed(story: RolloutStory, entry: Entry) -> None:
     """Go on as before the pause, in spite of what was found."""
     before = [turn.stage for turn in story.turns if turn.stage != "paused"]
     _turn(story, before[-1], entry)
+    verdict = story.verdict
+    if verdict is None or verdict.body.outcome == "pass":
+        return
+    keys = [(one.outcome, (one.gate, one.of_class)) for one in verdict.body.gates]
+    story.pardons.append(
+        Pardon(
+            entry.index,
+            frozenset(key for outcome, key in keys if outcome == "fail"),
+            frozenset(key for outcome, key in keys if outcome == "inconclusive"),
+        )
+    )
 
 
 def _taken_back(story: RolloutStory, entry: Entry) -> None:
@@ -393,6 +427,8 @@ def _turn(story: RolloutStory, stage: RolloutStage, entry: Entry) -> None:
 
 def _compared(story: RolloutStory, entry: Entry) -> None:
     device = story.device(str(entry.device))
+    body = ModelCompared.model_validate(entry.body)
+    story.heard[entry.index] = StoredReport(entry.index, entry.device, body)
     report = ComparedThen(str(entry.device), entry.index, entry.time_ns, entry.body["comparison"])
     story.reports.append(report)
     if report.shadow:
@@ -406,7 +442,9 @@ def _compared(story: RolloutStory, entry: Entry) -> None:
 def _status(story: RolloutStory, entry: Entry) -> None:
     device, state = story.device(str(entry.device)), entry.body["state"]
     reason = entry.body.get("reason", "")
-    if entry.body["version"] != story.planned.version:
+    body = DeviceModelStatus.model_validate(entry.body)
+    story.heard[entry.index] = StoredReport(entry.index, entry.device, body)
+    if body.version != story.planned.version:
         if state == "active" and device.first_ran_ns is not None:
             device.became("rolled_back", entry, f"runs model {entry.body['version']} again")
     elif state == "active":

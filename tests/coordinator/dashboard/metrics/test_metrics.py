@@ -16,6 +16,7 @@ from tests.coordinator.dashboard.metrics.scraping import (
     make_home,
     scrape,
 )
+from tests.coordinator.reading.rollouts.stories import finished, forgetting
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +123,24 @@ def test_a_hindered_coordinator_is_told(home: Path) -> None:
     hindered = COORDINATOR.model_copy(update={"hindered": "the disk is full"})
     live = LIVE.model_copy(update={"coordinator": hindered})
     assert scrape(home, live)["coordinator_hindered"] == 1
+
+
+def test_an_open_rollout_says_how_far_it_is_and_whether_it_needs_somebody(tmp_path: Path) -> None:
+    found = scrape(forgetting().write(tmp_path), None)
+    assert found['rollouts_open{state="paused"}'] == 1
+    assert found['rollouts_open{state="running"}'] == 0
+    assert (found["rollouts_waiting"], found["rollout_version"], found["rollout_group"]) == (
+        1,
+        12,
+        3,
+    )
+    devices = {state: found[f'rollout_devices{{state="{state}"}}'] for state in ("reached", "ran")}
+    assert devices == {"reached": 39, "ran": 37}
+    assert found['rollout_devices{state="failed"}'] == 1
+    assert found['rollout_devices{state="unreached"}'] == 1
+
+
+def test_without_a_rollout_nothing_waits(tmp_path: Path) -> None:
+    found = scrape(finished().write(tmp_path), None)
+    assert found["rollouts_waiting"] == 0
+    assert "rollout_version" not in found

@@ -49,6 +49,7 @@ def test_a_rollout_that_forgets_a_class_says_which_by_how_much_and_on_whose_word
     assert "only model 11 had right" in verdict.sentence
     assert any("does not rest on one device" in text for text in verdict.more)
     assert verdict.devices == 38
+    assert verdict.equal
     assert set(verdict.entries) >= {line.index for line in found.devices if line.stage == "refused"}
 
 
