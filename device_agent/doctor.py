@@ -20,6 +20,7 @@ from device_agent.inference import describe_runtime
 from device_agent.pinning import pinned_of
 from device_agent.running import mqtt_connect
 from device_agent.settings import DEFAULT_PROVIDERS, Samples
+from device_agent.slots import ModelSlots
 from device_agent.sources.folder import SUFFIXES_OF
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
@@ -83,6 +84,7 @@ def examine(home_folder: Path) -> list[Finding]:
     ]
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
     findings += [*_root(home), _broker(home), *_folders(home), _space(home)]
+    findings += _candidate(home)
     return findings
 
 
@@ -219,6 +221,18 @@ def _broker(home: AgentHome) -> Finding:
         way_out = "start the broker, or mend [broker] in agent.toml; the operator has the password"
         return Finding(about, "missing", str(error), way_out)
     return Finding(about, "ok", f"lets {str(home.settings.device)!r} in")
+
+
+def _candidate(home: AgentHome) -> Iterator[Finding]:
+    """Say that a model is kept to be compared, where one is."""
+    folder = home.state_folder / "slots"
+    slots = ModelSlots(folder) if folder.is_dir() else None
+    kept = slots.candidate() if slots is not None else None
+    if slots is None or kept is None:
+        return
+    active = slots.active()
+    beside = f"version {active.version}, which runs" if active is not None else "none that runs"
+    yield Finding("candidate", "ok", f"version {kept.version} is kept beside {beside}")
 
 
 def _folders(home: AgentHome) -> Iterator[Finding]:

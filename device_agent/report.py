@@ -33,6 +33,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     if status.silence:
         yield f"SILENCE      {status.silence}"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
+    if status.candidate:
+        yield f"candidate    {status.candidate}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
     yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
     if status.training:

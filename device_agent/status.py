@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, ValidationError
 
+from device_agent.core.models import open_action, waits_for_hours
 from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.releases import root_of
 from device_agent.core.state import AgentState
@@ -55,6 +56,9 @@ class Status(Renamed):
     active_manifest: Digest | None
     model_state: str
     """State and reason of the last desired model."""
+    candidate: str = ""
+    """The model that is kept beside the one that runs, and what is being compared; empty where
+    neither is so."""
     parts: dict[str, int]
     """Number of parts by state."""
     counted_images: int
@@ -150,11 +154,29 @@ def part_states(state: AgentState) -> dict[str, int]:
 
 def describe_model(state: AgentState) -> str:
     """Say what became of the last desired model."""
-    status = state.records.status
+    status, wanted = state.records.status, open_action(state)
+    if wanted is not None and wanted.hours is not None and waits_for_hours(state):
+        return f"version {wanted.version} waits until {_time_of_day(wanted.hours.begins)}"
     if status is None:
         return "none was desired yet"
     reason = f": {status.reason}" if status.reason else ""
     return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
+
+
+def describe_candidate(state: AgentState) -> str:
+    """Say which model is kept to be compared, and what is compared; empty where nothing is."""
+    kept, pending = state.models.candidate, state.records.comparing
+    said = [f"version {kept.version} is kept beside the model that runs"] if kept else []
+    if pending is not None:
+        said.append(
+            f"version {pending.candidate.version} is being compared with version "
+            f"{pending.beside.version}, for group {pending.group} of rollout {pending.rollout}"
+        )
+    return "; ".join(said)
+
+
+def _time_of_day(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
 
 
 def describe_training(state: AgentState) -> str:

@@ -24,14 +24,14 @@ from learning.errors import SampleError
 from learning.numerics.entropy import entropy, softmax
 from learning.numerics.pixel_uncertainty import mean_entropy
 from learning.numerics.preprocessing import preprocess
-from schemas.models import of_pictures
+from schemas.models import BACKGROUND, of_pictures
 from schemas.values import ClassName
 
 RIGHT_OVERLAP = 0.5
 """Intersection over union from which a class of a scene is right."""
 ALIKE_PIXELS = 0.9
 """Share of the pixels from which two models say the same of a picture."""
-Named = npt.NDArray[np.int64]
+_NOTHING = ClassName(BACKGROUND)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class PixelModel:
         self._common = np.array([names.index(name) for name in self._rows])
         self._known = frozenset(names)
         self._values: Mapping[int, ClassName] = (
-            load_mask_classes(folder / CLASSES).names if folder is not None else {}
+            {0: _NOTHING, **load_mask_classes(folder / CLASSES).names} if folder is not None else {}
         )
 
     def prepare(self, image: ComparedImage) -> ReadSample | None:

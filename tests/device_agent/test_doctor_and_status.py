@@ -12,6 +12,7 @@ from device_agent.cli import NOT_RUNNING, app
 from device_agent.errors import MissingError
 from device_agent.home import AgentHome
 from device_agent.report import finding_lines, status_lines
+from device_agent.slots import ModelSlots, Slot
 from device_agent.status import Status, is_running, read_status, write_status
 from schemas.installing import pip_install
 from schemas.values import Digest
@@ -205,6 +206,20 @@ def test_status_is_told_in_lines(home: AgentHome) -> None:
         "cat/1.png: the picture is damaged",
     ):
         assert words in text
+
+
+def test_status_and_doctor_tell_of_a_candidate(home: AgentHome) -> None:
+    assert not any("candidate" in line for line in status_lines(status_of(home), 1.0, running=True))
+    status = status_of(home, candidate="version 4 is kept beside the model that runs")
+    line = "candidate    version 4 is kept beside the model that runs"
+    assert line in status_lines(status, age=1.0, running=True)
+    assert not any(item.about == "candidate" for item in doctor.examine(home.folder))
+    slots = ModelSlots(home.state_folder / "slots")
+    for version in (3, 4):
+        digest = Digest.of(b"manifest %d" % version)
+        slot = Slot(version=version, manifest=digest, files=())
+        slots.install(slot) if version == 3 else slots.keep_candidate(slot)
+    assert finding(home, "candidate").text == "version 4 is kept beside version 3, which runs"
 
 
 def test_texts_are_called_texts(home: AgentHome) -> None:

@@ -17,7 +17,7 @@ from device_agent.core.requests import (
     ShadowModel,
 )
 from device_agent.core.sending import messages_due
-from device_agent.status import is_settled
+from device_agent.status import describe_candidate, is_settled
 from schemas.models import ModelStatus
 from schemas.rollouts import ModelComparison
 from tests.device_agent import making
@@ -89,6 +89,10 @@ def test_a_candidate_is_reported_compared_and_told_until_its_receipt(agent: Driv
     shadow(agent, 6, 2)
     assert agent.state.models.active == ONE
     assert agent.state.models.candidate == TWO
+    assert describe_candidate(agent.state) == (
+        "version 2 is kept beside the model that runs; version 2 is being compared with version 1, "
+        "for group 1 of rollout 4"
+    )
     (status,) = agent.sent(ModelStatus)
     assert (status.state, status.version, status.previous_version) == ("shadowing", 2, 1)
     finish(agent)

@@ -14,6 +14,7 @@ from device_agent.core.requests import (
     ReadThrottling,
     ShadowModel,
 )
+from device_agent.status import describe_model
 from schemas.models import ModelStatus
 from schemas.rollouts import LocalHours
 from tests.device_agent import making
@@ -56,6 +57,7 @@ def test_files_come_by_day_and_the_switch_by_night(agent: Driven) -> None:
     want(agent, hours=NIGHT)
     clock(agent, 12)
     assert agent.take(InstallModel) == []
+    assert describe_model(agent.state) == "version 2 waits until 22:00"
     agent.wait(500)
     assert agent.take(ReadLocalClock) == [], "it is asked again in ten minutes"
     agent.wait(200)

@@ -11,13 +11,17 @@ from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.rollouts.entries import ModelCompared
 from coordinator.trust.keys import coordinator_key, note_signer
+from device_agent.core.changes.rollouts import ComparisonWritten
+from device_agent.core.records import ActiveModel, PendingComparison
 from device_agent.core.state import LedgerTrust
 from schemas.contributions import Contribution
 from schemas.keys import KeyName, SigningKey
 from schemas.presence import SeenCheckpoint
 from schemas.receipts import Accepted, Receipt
-from schemas.values import DeviceId, FleetId
+from schemas.rollouts import ModelComparison, Pairs
+from schemas.values import ClassName, DeviceId, FleetId
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
@@ -257,3 +261,34 @@ def test_a_device_without_the_key_believes_as_before(tmp_path: Path) -> None:
     agent.receipt(making.accepted("contribution", making.part_key()))
     assert not agent.state.records.outbox
     assert agent.state.records.seen is None
+
+
+@pytest.mark.parametrize("images", [7, 8], ids=["as it was sent", "with other counts"])
+def test_a_comparison_is_proven_by_its_entry_alone(
+    agent: Driven, ledger: Ledger, images: int
+) -> None:
+    body = ModelComparison(
+        number=0,
+        rollout=4,
+        group=1,
+        mode="shadow",
+        candidate=making.digest("new"),
+        candidate_version=2,
+        active=making.digest("old"),
+        active_version=1,
+        classes={ClassName("cat"): Pairs(both=7)},
+        celsius=61.0,
+        seconds=1.5,
+    )
+    one, two = ActiveModel(1, body.active), ActiveModel(2, body.candidate)
+    pending = PendingComparison(4, 1, "shadow", two, one)
+    agent.store.commit(agent.state.records, [ComparisonWritten(pending, body)])
+    entry = ModelCompared(
+        comparison=body.model_copy(update={"classes": {ClassName("cat"): Pairs(both=images)}})
+    )
+    draft = EntryDraft(entry.kind, DEVICE, entry.model_dump(mode="json"), DEVICE)
+    answer = Accepted(ledger_index=ledger.append([draft])[0].index)
+    plain = Receipt(about="comparison", key=body.key, answer=answer)
+    agent.receipt(with_proof(plain, ledger, None))
+    left = any(key.about == "comparison" for key in agent.state.records.outbox)
+    assert left == (images != 7)

@@ -7,11 +7,18 @@ import pytest
 
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel, Height
-from device_agent.core.requests import FetchFile, InstallModel, ReadManifest, Request
+from device_agent.core.requests import (
+    FetchFile,
+    InstallModel,
+    ReadManifest,
+    Request,
+    ShadowModel,
+)
 from device_agent.core.state import Pinned
 from schemas.models import DesiredModel, ModelStatus
 from schemas.releases import SignedRelease
 from schemas.reports import Problem
+from schemas.rollouts import Share, place_of
 from schemas.roots import SignedRoot
 from schemas.values import DeviceId
 from tests.device_agent import making
@@ -263,3 +270,31 @@ def test_without_a_root_nothing_is_asked_of_a_model(tmp_path: Path) -> None:
     assert len(agent.take(FetchFile)) == 1
     assert agent.state.records.root is None
     assert agent.state.records.heights == {}
+
+
+def test_one_signature_lets_a_candidate_be_compared_and_then_run(agent: Driven) -> None:
+    install(agent, desired(5, released(1)))
+    group = {"rollout": 1, "group": 1}
+    shadow = desired(6, released(2, 2), 2).model_copy(update={"mode": "shadow", **group})
+    give(agent, shadow)
+    for request in agent.take(FetchFile):
+        agent.give(inputs.FetchFinished(request.offer.digest))
+    agent.give(inputs.ManifestRead(6))
+    for request in agent.take(FetchFile):
+        agent.give(inputs.FetchFinished(request.offer.digest))
+    (kept,) = agent.take(ShadowModel)
+    assert kept.check is not None
+    agent.give(inputs.CandidateKept(6, ActiveModel(2, making.digest("manifest 2"))))
+    assert agent.state.records.release == released(1), "that of the model that runs"
+    give(agent, desired(7, released(2, 2), 2).model_copy(update=group))
+    agent.give(inputs.ManifestRead(7))
+    assert [request.desired.action for request in agent.take(InstallModel)] == [7]
+
+
+def test_a_release_for_a_share_is_for_the_devices_in_it(agent: Driven) -> None:
+    place = place_of("salt", DEVICE)
+    outside = released(1, share=Share(salt="salt", below=place))
+    give(agent, desired(5, outside))
+    assert f"is for a share of the devices, and {DEVICE} is not in it" in refusal(agent)
+    give(agent, desired(6, released(1, share=Share(salt="salt", below=place + 1))))
+    assert len(agent.take(FetchFile)) == 1
