@@ -45,6 +45,7 @@ from coordinator.topics.rollouts.commands import (
     StartRollout,
 )
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
+from coordinator.trust.offline_releases import signed_group
 from schemas.showing import AsJson, show_report
 
 app = typer.Typer(
@@ -138,11 +139,19 @@ def show(
 def approve(
     number: Number,
     group: Annotated[int | None, typer.Option(help="The next one if absent.", min=1)] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of a release key that lets it go, by a signature.", dir_okay=False),
+    ] = None,
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
-    """Let a group of a rollout go, where its plan asks for that."""
-    _act(home, number, ApproveGroup(rollout=number, group=group), as_json=as_json)
+    """Let a group of a rollout go, where its plan asks for that: by your word, or by a key."""
+    if key is None:
+        _act(home, number, ApproveGroup(rollout=number, group=group), as_json=as_json)
+    else:
+        signed = signed_group(home, number, group, key, time.time_ns())
+        _act(home, number, signed, as_json=as_json)
 
 
 @app.command()

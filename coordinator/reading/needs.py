@@ -139,14 +139,16 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
         )
     for push in known.waiting:
         whom = "all devices" if push.devices is None else some(push.devices)
+        sign = f"fleetledger model sign {push.version} --key FILE"
         if push.rollout is not None:
             whom = f"group {push.group} of rollout {push.rollout}"
+            sign = f"fleetledger rollout approve {push.rollout} --key FILE"
         yield Need(
             urgency="now",
             sentence=f"Model {push.version} waits for a release before {whom} may install it.",
             devices=push.devices or (),
             index=push.action,
-            command=f"fleetledger model sign {push.version} --key FILE",
+            command=sign,
         )
 
 

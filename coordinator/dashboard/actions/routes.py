@@ -19,8 +19,10 @@ from coordinator.dashboard.actions.action import Action, Values
 from coordinator.dashboard.actions.registry import ACTIONS
 from coordinator.dashboard.answers import Dashboard, frame_of, wants_json
 from coordinator.dashboard.drawing import draw
+from coordinator.dashboard.parts.rollout_buttons import consequence
 from coordinator.dashboard.sources import NotThereError
 from coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
+from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_presence
 from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
@@ -55,6 +57,8 @@ class _Form:
     refused: str
     """Why its button does nothing; empty where it works."""
     outcome: ActionOutcome | None = None
+    then: str = ""
+    """On how many devices what happens, as far as one can tell."""
 
     @property
     def title(self) -> str:
@@ -175,5 +179,7 @@ def _drawn(
 ) -> Response:
     dashboard: Dashboard = request.app.state.dashboard
     serves = read_presence(dashboard.home, dashboard.now_ns()).serves
-    form = _Form(action, values, why_not(request.state.person, serves=serves), outcome)
+    with ledger_of(dashboard.home) as ledger:
+        then = consequence(ledger, action.name, values.get("rollout", ""))
+    form = _Form(action, values, why_not(request.state.person, serves=serves), outcome, then)
     return HTMLResponse(draw("action.html", frame_of(request), page=form), status)

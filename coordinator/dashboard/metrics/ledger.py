@@ -102,7 +102,9 @@ def _rollouts(ledger: LedgerReader) -> Iterator[Metric]:
         ("state",),
         {(stage,): stages[stage] for stage in OPEN},
     )
-    waits = sum(one.stage == "paused" or one.waits_for == "approval" for one in found)
+    waits = sum(
+        one.stage == "paused" or one.waits_for in {"approval", "signature"} for one in found
+    )
     yield gauge("rollouts_waiting", "Rollouts that need a person before they go on.", waits)
     newest = next((one for one in found if one.stage not in {"planned", "approved"}), None)
     if newest is None:

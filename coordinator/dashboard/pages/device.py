@@ -13,6 +13,7 @@ from coordinator.live.snapshot import HealthPoint
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
 from coordinator.reading.fleet import fleet_now
+from coordinator.reading.rollouts.finding import rollout_of
 from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
 from schemas.presence import Capabilities
@@ -44,6 +45,8 @@ class DevicePage(PageModel):
     more: bool
     """There are earlier entries."""
     health: tuple[HealthPoint, ...]
+    rollout: int | None
+    """The newest that it took part in."""
 
     @property
     def weak(self) -> tuple[ClassThere, ...]:
@@ -71,6 +74,7 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
         happened=happened[:limit],
         more=len(happened) > limit,
         health=tuple(read_health(sources.home, DeviceId(name))),
+        rollout=rollout_of(sources.ledger, name),
     )
 
 

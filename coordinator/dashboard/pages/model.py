@@ -19,6 +19,8 @@ from coordinator.reading.old_and_new import (
     correct_ratios,
     newest_classes,
 )
+from coordinator.reading.rollouts.finding import summaries
+from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.topics.models.views import going_out
 from schemas.message import Strict
 
@@ -26,6 +28,8 @@ DRAWN = 14
 """Versions of the lineage that are drawn."""
 SHOWN = 15
 """Devices of a page of the list of measurements."""
+_ROLLOUTS = 5
+"""That are named, newest first."""
 _SURE = 2.326
 """Standard deviations that chance alone exceeds in one of a hundred."""
 Verdict = Literal["worse", "better", "no evidence", "new", "not compared"]
@@ -192,6 +196,8 @@ class ModelPage(PageModel):
     parity: ParityPart
     measured: MeasuredPart
     made: Made
+    rollouts: tuple[RolloutSummary, ...]
+    """That bring it, or brought it, newest first."""
 
 
 def read(sources: Sources, asked: Asked) -> ModelPage:
@@ -214,6 +220,7 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
         parity=_parity(ledger, model),
         measured=_measured(ledger, model, count_of(asked.query.get("measured")) or 0),
         made=_made(ledger, model),
+        rollouts=tuple(summaries(ledger, limit=_ROLLOUTS, version=version)),
     )
 
 

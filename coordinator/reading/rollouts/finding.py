@@ -11,6 +11,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary, Waits
 from coordinator.topics.devices import views as device_views
+from coordinator.topics.releases import views as release_views
 from coordinator.topics.rollouts.views import KnownDevice, RolloutStory, membership, told
 
 
@@ -55,7 +56,7 @@ def rollout_here(
 ) -> RolloutHere:
     """Return what happened in a rollout; raise `CommandError` if there is none of the number."""
     story = _told(ledger, number, "%")
-    return RolloutHere(story, devices, waits_for(story))
+    return RolloutHere(story, devices, _waits(ledger, story))
 
 
 _ENTRIES = (
@@ -73,9 +74,28 @@ def _told(ledger: LedgerReader, number: int, kinds: str) -> RolloutStory:
     return told(map(Entry.from_row, rows))
 
 
+def rollout_of(ledger: LedgerReader, device: str) -> int | None:
+    """Return the newest rollout that a device said something in; None where there is none."""
+    row = ledger.db.execute(
+        "SELECT rollout FROM rollout_entry JOIN entry USING (idx) WHERE device = ?"
+        " ORDER BY idx DESC LIMIT 1",
+        [device],
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def known_devices(ledger: LedgerReader) -> tuple[KnownDevice, ...]:
     """Return every admitted device, with what decides whether a rollout is about it."""
     return tuple(_devices(ledger))
+
+
+def _waits(ledger: LedgerReader, story: RolloutStory) -> Waits | None:
+    """Return the same, a release key's signature among it."""
+    found = waits_for(story)
+    if found is not None or story.stage != "running" or story.newest is None:
+        return found
+    waiting = {push.rollout for push in release_views.waiting_in(ledger)}
+    return "signature" if story.planned.rollout in waiting else None
 
 
 def waits_for(story: RolloutStory) -> Waits | None:
@@ -103,7 +123,7 @@ def _summary(ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...]
     return summary(
         story,
         membership(story, devices),
-        waits_for(story),
+        _waits(ledger, story),
         _counts(story, [row for row in said if row[1] in (None, story.planned.version)]),
     )
 

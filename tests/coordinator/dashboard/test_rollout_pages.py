@@ -84,3 +84,34 @@ def test_the_limit_is_drawn_between_what_passes_and_what_fails(tmp_path: Path) -
     assert exposed.count == 37
     assert [mark.text for mark in exposed.marks] == ["paused"]
     assert evidence_plot(orange.model_copy(update={"points": ()}), (), 6.5) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("rollout-back", "37 devices that run model 12 switch to model 11."),
+        ("rollout-abort", "37 devices go on with model 12, 163 do not get it."),
+        ("rollout-resume", "39 devices are in the groups that are open; 37 run it."),
+    ],
+)
+def test_a_button_says_on_how_many_devices_what_happens(
+    action: str, said: str, tmp_path: Path
+) -> None:
+    assert said in shown(tmp_path, forgetting(), f"/act/{action}?rollout=7")
+
+
+def test_buttons_of_a_paused_rollout_lead_to_its_three_ways_out(tmp_path: Path) -> None:
+    drawn = shown(tmp_path, forgetting())
+    for action in ("rollout-back", "rollout-resume", "rollout-abort"):
+        assert f'href="/act/{action}?rollout=7"' in drawn
+    assert "Pause is off because it is paused already." in drawn
+    assert "Go back to model 11" in drawn
+
+
+def test_models_and_devices_lead_to_their_rollouts(tmp_path: Path) -> None:
+    assert 'href="/rollouts/7"' in shown(tmp_path, forgetting(), "/models/12")
+    tale = forgetting()
+    home = settled(tale.write(tmp_path / "other"))
+    device = tale.members(1)[0]
+    page = browser(home, now_ns=lambda: tale.now_ns).get(f"/devices/{device}").text
+    assert 'href="/rollouts/7"' in page
