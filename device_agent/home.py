@@ -120,6 +120,9 @@ slowdown = 2.5
 # After a switch the agent must run for so long; if it is started three times before that, it goes
 # back to the former model.
 probation_seconds = 60
+# Where a rollout has two models compared: most held-out images, as many others, and most seconds.
+compare_images = 1000
+compare_seconds = 300
 # A new model that did not come within so long is given up, and the fleet is told.
 deadline_hours = 24
 
