@@ -84,6 +84,9 @@ class CoordinatorSettings(Strict):
     """Everything that the operator may set."""
 
     fleet: FleetId
+    learning: bool = True
+    """Whether the fleet learns; where it does not, models are imported and pushed, and nothing is
+    asked of devices but to run them."""
     broker: CoordinatorBrokerSettings = CoordinatorBrokerSettings()
     method: MethodSection = MethodSection()
     first_stage: FirstStageSection | None = None
@@ -105,6 +108,7 @@ class CoordinatorSettings(Strict):
     def rules(self) -> Rules:
         """The part that the core decides by."""
         return Rules(
+            learning=self.learning,
             stages=self.stages,
             rounds=self.rounds,
             models=self.models,
@@ -144,14 +148,15 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     if path.exists():
         raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
     home.mkdir(parents=True, exist_ok=True)
-    text = _TEMPLATE.format(**_template_values(settings)) + tomli_w.dumps(_sections(settings))
+    template = _TEMPLATE if settings.learning else _WITHOUT_LEARNING
+    text = template.format(**_template_values(settings)) + tomli_w.dumps(_sections(settings))
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
     """Return the method, and what is set of intake, bounds, rounds, rollouts and a first stage."""
-    chosen: dict[str, Any] = {"method": settings.method}
+    chosen: dict[str, Any] = {"method": settings.method} if settings.learning else {}
     chosen |= {"intake": settings.intake} if settings.intake != IntakeRules() else {}
     chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
     chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
@@ -181,10 +186,7 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
     }
 
 
-_TEMPLATE = """\
-# Settings of a fleetledger coordinator.
-fleet = {fleet}
-
+_BROKER = """\
 [broker]
 host = {host}
 port = {port}
@@ -193,6 +195,34 @@ username = {username}
 
 {tls}
 
+"""
+_TRUST = """\
+[security]
+require_keys = {require_keys}      # refuse devices without a key of their own (docs/trust.md)
+silent_hours = {silent_hours}       # tell of a device of which nothing was believed for so long
+
+[release]                        # for a fleet with a root, see docs/trust.md
+# key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`
+# expire_days = 90               # after so many days a release is not installed any more
+"""
+_WITHOUT_LEARNING = (
+    """\
+# Settings of a fleetledger coordinator.
+fleet = {fleet}
+learning = false                 # models are imported and pushed: docs/push-models.md
+
+"""
+    + _BROKER
+    + _TRUST
+)
+_TEMPLATE = (
+    """\
+# Settings of a fleetledger coordinator.
+fleet = {fleet}
+
+"""
+    + _BROKER
+    + """\
 [stages]
 quorum = {stages.quorum}              # share of admitted devices that must have answered
 quiet_seconds = {stages.quiet_seconds}      # then wait this long for more
@@ -206,13 +236,9 @@ gather_seconds = {stages.gather_seconds}     # after a start, wait so long for d
 automatic = {automatic}        # each solved model goes to all devices
 solve_every_seconds = {models.solve_every_seconds}   # at most this often while contributions wait
 
-[security]
-require_keys = {require_keys}      # refuse devices without a key of their own (docs/trust.md)
-silent_hours = {silent_hours}       # tell of a device of which nothing was believed for so long
-
-[release]                        # for a fleet with a root, see docs/trust.md
-# key = "keys/release.pem"       # where this file is not, pushes wait for `fleetledger model sign`
-# expire_days = 90               # after so many days a release is not installed any more
-
+"""
+    + _TRUST
+    + """
 # The method, and its own settings: see docs/methods.
 """
+)

@@ -232,7 +232,9 @@ def rules_of(home: AgentHome) -> AgentRules:
         scan_seconds=home.settings.data.scan_seconds,
         deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
-        detection=detection_of(home.settings.detection),
+        detection=(
+            None if home.settings.data.samples == "none" else detection_of(home.settings.detection)
+        ),
         publish_features=home.settings.policy.publish_features,
         publish_gradients=home.settings.policy.publish_gradients,
         publish_images=home.settings.policy.publish_images,

@@ -55,6 +55,7 @@ from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots
 from device_agent.sources.cache import DigestCache
 from device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from device_agent.sources.nothing import NoSamples
 from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
 from device_agent.store.blobs import BlobFolder
@@ -148,7 +149,9 @@ class Bench:
         return self._meter.now()
 
     @cached_property
-    def _source(self) -> FolderSource | SceneFolder:
+    def _source(self) -> FolderSource | SceneFolder | NoSamples:
+        if self._home.settings.data.samples == "none":
+            return NoSamples()
         cache = DigestCache(self._home.state_folder / "digests.db")
         if self._has_scenes:
             shown = ShownCache(self._home.state_folder / "masks.db")

@@ -42,6 +42,9 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     data: Annotated[
         str, typer.Option(help="Folder of class-named folders; relative to --home or absolute.")
     ] = "data",
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="This device only runs models: it has no samples.")
+    ] = False,
     coordinator_key: Annotated[
         str | None, typer.Option(help="The coordinator's public key; receipts must prove then.")
     ] = None,
@@ -59,7 +62,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         fleet=FleetId(fleet),
         host=broker_host,
         port=broker_port,
-        data_folder=data,
+        data_folder=None if no_data else data,
         password_file=password_file,
         coordinator_key=None if coordinator_key is None else read_verify_key(coordinator_key),
         root=None if root is None else read_root(root, FleetId(fleet)),

@@ -80,8 +80,9 @@ def examine(home_folder: Path) -> list[Finding]:
         return [*findings, _runtime(DEFAULT_PROVIDERS), *_method(None), settings]
     findings += [
         _runtime(home.settings.model.providers),
-        *_method(read_status(home.status_file)),
     ]
+    if home.settings.data.samples != "none":
+        findings += _method(read_status(home.status_file))
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
     findings += [*_root(home), _broker(home), *_folders(home), _space(home)]
     findings += _candidate(home)
@@ -237,6 +238,12 @@ def _candidate(home: AgentHome) -> Iterator[Finding]:
 
 def _folders(home: AgentHome) -> Iterator[Finding]:
     samples = home.settings.data.samples
+    if samples == "none":
+        text = 'none: this device only runs models ([data] samples = "none")'
+        yield Finding("data folder", "ok", text)
+        if home.evaluation_folder is not None:
+            yield _folder("evaluation folder", home.evaluation_folder, "pictures")
+        return
     yield _folder("data folder", home.data_folder, samples)
     if home.evaluation_folder is None:
         way_out = "set [data] evaluation_folder to have the model measured here"

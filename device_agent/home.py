@@ -55,8 +55,8 @@ class AgentHome:
 
     @property
     def data_folder(self) -> Path:
-        """The folder of class-named folders, or of scenes."""
-        return self.folder / self.settings.data.folder
+        """The folder of class-named folders, or of scenes; never looked at without samples."""
+        return self.folder / (self.settings.data.folder or "data")
 
     @property
     def evaluation_folder(self) -> Path | None:
@@ -95,15 +95,7 @@ port = {port}
 {tls}
 
 [data]
-# One folder per class, named after it, with that class's images, such as cat/1.jpg
-folder = {folder}
-# The same for images that are never learned from; the model's accuracy is measured on them.
-# evaluation_folder = "evaluation"
-# What counts: "pictures", "text" for .txt files, or "scenes", pictures with masks: then the folder
-# holds images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks' values.
-samples = "pictures"
-# How often the folders are looked at.
-scan_seconds = 5
+{data}
 
 [model]
 # ONNX Runtime's execution providers, in the order in which they are tried.
@@ -174,6 +166,23 @@ publish_images = false
 """
 
 
+_DATA = """\
+# One folder per class, named after it, with that class's images, such as cat/1.jpg
+folder = {folder}
+# The same for images that are never learned from; the model's accuracy is measured on them.
+# evaluation_folder = "evaluation"
+# What counts: "pictures", "text" for .txt files, or "scenes", pictures with masks: then the folder
+# holds images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks' values.
+samples = "pictures"
+# How often the folders are looked at.
+scan_seconds = 5"""
+_NO_DATA = """\
+# This device runs models and has nothing to learn from.
+samples = "none"
+# One folder per class, named after it: images that the model's accuracy is measured on here.
+# evaluation_folder = "evaluation\""""
+
+
 @dataclass(frozen=True)
 class NewHome:
     """What `agent init` writes into the settings file."""
@@ -182,7 +191,8 @@ class NewHome:
     fleet: FleetId
     host: str = "127.0.0.1"
     port: int = 1883
-    data_folder: str = "data"
+    data_folder: str | None = "data"
+    """None where the device has nothing to learn from."""
     password_file: str | None = None
     coordinator_key: VerifyKey | None = None
     root: SignedRoot | None = None
@@ -200,7 +210,11 @@ def write_home(folder: Path, new: NewHome) -> Path:
         fleet=new.fleet,
         host=toml_value(new.host),
         port=new.port,
-        folder=toml_value(new.data_folder),
+        data=(
+            _NO_DATA
+            if new.data_folder is None
+            else _DATA.format(folder=toml_value(new.data_folder))
+        ),
         password_file=line or '# password_file = "password"',
         tls=TLS_LINES,
         root=f"root = {toml_value(ROOT_FILE)}" if new.root else f'# root = "{ROOT_FILE}"',
@@ -216,7 +230,8 @@ def write_home(folder: Path, new: NewHome) -> Path:
             file.write(text)
         if new.root is not None:
             (folder / ROOT_FILE).write_bytes(new.root.canonical_bytes() + b"\n")
-        (folder / new.data_folder).mkdir(parents=True, exist_ok=True)
+        if new.data_folder is not None:
+            (folder / new.data_folder).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise HomeError(f"{path}: is there already; edit it, or choose another --home") from error
     except OSError as error:

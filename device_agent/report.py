@@ -19,10 +19,7 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     coordinator = "there" if status.coordinator else "away"
     yield f"agent        {status.device} of fleet {status.fleet}: {state}"
     yield f"broker       {'connected' if status.connected else 'away'}, coordinator {coordinator}"
-    yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
-    what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
-    yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
-    yield f"parts        {_numbers(status.parts) or 'none yet'}"
+    yield from _learned(status)
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
     if status.key:
         yield f"key          {status.key}"
@@ -51,11 +48,23 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         yield f"proxy        {status.gradients} sets of gradients without a receipt"
     if status.policy:
         yield f"policy       {status.policy}"
-    yield f"detection    {status.detection}"
+    if status.samples != "none":
+        yield f"detection    {status.detection}"
     if status.waiting_classes:
         yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"
     yield from (f"refused      {reason}" for reason in status.refusals)
     yield from (f"problem      {text}" for text in status.problems)
+
+
+def _learned(status: Status) -> Iterator[str]:
+    """Yield what became of what lies on the device to learn from."""
+    if status.samples == "none":
+        yield "samples      none: this device only runs models"
+        return
+    yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
+    what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
+    yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
+    yield f"parts        {_numbers(status.parts) or 'none yet'}"
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
+from typing_extensions import Self
 
 from schemas.former_names import Renamed
 from schemas.keys import VerifyKey
@@ -14,7 +15,7 @@ from schemas.tags import Tags
 from schemas.values import DeviceId, FleetId
 from transport.tls import TlsSettings
 
-Samples = Literal["pictures", "text", "scenes"]
+Samples = Literal["pictures", "text", "scenes", "none"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -32,14 +33,25 @@ class AgentBrokerSettings(Strict):
 class AgentDataSettings(Strict):
     """Where the images are."""
 
-    folder: Path
-    """Holds one folder per class, named after it; of scenes: images, masks and classes.toml."""
+    folder: Path | None = None
+    """Holds one folder per class, named after it; of scenes: images, masks and classes.toml. Left
+    out where `samples` is "none"."""
     evaluation_folder: Path | None = None
     """The same for images that are never learned from: accuracy is measured on them."""
     samples: Samples = "pictures"
     """What counts as samples: pictures, `.txt` files (docs/text.md), or pictures with a mask that
-    gives every pixel a class (docs/segmentation.md)."""
+    gives every pixel a class (docs/segmentation.md); or "none": this device runs models, and has
+    nothing to learn from (docs/push-models.md)."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
+
+    @model_validator(mode="after")
+    def _has_a_folder(self) -> Self:
+        if self.folder is None and self.samples != "none":
+            raise ValueError(
+                "folder: is missing; name the folder of this device's samples, or say "
+                'samples = "none" where it only runs models'
+            )
+        return self
 
 
 class ModelSettings(Strict):

@@ -60,7 +60,7 @@ app.command()(status)
 
 
 @app.command()
-def init(
+def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     fleet: Annotated[str, typer.Option(help="Name of the fleet: a-z, 0-9 and '-'.")],
     broker_host: Annotated[str, typer.Option(help="Host of the MQTT broker.")] = "127.0.0.1",
     broker_port: Annotated[int, typer.Option(help="Port of the MQTT broker.")] = 1883,
@@ -68,6 +68,9 @@ def init(
     password_file: Annotated[
         Path | None, typer.Option(help="File with the broker password, one line.")
     ] = None,
+    no_learning: Annotated[
+        bool, typer.Option("--no-learning", help="A fleet that runs models and does not learn.")
+    ] = False,
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
@@ -77,7 +80,8 @@ def init(
         username=DeviceId(username),
         password_file=password_file,
     )
-    path = settings_module.write_new(home, CoordinatorSettings(fleet=FleetId(fleet), broker=broker))
+    settings = CoordinatorSettings(fleet=FleetId(fleet), learning=not no_learning, broker=broker)
+    path = settings_module.write_new(home, settings)
     Console().print(f"wrote {path}; next: fleetledger coordinator admit DEVICE", markup=False)
 
 

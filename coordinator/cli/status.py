@@ -35,6 +35,8 @@ from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
 _COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")
+_OF_LEARNING = frozenset({"old %", "new %", "samples"})
+"""Columns that say nothing of a fleet that does not learn."""
 
 Watch = Annotated[
     float | None,
@@ -71,9 +73,11 @@ def status(
 
 
 def _read(home: Path, choice: DeviceChoice) -> FleetNow:
-    named = str(load(home).fleet) if (home / FILE_NAME).is_file() else ""
+    settings = load(home) if (home / FILE_NAME).is_file() else None
+    named, learning = (str(settings.fleet), settings.learning) if settings else ("", True)
     with ledger_of(home) as ledger:
         fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
+        fleet = fleet.model_copy(update={"learning": learning})
         return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
@@ -89,9 +93,11 @@ def _drawn(fleet: FleetNow, width: int) -> RenderableType:
     if not fleet.needs:
         parts.append(Text("Nothing needs you."))
     tagged = any(device.tags for device in fleet.devices)
-    rows = [_row(device, fleet.time, tagged=tagged) for device in fleet.devices]
     columns = (*_COLUMNS, *(("tags",) if tagged else ()), "trouble")
-    parts.append(table_of("Devices", columns, rows, width))
+    shown = [at for at, name in enumerate(columns) if fleet.learning or name not in _OF_LEARNING]
+    rows = (_row(device, fleet.time, tagged=tagged) for device in fleet.devices)
+    cells = [tuple(row[at] for at in shown) for row in rows]
+    parts.append(table_of("Devices", tuple(columns[at] for at in shown), cells, width))
     parts += [Text(line) for line in _tail(fleet)]
     return Group(*parts)
 

@@ -37,7 +37,6 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.rules import KeyRules
-from coordinator.topics.models.entries import ModelImported
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -88,6 +87,7 @@ class Core:
             models=self.models,
             releases=self.releases,
             rollouts=self.rollouts,
+            learning=rules.learning,
         )
 
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
@@ -175,8 +175,7 @@ class Core:
         if self.state.clock.set_back_ns != before:
             self.live.set_back(self.state.clock.set_back_ns - before)
         told = self.devices.tell_about(entry.body).requests
-        if isinstance(entry.body, ModelImported):
-            told += self.models.pack().requests
+        told += self.models.after(entry.body).requests
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests
         return told

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from coordinator.core.commands import Command
 from coordinator.core.decision import Decision
 from coordinator.core.state import State
+from coordinator.errors import CommandError
 from coordinator.topics.classes import rules as classes
 from coordinator.topics.classes.commands import ClassCommand
 from coordinator.topics.clock.commands import ClockCommand
@@ -26,6 +27,7 @@ from coordinator.topics.releases.commands import ReleaseCommand
 from coordinator.topics.releases.rules import Releases
 from coordinator.topics.rollouts.commands import RolloutCommand
 from coordinator.topics.rollouts.rules import Rollouts
+from coordinator.topics.rounds.commands import RoundCommand
 from coordinator.topics.rounds.void import resume
 from coordinator.topics.stages.commands import StageCommand
 from coordinator.topics.stages.rules import Stages
@@ -43,9 +45,16 @@ class Operator:
     models: Models
     releases: Releases
     rollouts: Rollouts
+    learning: bool
+    """Whether the fleet learns at all."""
 
     def carry_out(self, command: Command, now_ns: int) -> tuple[Decision, str]:
         """Return what the command decides and a sentence for the operator."""
+        if not self.learning and isinstance(command, LineageCommand | StageCommand | RoundCommand):
+            raise CommandError(
+                f"{command.verb}: this fleet runs models and does not learn (learning = false in "
+                "coordinator.toml); `fleetledger model import FILE` brings one"
+            )
         if isinstance(command, ClockCommand):
             return self.correcting.correct(now_ns)
         if isinstance(command, DeviceCommand):

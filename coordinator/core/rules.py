@@ -149,6 +149,8 @@ class BoundRules(Strict):
 class Rules(Strict):
     """All settings that the core decides by."""
 
+    learning: bool = True
+    """Whether the fleet learns; where it does not, models are only imported and pushed."""
     stages: StageRules = StageRules()
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()

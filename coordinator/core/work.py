@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
-from coordinator.topics.models.entries import ModelExported, ModelImported, ModelSolved
+from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest
@@ -63,7 +63,8 @@ class ExportHead:
 class PackImported:
     """Write the manifest of an imported model."""
 
-    imported: ModelImported
+    version: int
+    imported: ImportedFiles
     index: int
     """Ledger index of the import."""
     time_ns: int

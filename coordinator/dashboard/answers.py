@@ -30,6 +30,8 @@ class Dashboard:
     method: str
     version: str
     now_ns: Callable[[], int]
+    learning: bool = True
+    """Whether the fleet learns; where it does not, pages about learning are not in the way."""
 
 
 def frame_of(request: Request, **values: object) -> PageFrame:
@@ -42,6 +44,7 @@ def frame_of(request: Request, **values: object) -> PageFrame:
         "pages": request.app.state.pages,
         "now_ns": dashboard.now_ns(),
         "path": request.url.path,
+        "learning": dashboard.learning,
     }
     return PageFrame(**(made | values))  # type: ignore[arg-type]
 

@@ -62,7 +62,8 @@ def make_app(
     metrics name devices; `doors` are ways in other than those of `home`.
     """
     settings, verification = load(home), Verification(home, now_ns)
-    dashboard = Dashboard(home, settings.fleet, settings.method.name, installed(), now_ns)
+    method = settings.method.name if settings.learning else "none"
+    dashboard = Dashboard(home, settings.fleet, method, installed(), now_ns, settings.learning)
     doors, follower = doors or Doors.of(home, now_ns), LedgerFollower(home, now_ns)
     app = Starlette(
         routes=[

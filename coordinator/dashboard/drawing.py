@@ -42,6 +42,15 @@ class PageFrame:
     page: Page | None = None
     """Which page this is; None of a form, an error, or what is asked before somebody entered."""
     json_url: str = ""
+    learning: bool = True
+    """Whether the fleet learns."""
+
+    @property
+    def navigation(self) -> tuple[Page, ...]:
+        """The pages that one goes to from everywhere."""
+        return tuple(
+            page for page in self.pages if page.nav and (self.learning or not page.of_learning)
+        )
 
     @property
     def index(self) -> int | None:

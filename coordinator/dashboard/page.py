@@ -28,6 +28,8 @@ class Page:
     """Its word in the navigation; empty where it is reached from another page."""
     under: str = ""
     """The page in the navigation that it belongs to, where it is not there itself."""
+    of_learning: bool = False
+    """Whether it says nothing of a fleet that does not learn."""
 
     @property
     def template(self) -> str:

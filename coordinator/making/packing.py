@@ -30,10 +30,10 @@ def facts_of(request: ExportHead, logit_scale: float) -> ModelFacts:
 def packed(request: PackImported, blobs: Blobs) -> Finished:
     """Store the manifest of an imported model; return the entry that names it and its files."""
     model = request.imported
-    manifest = imported_manifest(model, model.version, request.index, request.time_ns)
+    manifest = imported_manifest(model, request.version, request.index, request.time_ns)
     data = manifest.canonical_bytes()
     exported = ModelExported(
-        version=model.version, manifest=offer_of(data), files=model.offers, parity=model.parity
+        version=request.version, manifest=offer_of(data), files=model.offers, parity=model.parity
     )
     return Finished(HeadExported(exported), blobs.stage([data]))
 

@@ -247,6 +247,8 @@ class FleetNow(Report):
 
     fleet: str
     """Its name; empty where it is not known."""
+    learning: bool = True
+    """Whether it learns; where it does not, it only runs models."""
     time: IsoTime
     coordinator: CoordinatorRun
     ledger: LedgerNow

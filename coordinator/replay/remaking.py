@@ -24,7 +24,6 @@ from coordinator.replay.recipes import (
     SolvedRecipe,
     TakenRecipe,
 )
-from coordinator.topics.models.entries import ModelImported
 from learning.errors import LearningError
 from methods.registry import training_coordinator
 from schemas.errors import FleetledgerError
@@ -78,7 +77,7 @@ class Remaking:
 
     def _made(self, recipe: Recipe) -> tuple[ReplayState, str]:
         if isinstance(recipe, ImportedRecipe):
-            return self._imported(recipe.recorded)
+            return self._imported(recipe)
         if isinstance(recipe, TakenRecipe):
             return self._taken(recipe)
         found = self._lacking(recipe)
@@ -156,8 +155,9 @@ class Remaking:
         pair = _Pair("weights", *weights, elsewhere, tolerance)
         return self._compared(pair, finished, lambda data: side.network_of(own, data)[1])
 
-    def _imported(self, recorded: ModelImported) -> tuple[ReplayState, str]:
+    def _imported(self, recipe: ImportedRecipe) -> tuple[ReplayState, str]:
         """Look whether the files of a model from elsewhere are those that the entry names."""
+        recorded = recipe.recorded
         found = {
             "frozen part": recorded.frozen.digest,
             "head": recorded.head.digest,

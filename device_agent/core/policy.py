@@ -54,6 +54,11 @@ def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
 
 def _unsuited(rules: AgentRules, known: Descriptor) -> str:
     """Return why what lies on this device is of no use to a method; empty where it is."""
+    if rules.samples == "none":
+        return (
+            "data.samples = 'none': this device only runs models and has nothing to learn from; "
+            "its owner decides in agent.toml"
+        )
     if not rules.samples or known.segments == (rules.samples == _SCENES):
         return ""
     if known.segments:

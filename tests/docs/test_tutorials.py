@@ -43,3 +43,18 @@ def test_a_method_of_your_own(tmp_path: Path) -> None:
         said = [opened.type(command) for command in commands(page)]
     assert "d95bdba34c33 89.2 %" in said[0]
     assert "d95bdba34c33 87.3 %" in said[1]
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+def test_pushing_models_of_your_own(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "push-models.md"
+    replaced = {"1884": str(free_port("127.0.0.1"))}
+    if os.geteuid() == 0:  # the page says not to start it as root
+        replaced["mosquitto -c broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
+    with session(tmp_path, page, replaced) as opened:
+        for command in commands(page):
+            if command.line.startswith("mosquitto"):
+                text = (tmp_path / "broker" / "mosquitto.conf").read_text()
+                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
+            opened.type(command)

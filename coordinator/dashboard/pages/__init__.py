@@ -28,11 +28,13 @@ PAGES = (
     Page("rollout", "/rollouts/{number}", rollout.read, under="rollouts"),
     Page("models", "/models", models.read, nav="Models"),
     Page("model", "/models/{version}", model.read, under="models"),
-    Page("stages", "/stages", stages.read, nav="Stages"),
+    Page("stages", "/stages", stages.read, nav="Stages", of_learning=True),
     Page("stage", "/stages/{stage}", stage.read, under="stages"),
     Page("round", "/rounds/{number}", round.read, under="stages"),
-    Page("contributions", "/contributions", contributions.read, nav="Contributions"),
-    Page("classes", "/classes", classes.read, nav="Classes"),
+    Page(
+        "contributions", "/contributions", contributions.read, nav="Contributions", of_learning=True
+    ),
+    Page("classes", "/classes", classes.read, nav="Classes", of_learning=True),
     Page("ledger", "/ledger", ledger.read, nav="Ledger"),
     Page("trust", "/trust", trust.read, nav="Trust"),
     Page("traffic", "/traffic", traffic.read, nav="Traffic"),

@@ -23,7 +23,7 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
-from schemas.message import Strict, is_absent
+from schemas.message import is_absent
 from schemas.models import Answers, AnyPreprocessing, FileReference, Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
@@ -89,7 +89,9 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    models.by_version[body.version] = ModelVersion(body, at.index, at.time_ns, lineage)
+    models.by_version[body.version] = ModelVersion(
+        body.version, body, at.index, at.time_ns, lineage
+    )
     models.learned, models.failed = body.version, None
 
 
@@ -107,7 +109,7 @@ def _say_solved(body: ModelSolved, _: Place) -> str:
     )
 
 
-class ImportedFiles(Strict):
+class ImportedFiles(EntryBody):
     """A model that was made elsewhere: the files that devices get, and what they have to know."""
 
     name: str = Field(min_length=1, max_length=255)
@@ -134,13 +136,6 @@ class ImportedFiles(Strict):
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
 
-
-class ModelImported(ImportedFiles, EntryBody):
-    """The operator brought a model of their own; it goes nowhere before it is pushed."""
-
-    kind: ClassVar[str] = "model.imported"
-    version: int = Field(ge=1)
-
     @property
     def blobs(self) -> tuple[Digest, ...]:
         """The four files."""
@@ -152,8 +147,15 @@ class ModelImported(ImportedFiles, EntryBody):
         return (self.frozen, self.head, self.golden, self.golden_scores)
 
 
+class ModelImported(ImportedFiles):
+    """The operator brought a model of their own; it goes nowhere before it is pushed."""
+
+    kind: ClassVar[str] = "model.imported"
+    version: int = Field(ge=1)
+
+
 def _import(models: ModelsState, body: ModelImported, at: Place) -> None:
-    models.by_version[body.version] = ModelVersion(body, at.index, at.time_ns, None)
+    models.by_version[body.version] = ModelVersion(body.version, body, at.index, at.time_ns, None)
     models.failed = models.learning_failed
 
 

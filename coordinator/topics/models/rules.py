@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from coordinator.core.decision import Decision, ask, record, record_for, together
-from coordinator.core.entry import OPERATOR
+from coordinator.core.entry import OPERATOR, EntryBody
 from coordinator.core.formatting import some
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
@@ -132,6 +132,10 @@ class Models:
         )
         return record(ModelImported(version=version, **dict(model)), actor=OPERATOR), text
 
+    def after(self, body: EntryBody) -> Decision:
+        """Ask for what follows an entry at once: an imported model's manifest."""
+        return self.pack() if isinstance(body, ModelImported) else Decision()
+
     def pack(self) -> Decision:
         """Ask for the manifest of an imported model that has none."""
         waiting = self._state.models.unpacked
@@ -139,7 +143,8 @@ class Models:
             return Decision()
         assert waiting.imported is not None
         self._live.making_model = True
-        return ask(PackImported(waiting.imported, waiting.solved_index, waiting.solved_ns))
+        imported, index, time_ns = waiting.imported, waiting.solved_index, waiting.solved_ns
+        return ask(PackImported(waiting.version, imported, index, time_ns))
 
     def solved(self, body: ModelSolved) -> Decision:
         """Record a solved head, unless it was recorded or another frozen model leads by now.
@@ -281,7 +286,7 @@ class Models:
         if known.exported.manifest.digest != birth.active_manifest:
             return Decision()
         body = DeviceModelStatus(
-            version=known.made.version, manifest=birth.active_manifest, state="active"
+            version=known.version, manifest=birth.active_manifest, state="active"
         )
         return self._became(device, body)
 

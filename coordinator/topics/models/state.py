@@ -13,7 +13,7 @@ from schemas.values import ClassName, DeviceId
 
 if TYPE_CHECKING:
     from coordinator.topics.lineages.entries import Lineage
-    from coordinator.topics.models.entries import ModelExported, ModelImported, ModelSolved
+    from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
     from coordinator.topics.models.offers import GroupOffer
 
 
@@ -29,7 +29,8 @@ class ReportedLosses:
 class ModelVersion:
     """A model that the fleet learned, or the operator imported; exported once it has a manifest."""
 
-    made: ModelSolved | ModelImported
+    version: int
+    made: ModelSolved | ImportedFiles
     solved_index: int
     """Of the entry that made it."""
     solved_ns: int
@@ -45,9 +46,9 @@ class ModelVersion:
         return cast("ModelSolved", self.made)
 
     @property
-    def imported(self) -> ModelImported | None:
+    def imported(self) -> ImportedFiles | None:
         """How it was imported; None where the fleet learned it."""
-        return None if self.lineage is not None else cast("ModelImported", self.made)
+        return None if self.lineage is not None else cast("ImportedFiles", self.made)
 
     @property
     def of_pixels(self) -> bool:

@@ -22,7 +22,7 @@ from coordinator.settings import (
 )
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
-from device_agent.home import SETTINGS_FILE
+from device_agent.home import SETTINGS_FILE, AgentHome
 from device_agent.settings import AgentBrokerSettings, AgentSettings
 from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
@@ -96,9 +96,10 @@ def write_agent(home: Path, broker: Broker, settings: AgentSettings) -> None:
     """Write an agent's settings and secret, in place of earlier ones, and make its data folder."""
     write_password(home, broker, settings.device)
     (home / SETTINGS_FILE).write_text(settings_text(settings), encoding="utf-8")
-    (home / settings.data.folder).mkdir(exist_ok=True)
+    folder = AgentHome(home, settings).data_folder
+    folder.mkdir(exist_ok=True)
     if settings.data.samples == "scenes":
-        make_folders(home / settings.data.folder)
+        make_folders(folder)
 
 
 def settings_text(settings: AgentSettings) -> str:

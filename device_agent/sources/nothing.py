@@ -1,0 +1,13 @@
+"""What a device has to learn from that only runs models: nothing."""
+
+from __future__ import annotations
+
+from device_agent.core.inputs import Scanned
+
+
+class NoSamples:
+    """Stands where a data folder would."""
+
+    def scan(self) -> Scanned:
+        """Return that nothing is there, which is as it should be."""
+        return Scanned((), (), 0)
