@@ -94,3 +94,12 @@ def test_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: i
         f"{file}: others may read it (mode {mode:04o}); run `chmod 600 {file}`"
     )
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_fleet_that_does_not_learn_has_no_method_and_no_stages(tmp_path: Path) -> None:
+    path = write_new(tmp_path, CoordinatorSettings(fleet=FleetId("workshop"), learning=False))
+    text = path.read_text(encoding="utf-8")
+    assert "[method]" not in text
+    assert "[stages]" not in text
+    assert not load(tmp_path).learning
+    assert not load(tmp_path).rules.learning

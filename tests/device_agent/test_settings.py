@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from device_agent.errors import HomeError
 from device_agent.home import AgentHome, NewHome, lock_home, write_home
@@ -135,3 +136,15 @@ def test_two_agents_cannot_run_in_one_home(tmp_path: Path) -> None:
     assert lock >= 0
     with pytest.raises(HomeError, match="another agent runs here"):
         lock_home(tmp_path)
+
+
+def test_a_device_without_samples_needs_no_folder(tmp_path: Path) -> None:
+    new = NewHome(NEW.device, NEW.fleet, data_folder=None)
+    home = AgentHome.open(write_home(tmp_path, new).parent)
+    assert home.settings.data == AgentDataSettings(samples="none")
+    assert not home.data_folder.exists()
+
+
+def test_a_device_with_samples_says_where_they_are() -> None:
+    with pytest.raises(ValidationError, match=r"folder: is missing; .* samples = \"none\""):
+        AgentDataSettings(samples="text")

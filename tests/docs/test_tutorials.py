@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.topics.models.entries import ModelImported
 from tests.docs.sessions import commands, session
 from tests.test_architecture import ROOT
 from tests.transport.standalone import free_port
@@ -58,3 +61,8 @@ def test_pushing_models_of_your_own(tmp_path: Path) -> None:
                 text = (tmp_path / "broker" / "mosquitto.conf").read_text()
                 (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
             opened.type(command)
+    with LedgerReader.open_read_only(ledger_path(tmp_path / "coordinator-home")) as ledger:
+        imported = [entry.body for entry in ledger.entries(kind=ModelImported.kind)]
+    first, second = imported[:2]
+    assert second["frozen"] == first["frozen"], "the second version moves nothing but its head"
+    assert second["head"] != first["head"]
