@@ -38,7 +38,9 @@ class TagSelector(Strict):
     """Devices that have a tag, or have it with one value."""
 
     name: TagName
+    """What the tag is about."""
     value: TagValue | None = None
+    """What it says; None for anything."""
 
     @classmethod
     def parse(cls, text: str) -> Self:

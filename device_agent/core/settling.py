@@ -46,12 +46,11 @@ def settling_due(state: AgentState, now: float) -> AgentDecision:
         return NOTHING_TO_DO
     if models.active != settling.model or models.settling_ends:
         return NOTHING_TO_DO
-    lived = _lived(state, settling, now)
-    if lived >= settling.seconds:
+    if now >= _ends(state, settling):
         return change(replace(models, settling_ends=True)) + ask(ReadThrottling(settling.model))
-    if now - models.settling_since < _noted_every(settling):
+    if now < _next(state, settling):
         return NOTHING_TO_DO
-    noted = SettlingNoted(replace(settling, lived=lived))
+    noted = SettlingNoted(replace(settling, lived=_lived(state, settling, now)))
     return change(replace(models, settling_since=now), noted)
 
 
@@ -60,8 +59,7 @@ def next_time(state: AgentState) -> float | None:
     settling = state.records.settling
     if settling is None or settling.told or state.models.active != settling.model:
         return None
-    left = settling.seconds - settling.lived
-    return state.models.settling_since + min(left, _noted_every(settling))
+    return _next(state, settling)
 
 
 def settled(state: AgentState, event: inputs.ThrottlingRead, _now: float) -> AgentDecision:
@@ -84,6 +82,16 @@ def _since(before: int | None, after: int | None) -> int | None:
     if before is None or after is None:
         return None
     return after - before if after >= before else after
+
+
+def _ends(state: AgentState, settling: Settling) -> float:
+    return state.models.settling_since + (settling.seconds - settling.lived)
+
+
+def _next(state: AgentState, settling: Settling) -> float:
+    """Return when there is something to note or say: the very sum that is waited for."""
+    noted = state.models.settling_since + _noted_every(settling)
+    return min(_ends(state, settling), noted)
 
 
 def _lived(state: AgentState, settling: Settling, now: float) -> float:

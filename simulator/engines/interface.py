@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from schemas.models import AnyPreprocessing
 from simulator.datasets.images import Split
 from simulator.features.interface import FeatureBank
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.records import StageRecord
+from simulator.rollouts.record import RolloutRecord
 from simulator.scenario.model import Scenario
 
 
@@ -65,3 +66,14 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop everything; the folder stays."""
+
+
+@runtime_checkable
+class RollsOut(Protocol):
+    """An engine whose fleet takes candidates group by group."""
+
+    def roll_out(self) -> RolloutRecord:
+        """Let a candidate of the last stage's model go out to its end, whichever that is.
+
+        A rollout that was begun before is gone on with. Raises `EngineError` when it comes to none.
+        """

@@ -11,12 +11,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.former_names import Renamed
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.metrics.metric_names import BY_METRIC
 from simulator.metrics.score import Score
 from simulator.plan.fleet_plan import Group
 from simulator.records import InferenceRecord, NoveltyCheckRecord, ProxyRecord, RoundRecord
+from simulator.rollouts.record import RolloutRecord
 
 TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""
@@ -211,3 +212,5 @@ class SeedMetrics(Strict):
     distribution: Distribution
     noticing: tuple[Noticing, ...] = ()
     """By device, of methods whose devices look for new tasks by themselves."""
+    rollout: RolloutRecord | None = Field(default=None, exclude_if=is_absent)
+    """What became of the candidate that went out at the end; None without one."""

@@ -28,9 +28,11 @@ from simulator.report.tables.learning import (
     stage_table,
 )
 from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
+from simulator.report.tables.rollouts import gate_table, rollout_table
 from simulator.report.tables.segmentation import class_table, cost_table, has_costs, task_table
 from simulator.report.tables.table import Table
 from simulator.report.tables.traffic_by_kind import has_kinds, has_shared, kind_table, shared_table
+from simulator.rollouts.telling import verdict_sentence
 from simulator.scenario.writing import scenario_to_toml
 
 _CARDS = (
@@ -52,6 +54,15 @@ class PageCard:
     title: str
     value: str
     beside: str
+
+
+@dataclass(frozen=True)
+class ToldRollout:
+    """The first seed's verdict in a sentence, every seed's end, and the first one's gates."""
+
+    sentence: str
+    seeds: Table
+    gates: Table
 
 
 def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
@@ -83,11 +94,20 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         proxy=proxy_table(results) if has_proxy(results) else None,
         time=time_table(results),
         network_costs=cost_table(results) if has_costs(results) else None,
+        rollout=_told_rollout(results),
         plan=plan_table(results),
         scenario=scenario_to_toml(scenario),
         command="fleetledger simulate scenario.toml --out again",
         machine=_machine_table(results),
     )
+
+
+def _told_rollout(results: RunResults) -> ToldRollout | None:
+    """Return what the page says of the rollout at the end; None without one."""
+    record = results.first.rollout
+    if record is None:
+        return None
+    return ToldRollout(verdict_sentence(record), rollout_table(results), gate_table(record))
 
 
 def facts_of(results: RunResults) -> list[str]:

@@ -6,6 +6,7 @@
 <run>/seed-<n>/stages.jsonl          a `StageRecord` per finished stage
 <run>/seed-<n>/predictions.npz       the `Answers` or `PixelAnswers` of the finished stages
 <run>/seed-<n>/scenes.npz            of answers of pixels: `ShownScenes`
+<run>/seed-<n>/rollout.json          the `RolloutRecord`, where the scenario ends with a rollout
 <run>/seed-<n>/model/                manifest.json and ONNX files of the last finished stage
 <run>/results.json, results.csv, *.png, report.html
 """
@@ -26,7 +27,8 @@ from schemas.values import Digest
 from simulator.errors import RunError
 from simulator.metrics.any_answers import AnyAnswers, load_answers
 from simulator.records import StageRecord
-from simulator.run.durable import append_line, whole_lines, written_beside
+from simulator.rollouts.record import RolloutRecord
+from simulator.run.durable import append_line, replace_file, whole_lines, written_beside
 from simulator.run.kept import Kept
 from simulator.shown_scenes import SCENES_FILE, ShownScenes
 
@@ -69,6 +71,25 @@ class SeedFolder:
             with written_beside(self._scenes) as path:
                 kept.scenes.save(path)
         append_line(self._stages, record.model_dump_json())
+
+    def rollout(self) -> RolloutRecord | None:
+        """Return what became of the rollout; None before its end. Raises as `records` does."""
+        try:
+            return RolloutRecord.model_validate_json(self._rollout.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise RunError(
+                f"{self._rollout}: {explain(error)}; it is of another version, so run again"
+            ) from error
+
+    def finish_rollout(self, record: RolloutRecord) -> None:
+        """Keep what became of the rollout."""
+        replace_file(self._rollout, record.model_dump_json(indent=1).encode() + b"\n")
+
+    @property
+    def _rollout(self) -> Path:
+        return self.root / "rollout.json"
 
     @property
     def _stages(self) -> Path:

@@ -141,7 +141,9 @@ def _seed(run: _Run, position: int, seed: int, screen: Screen) -> SeedMetrics:
     loaded = PreparedSeed.load(run.scenario, seed)
     screen.seed(position, seed, len(folder.records()), len(loaded.plan.stages))
     records, answers = run_seed(loaded.prepare(screen), folder, run.make_engine, screen)
-    return measure_seed(records, answers, PlanCounts.of(loaded.plan, loaded.split.train.labels))
+    counts = PlanCounts.of(loaded.plan, loaded.split.train.labels)
+    metrics = measure_seed(records, answers, counts)
+    return metrics.model_copy(update={"rollout": folder.rollout()})
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Engine, Prepared
+from simulator.engines.interface import Engine, Prepared, RollsOut
 from simulator.errors import RunError
 from simulator.metrics.any_answers import AnyAnswers
 from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
+from simulator.rollouts.telling import verdict_sentence
 from simulator.run.folder import SeedFolder
 from simulator.run.model_copy import copy_model
 from simulator.run.progress import Screen
@@ -27,15 +28,17 @@ def run_seed(
 ) -> tuple[tuple[StageRecord, ...], AnyAnswers]:
     """Bring a seed to its end from wherever it is; return its records and answers.
 
-    Finished stages are kept; one that was begun is finished by the engine. Raises `EngineError`
-    when the fleet does not get through a stage, `RunError` for a folder of another run.
+    Finished stages are kept; one that was begun is finished by the engine. Where the scenario ends
+    with a rollout, its record stays in the folder. Raises `EngineError` when the fleet does not get
+    through, `RunError` for a folder of another run.
     """
     records = list(folder.records())
     stages = prepared.plan.stages
     _check_records(folder, records, prepared.plan)
     evaluation = _evaluation(prepared)
     kept = evaluation.kept(folder, len(records))
-    if len(records) < len(stages):
+    rolls_out = prepared.scenario.rollout is not None and folder.rollout() is None
+    if len(records) < len(stages) or rolls_out:
         with closing(make_engine(prepared, folder.root, screen)) as engine:
             for stage in stages[len(records) :]:
                 screen.stage(stage.number, len(stages))
@@ -47,7 +50,18 @@ def run_seed(
                 folder.finish_stage(record, kept)
                 records.append(record)
                 screen.say(_told(prepared.plan.seed, record, kept.answers))
+            if rolls_out:
+                screen.stage(len(stages), len(stages))
+                _roll_out(engine, folder, screen)
     return tuple(records), kept.answers
+
+
+def _roll_out(engine: Engine, folder: SeedFolder, screen: Screen) -> None:
+    """Let a candidate go out, and keep what became of it."""
+    assert isinstance(engine, RollsOut), "scenarios of other engines have no rollout"
+    record = engine.roll_out()
+    folder.finish_rollout(record)
+    screen.say(verdict_sentence(record))
 
 
 def _evaluation(prepared: Prepared) -> SampleEvaluation | SceneEvaluation:

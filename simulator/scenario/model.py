@@ -15,7 +15,7 @@ from typing_extensions import Self
 from device_agent.settings import AgentDetectionSettings, PolicySettings
 from methods.training import Exemplars
 from schemas.former_names import Renamed
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
 from schemas.values import ClassName
 from simulator.datasets.segmentation.digit_scenes import SceneSettings
 from simulator.scenario.backbone import BackboneSettings
@@ -26,6 +26,8 @@ from simulator.scenario.checks import (
     check_scenario,
     check_stages,
 )
+from simulator.scenario.rollout import RolloutSettings
+from simulator.scenario.rollout_check import check_rollout
 
 DataSet = Literal[
     "digits",
@@ -389,8 +391,10 @@ class Scenario(Strict):
     engine: EngineSettings = EngineSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     published: tuple[PublishedCurve, ...] = ()
+    rollout: RolloutSettings | None = Field(default=None, exclude_if=is_absent)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_scenario(self)
+        check_rollout(self)
         return self

@@ -17,16 +17,22 @@ from numpy.typing import NDArray
 
 from device_agent.bench import part_computed
 from device_agent.chance import part_context
+from device_agent.comparison.comparer import Comparer
 from device_agent.core import inputs
 from device_agent.core.inputs import Input
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import (
     CheckActiveModel,
+    Compare,
     ComputePart,
+    ForgetCandidate,
     InstallModel,
     Measure,
+    ReadLocalClock,
+    ReadThrottling,
     Request,
     Scan,
+    ShadowModel,
     Train,
 )
 from device_agent.errors import AgentError, DamagedError
@@ -43,6 +49,7 @@ from learning.numerics.detection import uncertainty
 from methods.registry import statistics_device
 from methods.training import LocalData
 from schemas.errors import FleetledgerError
+from schemas.models import DesiredModel
 from schemas.values import Digest
 from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.tasks import TaskScenes
@@ -55,6 +62,7 @@ from simulator.virtual.scenes import SizedScenes
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import Trainee, TrainerPool
 
+_FAILS = "simulated: nothing new can be installed on this device"
 Indices = NDArray[np.int64]
 Delivery = tuple[int, Indices]
 """Stage of arrival, and training samples."""
@@ -72,6 +80,8 @@ class Resources:
     pictures: SizedPictures | SizedScenes | None
     """Of `train`, at the size of the network; None of texts, on which no network is trained."""
     trainers: TrainerPool
+    minute: Callable[[], int] = lambda: 0
+    """Tells the minute of the day, on every device the same."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,8 @@ class Equipment:
     @classmethod
     def of(cls, parts: AgentParts, models: SharedModels) -> Equipment:
         """Return what an agent has, with an installer for it."""
-        return cls(parts.home, parts.blobs, parts.slots, SharingInstaller(models, parts.slots))
+        installer = SharingInstaller(models, parts.slots, parts.home.evaluation_folder)
+        return cls(parts.home, parts.blobs, parts.slots, installer)
 
 
 class DeviceBench:
@@ -95,12 +106,22 @@ class DeviceBench:
     `equipment` is there while the agent is awake, which it is when it asks.
     """
 
-    __slots__ = ("_seen", "compute_seconds", "deliver", "delivered", "equipment", "resources")
+    __slots__ = (
+        "_failing",
+        "_seen",
+        "compute_seconds",
+        "deliver",
+        "delivered",
+        "equipment",
+        "resources",
+    )
     provider = "CPUExecutionProvider"
     inferences = Inferences()
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, *, failing: bool = False) -> None:
+        """On a `failing` one no candidate of a rollout can be installed."""
         self.equipment: Equipment | None = None
+        self._failing = failing
         self.delivered: Sequence[Delivery] = ()
         self.compute_seconds = 0.0
         """Of this machine, with the device's share of the feature extraction."""
@@ -120,12 +141,27 @@ class DeviceBench:
             case Train():
                 return self._train(request)
             case InstallModel(desired):
-                return (self._at_hand.installer.install(desired),)
+                return (self._refused(desired) or self._at_hand.installer.install(desired),)
             case CheckActiveModel(active):
                 failed = self._at_hand.installer.check_active(active)
                 return (failed,) if failed is not None else ()
             case Measure():
                 return (self._measure(request),)
+            case _:
+                return self._answer_of_rollouts(request)
+
+    def _answer_of_rollouts(self, request: Request) -> tuple[Input, ...]:
+        match request:
+            case ShadowModel(desired):
+                return (self._refused(desired) or self._at_hand.installer.shadow(desired),)
+            case ForgetCandidate():
+                return (self._at_hand.installer.forget_candidate(),)
+            case Compare():
+                return self._compare(request)
+            case ReadThrottling(model):
+                return (inputs.ThrottlingRead(model, None),)
+            case ReadLocalClock():
+                return (inputs.LocalClockRead(self.resources.minute()),)
             case _:
                 name = type(request).__name__
                 raise EngineError(f"{name}: devices in memory cannot do that; use engine mqtt")
@@ -237,6 +273,21 @@ class DeviceBench:
         )
         with self.resources.stopwatch.phase("features"):
             return source.train(np.array([index_of(image.path) for image in images], np.int64))
+
+    def _refused(self, desired: DesiredModel) -> Input | None:
+        """Return why a candidate cannot be installed here; None where it can, and of all others."""
+        if not self._failing or desired.rollout is None:
+            return None
+        return inputs.ModelRefused(desired.action, rolled_back=False, reason=_FAILS)
+
+    def _compare(self, request: Compare) -> tuple[Input, ...]:
+        """Compare two models by the agent's own code, in one go."""
+        home, models = self._at_hand.home, self.resources.models
+        with self.resources.stopwatch.phase("comparison"):
+            comparer = Comparer(home, models, None, None, lambda _: None)
+            while isinstance((answers := comparer.answer(request))[-1], inputs.ComparisonGoesOn):
+                pass
+        return answers
 
     def _measure(self, request: Measure) -> Input:
         model = self._at_hand.installer.active()

@@ -20,6 +20,7 @@ from device_agent.shell import Agent
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
+from simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
 from simulator.virtual.bench import DeviceBench, Equipment, Resources
 from simulator.virtual.exchange import SharingExchange, VirtualExchange
 from simulator.virtual.files import SharedFiles
@@ -38,6 +39,19 @@ from transport.transfer import Exchange, Party
 AHEAD_SECONDS = 2.0
 """How far a device may be ahead of the others while files come."""
 FEW_MESSAGES = 4
+
+
+@dataclass(frozen=True)
+class RolloutGear:
+    """What tells devices of a rollout apart, and what they compare models on."""
+
+    fleet: RolloutFleet
+    held_out: HeldOut
+
+    def settings(self, usual: AgentSettings, device: DeviceId) -> AgentSettings:
+        """Return the settings of a device: its owner's tags, and a folder of held-out images."""
+        data = usual.data.model_copy(update={"evaluation_folder": Path(FOLDER)})
+        return usual.model_copy(update={"data": data, "tags": self.fleet.tags(device)})
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,8 @@ class VirtualContext:
     """Of every device, but for its name."""
     era: int
     """Differs between processes that run one fleet after another, so that boots differ too."""
+    rollout: RolloutGear | None = None
+    """What devices get for the rollout at the end; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +108,9 @@ class VirtualDevice:
         """Letters without a receipt, when it was last stepped."""
         self.busy_until = -math.inf
         """When the device takes messages again."""
-        self.bench = DeviceBench(context.resources)
+        gear = context.rollout
+        failing = gear is not None and name in gear.fleet.failing
+        self.bench = DeviceBench(context.resources, failing=failing)
         self._context = context
         self._spent = Counts()
         self._runs = 0
@@ -153,6 +171,9 @@ class VirtualDevice:
             secret.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._context.blank_store, self._file("agent.db"))
             secret.write_bytes(seeded_secret(self._context.seed, self.name))
+        if self._context.rollout is not None:
+            folder = self._context.agents / self.name / FOLDER
+            self._context.rollout.held_out.deliver(self.name, folder)
 
     def _begun(self) -> _Life:
         """Put the agent together for a new run, whose connections and transfers stay."""
@@ -172,6 +193,8 @@ class VirtualDevice:
     def _assembled(self, boot: BootId, run: AgentRun | None = None) -> AssembledAgent:
         context = self._context
         settings = context.settings.model_copy(update={"device": self.name})
+        if context.rollout is not None:
+            settings = context.rollout.settings(settings, self.name)
         home = AgentHome(context.agents / self.name, settings)
         self._awake = awake = assemble(home, self._surroundings(boot), run)
         self.bench.equipment = Equipment.of(awake.parts, context.resources.models)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
 from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
+from device_agent.images import PictureFile, read_pictures
+from device_agent.inference import Inputs, SessionSettings
 from device_agent.installing import Installer
+from device_agent.samples import MAX_SAMPLES
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
-from schemas.models import Manifest
+from schemas.models import AnyPreprocessing, Manifest
 from schemas.values import Digest
 
 
@@ -30,8 +36,9 @@ class SharedModels(ModelHost):
 class SharingInstaller(Installer):
     """One device's installer: a model that passed on another device passes here too."""
 
-    def __init__(self, models: SharedModels, slots: ModelSlots) -> None:
-        super().__init__(models.blobs, slots, models, lambda _: ())
+    def __init__(self, models: SharedModels, slots: ModelSlots, held_out: Path | None) -> None:
+        """Test models on a few pictures of the folder `held_out`, too, where there is one."""
+        super().__init__(models.blobs, slots, models, partial(_samples, held_out))
         self._models = models
 
     def test(self, manifest: Manifest) -> None:
@@ -39,3 +46,10 @@ class SharingInstaller(Installer):
         if manifest.digest not in self._models.passed:
             super().test(manifest)
             self._models.passed.add(manifest.digest)
+
+
+def _samples(folder: Path | None, preprocessing: AnyPreprocessing) -> Sequence[Inputs]:
+    """Return the first pictures of a folder as a model sees them, without what cannot be read."""
+    pictures = sorted(folder.rglob("*.png"))[:MAX_SAMPLES] if folder is not None else []
+    outcomes = read_pictures([PictureFile(path) for path in pictures], preprocessing)
+    return [outcome.pixels for outcome in outcomes if outcome.pixels is not None]

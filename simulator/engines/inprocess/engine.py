@@ -9,6 +9,7 @@ from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.progress import AwaitedStage, Progress
+from simulator.engines.inprocess.rolling_out import RolloutTask, roll_out
 from simulator.engines.inprocess.stage_engine import StageEngine
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.presence import delivered
@@ -16,6 +17,8 @@ from simulator.engines.rounds import rounds_seconds
 from simulator.engines.stages import reached_names
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
+from simulator.rollouts.held_out import RolloutFleet
+from simulator.rollouts.record import RolloutRecord
 
 _HOPE_SECONDS = 900.0
 """Of the fleet's clock, past every deadline and delay; what has not happened then never will."""
@@ -28,7 +31,26 @@ class InProcessEngine(StageEngine):
 
     def __init__(self, prepared: Prepared, folder: Path, watch: Watch) -> None:
         self._fleet = Fleet(prepared, folder)
+        self._prepared = prepared
         super().__init__(prepared, folder, watch, self._fleet)
+
+    def roll_out(self) -> RolloutRecord:
+        """Let a candidate go out; see `simulator.engines.interface.RollsOut`."""
+        settings, last = self._scenario.rollout, self._plan.stages[-1]
+        assert settings is not None, "the scenario ends with a rollout"
+        taking_part = RolloutFleet.drawn(settings, self._plan)
+        there = tuple(name for name in taking_part.devices if name not in taking_part.silent)
+        self._arrive(last, there)
+        return roll_out(
+            RolloutTask(
+                self._fleet,
+                taking_part,
+                self._folder / "coordinator",
+                self._prepared.split.test,
+                lambda: self._entries(0, self._state.size),
+                self._watch,
+            )
+        )
 
     def _lead(self, stage: StagePlan) -> None:
         online = self._online(stage)

@@ -28,12 +28,13 @@ from simulator.engines.inprocess.home import (
 from simulator.engines.interface import Prepared
 from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
+from simulator.rollouts.held_out import HeldOut, RolloutFleet
 from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.bench import Delivery, Indices, Resources
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.coordinator import VirtualCoordinator
-from simulator.virtual.device import VirtualContext, VirtualDevice
+from simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
 from simulator.virtual.files import BlobCache, SharedFiles
 from simulator.virtual.models import SharedModels
 from simulator.virtual.pictures import SizedPictures
@@ -181,6 +182,7 @@ class Fleet:
                 trainers=TrainerPool(
                     self.world.loop, self.world.stopwatch, _trainers(scenario.engine)
                 ),
+                minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
             ),
             rules=AgentRules(
                 scan_seconds=(
@@ -207,7 +209,17 @@ class Fleet:
                 training=AgentTrainingSettings(exemplars=scenario.devices.exemplars),
             ),
             era=era,
+            rollout=self._made_gear(),
         )
+
+    def _made_gear(self) -> RolloutGear | None:
+        """Draw who is what in the rollout at the end; None without one."""
+        prepared, settings = self._prepared, self._prepared.scenario.rollout
+        if settings is None:
+            return None
+        fleet = RolloutFleet.drawn(settings, prepared.plan)
+        pictures = HeldOut(fleet, prepared.split.test, self._folder / "files" / "held-out")
+        return RolloutGear(fleet, pictures)
 
 
 def _lineage(home: Path, prepared: Prepared) -> Command:

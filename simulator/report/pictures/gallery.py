@@ -15,6 +15,7 @@ from simulator.report.pictures.cost import draw_cost, stores_samples
 from simulator.report.pictures.devices import draw_devices
 from simulator.report.pictures.distribution import draw_distribution
 from simulator.report.pictures.entropy import draw_entropy, has_looks
+from simulator.report.pictures.exposure import draw_exposure, has_rollout
 from simulator.report.pictures.forgetting import draw_forgetting
 from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from simulator.report.pictures.rounds import draw_rounds, has_rounds
@@ -183,6 +184,16 @@ GALLERY = (
         "fleet, the devices that were wrong most often. novelty_checks.csv has the numbers.",
         draw_entropy,
         has_looks,
+    ),
+    Picture(
+        "exposure.png",
+        "Devices that ran the candidate",
+        "From its planning on: how many devices had ever run the candidate, and how many ran it, "
+        "in the first seed; thin lines are other seeds. Vertical lines are openings of groups, "
+        "dashed ones the devices that each allows. Below, a triangle is a verdict that passed, a "
+        "cross one that did not.",
+        draw_exposure,
+        has_rollout,
     ),
     Picture(
         "time.png",

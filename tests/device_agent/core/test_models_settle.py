@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from device_agent.core import inputs
+from device_agent.core import inputs, settling
 from device_agent.core.records import ActiveModel
 from device_agent.core.requests import (
     FetchFile,
@@ -171,3 +171,16 @@ def test_a_model_that_fell_back_does_not_settle(agent: Driven) -> None:
     agent.wait(700)
     assert agent.take(ReadThrottling) == []
     assert agent.state.records.settling is None
+
+
+def test_waking_exactly_when_it_was_asked_for_is_never_too_early(agent: Driven) -> None:
+    agent.now = 1_577_836_816.660123  # sums of seconds round here
+    switch(agent, settle_seconds=600.0)
+    for _ in range(40):
+        due = settling.next_time(agent.state)
+        if due is None or agent.take(ReadThrottling):
+            break
+        assert due > agent.now
+        agent.wait(due - agent.now)
+    else:
+        pytest.fail("it never settles")

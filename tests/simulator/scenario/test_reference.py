@@ -27,7 +27,7 @@ def test_every_field_has_a_meaning_and_a_default():
 def test_the_example_on_the_page_is_a_scenario():
     text = PAGE.read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
-    whole, absences, on_features, central, pixels = (
+    whole, absences, on_features, central, pixels, rollout = (
         example.partition("```")[0] for example in examples
     )
     scenario = parse_scenario("example", whole, Path("/here"))
@@ -44,3 +44,6 @@ def test_the_example_on_the_page_is_a_scenario():
     seen = parse_scenario("example", 'title = "x"\n' + pixels, Path("/here"))
     assert (seen.stages.total, seen.backbone.shape) == (3, (360, 480))
     assert (seen.data.root, seen.method.trunk) == ("/here/CamVid", "/here/resnet101.pth")
+    ended = parse_scenario("example", 'title = "x"\n' + rollout, Path("/here"))
+    assert ended.rollout is not None
+    assert ended.rollout.plan.groups == (1, 0.1, 0.25, 1.0)

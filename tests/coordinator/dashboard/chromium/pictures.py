@@ -2,9 +2,8 @@
 
     python -m tests.coordinator.dashboard.chromium.pictures
 
-The demo's five devices learn ten digits, and a rollout of a model that knows fewer goes back by
-itself. Then one is ended without a word, and Chromium takes the pictures into
-`docs/images/dashboard/`, with a palette of 256 colours, which keeps them small.
+The demo's five devices learn ten digits; then one is ended without a word, and Chromium takes the
+pictures into `docs/images/dashboard/`, with a palette of 256 colours, which keeps them small.
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ from typing import Any
 from PIL import Image
 
 from coordinator.dashboard.pages import PAGES
-from coordinator.topics.rollouts.commands import PlanRollout
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium, example_pages
-from tests.coordinator.dashboard.chromium.fleet import DashboardProgram, RealFleet, until
+from tests.coordinator.dashboard.chromium.fleet import DashboardProgram, RealFleet
 
 OUT = Path(__file__).parents[4] / "docs" / "images" / "dashboard"
 MOST_BYTES = 150_000
-WIDE, NARROW, TALL = (1280, 1000), (390, 1000), (1280, 1300)
+WIDE, NARROW = (1280, 1000), (390, 1000)
 SHOTS = (
     ("fleet", "light", WIDE),
     ("fleet", "dark", WIDE),
@@ -33,7 +30,6 @@ SHOTS = (
     ("device", "light", WIDE),
     ("model", "light", WIDE),
     ("ledger", "light", WIDE),
-    ("rollout", "light", TALL),
 )
 """Page, colours, width and the greatest height."""
 
@@ -45,7 +41,6 @@ def main() -> None:
         try:
             while fleet.stages:
                 fleet.learn()
-            _roll_out(fleet)
             dashboard = DashboardProgram(fleet.home)
             try:
                 _take(fleet, dashboard, Browsing(browser.new_context()))
@@ -53,15 +48,6 @@ def main() -> None:
                 dashboard.stop()
         finally:
             fleet.close()
-
-
-def _roll_out(fleet: RealFleet) -> None:
-    """Offer the model before the one that runs, which does not know the newest classes."""
-    gates = GatePlan(devices=2.5, min_devices=3, min_images=100)
-    plan = RolloutPlan(groups=(5,), shadow="off", gates=gates, soak_seconds=0, settle_seconds=1)
-    versions = sorted(entry.body["version"] for entry in fleet.entries("model.exported"))
-    fleet.command(PlanRollout(version=versions[-2], plan=plan, start=True))
-    until(lambda: fleet.entries("rollout.rolled_back"))
 
 
 def _take(fleet: RealFleet, dashboard: DashboardProgram, browsing: Browsing) -> None:
@@ -77,7 +63,6 @@ def _take(fleet: RealFleet, dashboard: DashboardProgram, browsing: Browsing) -> 
     versions = [entry.body["version"] for entry in fleet.entries("model.exported")]
     addresses["model"] = f"{dashboard.url}/models/{max(versions)}"
     given = fleet.entries("contribution.accepted")[-1].index
-    addresses["rollout"] = f"{dashboard.url}/rollouts/1"
     addresses["ledger"] = f"{dashboard.url}/ledger?entry={given}"
     OUT.mkdir(parents=True, exist_ok=True)
     for name, scheme, size in SHOTS:
