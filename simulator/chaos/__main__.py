@@ -26,6 +26,9 @@ def main(
         Path | None, typer.Option(help="Folder for what runs leave that break a promise.")
     ] = None,
     stop: Annotated[bool, typer.Option("--stop", help="Stop at the first of those.")] = False,
+    rollouts: Annotated[
+        bool, typer.Option("--rollouts", help="Fleets that get a candidate once they have learned.")
+    ] = False,
 ) -> None:
     """Run small fleets through the troubles of many seeds; exit code 1 if a promise is broken."""
     logging.disable(logging.WARNING)  # a broker that goes away is what we are here for
@@ -37,7 +40,7 @@ def main(
         raise typer.Exit(2) from None
     reports = []
     with fast_folder() as folder:
-        for report in run_seeds(folder, chosen, jobs, console):
+        for report in run_seeds(folder, chosen, jobs, console, rollouts=rollouts):
             reports.append(report)
             for broken in report.broken:
                 console.print(f"{report}\n  {broken}", markup=False, highlight=False)

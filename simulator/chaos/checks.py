@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +39,15 @@ from schemas.receipts import ENTRY_OF, Accepted, Receipt
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.chaos.material import FLEET
 from simulator.chaos.outcome import FleetOutcome, Images, Places, numbers, read_outcome, replayed
+from simulator.chaos.rollout_checks import (
+    RolloutEnd,
+    RolloutStory,
+    counted_twice,
+    ends_of,
+    made_again,
+    strangers,
+    told,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class Undisturbed:
     class_names: tuple[ClassName, ...]
     stages: Mapping[int, tuple[ClassName, ...]]
     images: Mapping[DeviceId, Images]
+    rollouts: Mapping[int, RolloutEnd] = field(default_factory=dict)
+    """How each rollout ended, by number."""
     timeless: bool = True
     """Whether the model is the same whenever things happen. What a proxy chooses depends on which
     gradients have come by then."""
@@ -121,8 +132,14 @@ def _looked(look: Check, run: ChaosRun) -> Iterator[str]:
         yield str(error)
 
 
-def undisturbed_end(outcome: FleetOutcome) -> Undisturbed:
-    """Return what a run in which nothing failed ended with."""
+def undisturbed_end(places: Places) -> Undisturbed:
+    """Return what a run in which nothing failed ended with, with its rollouts."""
+    outcome = read_outcome(places)
+    return replace(learned_end(outcome), rollouts=_rollouts(places, outcome))
+
+
+def learned_end(outcome: FleetOutcome) -> Undisturbed:
+    """Return what the fleet of such a run has learned."""
     model = outcome.model
     assert model is not None, "a run ends with a model"
     solved = model.solved
@@ -136,6 +153,11 @@ def undisturbed_end(outcome: FleetOutcome) -> Undisturbed:
         images,
         timeless=outcome.state.lineages.with_proxy is None,
     )
+
+
+def _rollouts(places: Places, outcome: FleetOutcome) -> Mapping[int, RolloutEnd]:
+    with LedgerReader.open_read_only(ledger_path(places.coordinator), TABLES) as ledger:
+        return ends_of(outcome, ledger)
 
 
 def _ledger_verifies(run: ChaosRun) -> Iterator[str]:
@@ -302,6 +324,34 @@ def _model_can_be_made_again(run: ChaosRun) -> Iterator[str]:
         yield f"aggregate {again.solved.aggregate}, head {again.solved.head} from the payloads"
 
 
+def _rollouts_end_alike(run: ChaosRun) -> Iterator[str]:
+    ends, expected = _rollouts(run.places, run.outcome), run.undisturbed.rollouts
+    for number in sorted(ends.keys() | expected.keys()):
+        end, undisturbed = ends.get(number), expected.get(number)
+        if end is None or undisturbed is None or not end.is_like(undisturbed):
+            yield f"rollout {number}: {end}, undisturbed {undisturbed}"
+
+
+def _candidates_run_where_they_may(run: ChaosRun) -> Iterator[str]:
+    for story in _stories(run):
+        yield from strangers(run.outcome.state, story)
+
+
+def _comparisons_count_once(run: ChaosRun) -> Iterator[str]:
+    for story in _stories(run):
+        yield from counted_twice(story, run.seen.installed_anew)
+
+
+def _verdicts_can_be_made_again(run: ChaosRun) -> Iterator[str]:
+    for story in _stories(run):
+        yield from made_again(run.outcome.state, story)
+
+
+def _stories(run: ChaosRun) -> list[RolloutStory]:
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+        return told(run.outcome.state, ledger)
+
+
 def _keys_are_those_of_the_ledger(run: ChaosRun) -> Iterator[str]:
     for device, folder in run.places.states.items():
         ring = KeyRing.beside(folder.parent, FLEET, device)
@@ -343,8 +393,8 @@ def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
 
 
 def _every_device_runs_the_last_model(run: ChaosRun) -> Iterator[str]:
-    desired = run.outcome.state.models.desired
     for device, folder in run.places.states.items():
+        desired = run.outcome.state.models.desired_for(device)
         slot = ModelSlots(folder / "slots").active()
         version = slot.version if slot is not None else None
         if desired is None or version != desired.version:
@@ -376,6 +426,10 @@ PROMISES: dict[str, Check] = {
     "the model can be made again from the ledger": _model_can_be_made_again,
     "every mean can be made again from the ledger": _means_can_be_made_again,
     "every device runs the last model": _every_device_runs_the_last_model,
+    "a rollout ends as the undisturbed one": _rollouts_end_alike,
+    "a candidate runs where its group was opened": _candidates_run_where_they_may,
+    "a comparison counts once": _comparisons_count_once,
+    "every verdict can be made again from the ledger": _verdicts_can_be_made_again,
     "a device has the key that is enrolled": _keys_are_those_of_the_ledger,
 }
 """Every promise by its name, in the order in which they are looked at."""

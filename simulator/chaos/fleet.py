@@ -10,9 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from coordinator.core.state import State
 from coordinator.ledger.store import Ledger
 from coordinator.proxy.store import ProxyStore
 from coordinator.serving.operator import OperatorInbox
+from coordinator.topics.models.commands import ImportModel
+from coordinator.topics.models.entries import ImportedFiles
+from coordinator.topics.rollouts.commands import PlanRollout
+from coordinator.topics.rollouts.state import Rollout
 from coordinator.topics.stages.commands import OpenStage
 from device_agent import bench, host
 from device_agent.sources.cache import DigestCache
@@ -33,6 +38,7 @@ from simulator.chaos.outcome import Places
 from simulator.chaos.proxy import CrashableProxy
 from simulator.errors import ChaosError
 from simulator.plan.fleet_plan import StagePlan
+from simulator.rollouts.importing import version_of
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.loop import Loop
@@ -129,6 +135,24 @@ class ChaosFleet:
             after,
         )
 
+    def roll_out(self) -> None:
+        """Let a candidate go out; raise `ChaosError` if it does not come to its end.
+
+        The end is one at which devices run what they are to run, also where it was stopped.
+        """
+        settings = self.material.scenario.rollout
+        assert settings is not None, "the scenario ends with a rollout"
+        number = len(self.material.plan.stages)
+        self._wait(lambda: self._settled(number), "the last stage")
+        state = self.coordinator.state
+        assert state is not None, "it has settled"
+        files = self.material.candidates.stored(self.coordinator.home, state)
+        self.coordinator.command(ImportModel(model=files))
+        found: list[int] = []
+        self._wait(lambda: self._is_packed(files, found), "the candidate's manifest")
+        self.coordinator.command(PlanRollout(version=found[-1], plan=settings.plan, start=True))
+        self._wait(self._rolled_out, "the rollout")
+
     @property
     def receipts(self) -> list[tuple[DeviceId, Receipt]]:
         """Every receipt that the coordinator sent, arrived or not."""
@@ -178,6 +202,23 @@ class ChaosFleet:
         state = self.coordinator.state
         return state is not None and number in state.stages.by_number
 
+    def _is_packed(self, files: ImportedFiles, found: list[int]) -> bool:
+        """Whether an imported model can go out; then its version is in `found`."""
+        state = self.coordinator.state
+        version = version_of(state, files) if state is not None else None
+        found += [] if version is None else [version]
+        return version is not None
+
+    def _rolled_out(self) -> bool:
+        """Whether there was a rollout, and nothing goes out any more."""
+        state = self.coordinator.state
+        return (
+            state is not None
+            and bool(state.rollouts.by_number)
+            and _at_rest(state.rollouts.active)
+            and self._settled(len(self.material.plan.stages))
+        )
+
     def _settled(self, planned: int) -> bool:
         """Whether everything of a stage, or of one opened after it, is learned everywhere."""
         state = self.coordinator.state
@@ -194,9 +235,13 @@ class ChaosFleet:
                 else model.solved.inputs == state.contributions.inputs()
             )
             and desired is not None
-            and desired.version == model.solved.version
-            and all(agent.settled(number, desired.version) for agent in self.agents)
+            and (desired.version == model.solved.version or bool(state.rollouts.by_number))
+            and all(self._runs_what_it_should(agent, state, number) for agent in self.agents)
         )
+
+    def _runs_what_it_should(self, agent: CrashableAgent, state: State, stage: int) -> bool:
+        desired = state.models.desired_for(agent.device)
+        return desired is not None and agent.settled(stage, desired.version)
 
     def _plan_troubles(self) -> None:
         chance = dice(f"{self._troubles.seed}/cuts")
@@ -231,3 +276,10 @@ class ChaosFleet:
     def _stop(self) -> None:
         for program in self.programs:
             program.stop()
+
+
+def _at_rest(active: Rollout | None) -> bool:
+    """Whether there is none, or it waits for a person and for no device."""
+    if active is None:
+        return True
+    return active.stage == "paused" and active.phase is not None and not active.phase.waiting

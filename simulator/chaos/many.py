@@ -32,9 +32,11 @@ def read_range(text: str) -> range:
 
 
 def run_seeds(
-    folder: Path, seeds: Sequence[int], jobs: int, console: Console
+    folder: Path, seeds: Sequence[int], jobs: int, console: Console, *, rollouts: bool = False
 ) -> Iterator[ChaosReport]:
     """Run seeds and yield their reports as they come; a progress bar shows how far it is.
+
+    With `rollouts` on the fleets that get a candidate, else on those that learn.
 
     Without torch, seeds of fleets that train are left out.
     """
@@ -43,7 +45,7 @@ def run_seeds(
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("seeds", total=len(seeds))
-        for report in _reports(folder, seeds, jobs):
+        for report in _reports(folder, seeds, jobs, rollouts=rollouts):
             bar.advance(task)
             yield report
 
@@ -71,12 +73,14 @@ def summarise(reports: Sequence[ChaosReport], command: str) -> dict[str, Any]:
     }
 
 
-def _reports(folder: Path, seeds: Sequence[int], jobs: int) -> Iterator[ChaosReport]:
+def _reports(
+    folder: Path, seeds: Sequence[int], jobs: int, *, rollouts: bool
+) -> Iterator[ChaosReport]:
     if jobs == 1:
-        trials = Trials(folder)
+        trials = Trials(folder, rollouts=rollouts)
         yield from map(trials.run, filter(trials.can_run, seeds))
         return
-    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(folder,)) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(folder, rollouts)) as pool:
         try:
             yield from filter(None, pool.map(_run, seeds))
         finally:
@@ -87,9 +91,9 @@ _TRIALS: list[Trials] = []
 """The fleets of a process of the pool."""
 
 
-def _begin(folder: Path) -> None:
+def _begin(folder: Path, rollouts: bool) -> None:
     logging.disable(logging.WARNING)
-    _TRIALS.append(Trials(folder / f"process-{os.getpid()}", folder))
+    _TRIALS.append(Trials(folder / f"process-{os.getpid()}", folder, rollouts=rollouts))
 
 
 def _run(seed: int) -> ChaosReport | None:

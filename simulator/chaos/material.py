@@ -7,9 +7,10 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from coordinator.core.rules import BoundRules, ModelRules, StageRules
+from coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
 from coordinator.making.networks import prepare_network
 from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings, write_new
@@ -29,6 +30,7 @@ from schemas.envelope import PROXY
 from schemas.keys import VerifyKey
 from schemas.values import DeviceId, FleetId
 from simulator.backbones.loading import Backbone, load_backbone
+from simulator.chaos.candidates import CandidateShelf
 from simulator.datasets.images import Split
 from simulator.datasets.loading import load_split
 from simulator.datasets.samples import SampleSet
@@ -38,6 +40,7 @@ from simulator.engines.rounds import method_settings, round_rules
 from simulator.errors import ScenarioError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 from simulator.plan.making import make_plan
+from simulator.rollouts.held_out import HeldOut, RolloutFleet
 from simulator.scenario.model import TEXTS, Scenario
 from simulator.scenario.trainer import trainer_of, trains_on_features
 
@@ -62,6 +65,18 @@ class ChaosMaterial:
     coordinator_key: VerifyKey | None = None
     """What devices believe, which have tokens to enrol with then; None without keys."""
     _pictures: dict[int, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def rollout(self) -> RolloutFleet | None:
+        """Who takes part in the rollout at the end, and how; None without one."""
+        settings = self.scenario.rollout
+        return RolloutFleet.drawn(settings, self.plan) if settings is not None else None
+
+    @cached_property
+    def candidates(self) -> CandidateShelf:
+        """What goes out in it."""
+        assert self.scenario.rollout is not None, "the scenario ends with a rollout"
+        return CandidateShelf(self.scenario.rollout, self.split.test, self.plan.seed)
 
     @property
     def any_division(self) -> bool:
@@ -98,18 +113,29 @@ class ChaosMaterial:
                 folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
                 samples="text" if self.scenario.data.set in TEXTS else "pictures",
+                evaluation_folder=None if self.rollout is None else self._held_out(home),
             ),
             # Its storms start agents more often than any probation bears.
             model=ModelSettings(trial=False, probation_seconds=0),
             detection=AgentDetectionSettings(mode="off"),
             policy=PolicySettings(publish_gradients=self.has_proxy),
         )
+        if self.rollout is not None:
+            settings = settings.model_copy(update={"tags": self.rollout.tags(device)})
         made = AgentHome(home, settings)
+        if self.rollout is not None:
+            shared = home.parent.parent / "data" / "held-out"
+            HeldOut(self.rollout, self.split.test, shared).deliver(device, self._held_out(home))
         home.mkdir(parents=True)
         made.data_folder.mkdir(parents=True)
         if self.coordinator_key is not None:
             shutil.copytree(self.folder / "agents" / device / "keys", home / "keys")
         return made
+
+    @staticmethod
+    def _held_out(home: Path) -> Path:
+        """Return where an agent's held-out images lie, which are not lost with its disk either."""
+        return home.parent.parent / "data" / f"{home.name}-held-out"
 
     def deliver(self, stage: StagePlan, home: AgentHome) -> None:
         """Put the samples of a stage into an agent's data folder, where the engines put them."""
@@ -184,6 +210,7 @@ def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         # device is no other model in the end, but takes its parts under another stage.
         stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
         models=ModelRules(solve_every_seconds=5.0),
+        rollouts=RolloutRules(automatic_from=0),
         rounds=round_rules(scenario, seed).model_copy(update=rounds | kept),
         # Installations that are made anew give other parts of the same images.
         bounds=BoundRules(max_share=1.0, max_round_share=1.0),

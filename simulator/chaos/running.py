@@ -14,7 +14,6 @@ from simulator.chaos.checks import Broken, SeenMeanwhile, Undisturbed, check, un
 from simulator.chaos.faults import CALM, Troubles, draw_troubles
 from simulator.chaos.fleet import ChaosFleet
 from simulator.chaos.material import ChaosMaterial
-from simulator.chaos.outcome import read_outcome
 from simulator.chaos.report import ChaosReport
 from simulator.errors import ChaosError
 
@@ -26,7 +25,7 @@ def run_undisturbed(material: ChaosMaterial, folder: Path) -> Undisturbed:
     fleet = ChaosFleet(material, folder, CALM)
     with fleet.running():
         _learn(fleet)
-    return undisturbed_end(read_outcome(fleet.places))
+    return undisturbed_end(fleet.places)
 
 
 def run_chaos(
@@ -92,4 +91,6 @@ def fast_folder() -> Iterator[Path]:
 def _learn(fleet: ChaosFleet) -> None:
     for stage in fleet.material.plan.stages:
         fleet.learn(stage)
+    if fleet.material.rollout is not None:
+        fleet.roll_out()
     fleet.calm_down()

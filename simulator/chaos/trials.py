@@ -9,6 +9,8 @@ from pathlib import Path
 from simulator.chaos.checks import Undisturbed
 from simulator.chaos.material import ChaosMaterial, prepare
 from simulator.chaos.report import ChaosReport
+from simulator.chaos.rollout_variants import TEST_PER_CLASS, rollout_variants
+from simulator.chaos.rollout_variants import WITHOUT_KEYS as UNSIGNED_ROLLOUTS
 from simulator.chaos.running import run_chaos, run_undisturbed
 from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
 from simulator.scenario.trainer import trainer_of
@@ -20,13 +22,19 @@ class Trials:
     What the fleets have in common lies in `folder`, what they do in `runs`, by default there too.
     """
 
-    def __init__(self, folder: Path, runs: Path | None = None) -> None:
+    def __init__(self, folder: Path, runs: Path | None = None, *, rollouts: bool = False) -> None:
+        """With `rollouts` the fleets are those that get a candidate once they have learned."""
         self._folder = folder
         self._runs = runs or folder
         folder.mkdir(exist_ok=True)
         pictures = folder / "pictures.npz"
-        write_pictures(pictures)
-        self._scenarios = variants(pictures)
+        self._without_keys: tuple[int, ...]
+        if rollouts:
+            write_pictures(pictures, TEST_PER_CLASS)
+            self._scenarios, self._without_keys = rollout_variants(pictures), UNSIGNED_ROLLOUTS
+        else:
+            write_pictures(pictures)
+            self._scenarios, self._without_keys = variants(pictures), WITHOUT_KEYS
         self.fleets = len(self._scenarios)
         """Different fleets; seeds meet them in turn."""
         self._prepared: dict[int, tuple[ChaosMaterial, Undisturbed]] = {}
@@ -54,7 +62,7 @@ class Trials:
         number = seed % self.fleets
         if number not in self._prepared:
             scenario, folder = self._scenarios[number], self._folder / f"material-{number}"
-            material = prepare(scenario, folder, keys=number not in WITHOUT_KEYS)
+            material = prepare(scenario, folder, keys=number not in self._without_keys)
             undisturbed = run_undisturbed(material, self.undisturbed_folder(seed))
             self._prepared[number] = (material, undisturbed)
         return self._prepared[number]

@@ -83,11 +83,11 @@ def variants(pictures: Path) -> tuple[Scenario, ...]:
     )
 
 
-def write_pictures(path: Path) -> None:
+def write_pictures(path: Path, test_per_class: int = _TEST_PER_CLASS) -> None:
     """Write pictures of bright blocks in the dark, a block for every class, with noise."""
     random = np.random.default_rng(0)
     names = tuple(ClassName(name) for name in ("east", "north", "south", "west")[:CLASSES])
-    parts = [_part(random, names, per_class) for per_class in (PER_CLASS, _TEST_PER_CLASS)]
+    parts = [_part(random, names, per_class) for per_class in (PER_CLASS, test_per_class)]
     save_npz(path, Split(train=parts[0], test=parts[1]))
 
 

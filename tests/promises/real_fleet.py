@@ -27,7 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from simulator.chaos.checks import Broken, Undisturbed, check_disks, undisturbed_end
+from simulator.chaos.checks import Broken, Undisturbed, check_disks, learned_end
 from simulator.chaos.many import read_range
 from simulator.chaos.outcome import read_outcome
 from simulator.engines.mqtt.ledger_source import LedgerSource
@@ -193,7 +193,7 @@ def run_plan(plan: FleetPlan, folder: Path, undisturbed: Undisturbed | None = No
         (folder / "told.txt").write_text("\n".join(course.told) + "\n", encoding="utf-8")
         outcome = read_outcome(fleet.places)
         if outcome.model is not None:
-            course.end = undisturbed_end(outcome)
+            course.end = learned_end(outcome)
             course.broken += check_disks(fleet.places, undisturbed or course.end)
         for words in (("ledger", "verify"), ("ledger", "replay", "--all")):
             try:
