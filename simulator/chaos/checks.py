@@ -41,7 +41,7 @@ from simulator.chaos.material import FLEET
 from simulator.chaos.outcome import FleetOutcome, Images, Places, numbers, read_outcome, replayed
 from simulator.chaos.rollout_checks import (
     RolloutEnd,
-    RolloutStory,
+    RolloutHistory,
     counted_twice,
     ends_of,
     made_again,
@@ -347,7 +347,7 @@ def _verdicts_can_be_made_again(run: ChaosRun) -> Iterator[str]:
         yield from made_again(run.outcome.state, story)
 
 
-def _stories(run: ChaosRun) -> list[RolloutStory]:
+def _stories(run: ChaosRun) -> list[RolloutHistory]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
         return told(run.outcome.state, ledger)
 

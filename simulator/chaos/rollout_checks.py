@@ -49,7 +49,7 @@ class RolloutEnd:
 
 
 @dataclass
-class RolloutStory:
+class RolloutHistory:
     """What the entries of a ledger say of one rollout, in order."""
 
     rollout: int
@@ -74,15 +74,15 @@ def ends_of(outcome: FleetOutcome, ledger: LedgerReader) -> Mapping[int, Rollout
     return {story.rollout: _end(outcome.state, story) for story in told(outcome.state, ledger)}
 
 
-def told(state: State, ledger: LedgerReader) -> list[RolloutStory]:
+def told(state: State, ledger: LedgerReader) -> list[RolloutHistory]:
     """Return what the ledger says of every rollout."""
     return [
-        _story(RolloutStory(number, rollout.planned.version), ledger)
+        _story(RolloutHistory(number, rollout.planned.version), ledger)
         for number, rollout in state.rollouts.by_number.items()
     ]
 
 
-def strangers(state: State, story: RolloutStory) -> Iterator[str]:
+def strangers(state: State, story: RolloutHistory) -> Iterator[str]:
     """Say which devices ran a candidate that was never let go out to them."""
     salt = state.rollouts.by_number[story.rollout].planned.salt
     for device in sorted(story.ran):
@@ -90,14 +90,14 @@ def strangers(state: State, story: RolloutStory) -> Iterator[str]:
             yield f"{device} ran model {story.candidate}, and its group was never opened"
 
 
-def counted_twice(story: RolloutStory, anew: frozenset[DeviceId]) -> Iterator[str]:
+def counted_twice(story: RolloutHistory, anew: frozenset[DeviceId]) -> Iterator[str]:
     """Say which comparisons are in the ledger twice; of devices installed `anew` they may be."""
     for (device, *_), times in story.comparisons.items():
         if times > 1 and device not in anew:
             yield f"{device}: compared model {story.candidate} with the same one {times} times"
 
 
-def made_again(state: State, story: RolloutStory) -> Iterator[str]:
+def made_again(state: State, story: RolloutHistory) -> Iterator[str]:
     """Say how verdicts differ from those that the entries which they name give."""
     planned = state.rollouts.by_number[story.rollout].planned
     for index, measured in story.measured:
@@ -108,7 +108,7 @@ def made_again(state: State, story: RolloutStory) -> Iterator[str]:
             yield f"verdict on group {measured.group}: {how}"
 
 
-def _story(story: RolloutStory, ledger: LedgerReader) -> RolloutStory:
+def _story(story: RolloutHistory, ledger: LedgerReader) -> RolloutHistory:
     for entry in ledger.entries():
         body = read_entry(entry.kind, entry.body)
         match body:
@@ -126,14 +126,14 @@ def _story(story: RolloutStory, ledger: LedgerReader) -> RolloutStory:
     return story
 
 
-def _take_status(story: RolloutStory, body: DeviceModelStatus, report: StoredReport) -> None:
+def _take_status(story: RolloutHistory, body: DeviceModelStatus, report: StoredReport) -> None:
     if body.state == "active" and report.device is not None:
         story.ran.add(report.device)
     if body.state in _REPORTS:
         story.reports.append(report)
 
 
-def _end(state: State, story: RolloutStory) -> RolloutEnd:
+def _end(state: State, story: RolloutHistory) -> RolloutEnd:
     last = story.measured[-1][1].gates if story.measured else ()
     return RolloutEnd(
         state.rollouts.by_number[story.rollout].stage,

@@ -1,7 +1,8 @@
 """The small fleets that get a candidate once they have learned: good and bad ones, many plans.
 
 What is measured of time and memory is this machine's, and decides nothing here; a device that is
-away is waited for. So the verdicts are those of the run in which nothing fails.
+away is waited for, and devices enrol, so that none is installed anew and has nothing to compare.
+So the verdicts are those of the run in which nothing fails.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _GATES = GatePlan(
     min_images=40,
 )
 _PLAN: dict[str, Any] = {
-    "groups": (1, 5, 1.0),
+    "groups": (0.72, 0.9, 1.0),  # one device, five, and all: shares, as who is there may not matter
     "soak_seconds": 5.0,
     "settle_seconds": 5.0,
     "retry_seconds": 5.0,
@@ -48,13 +49,10 @@ _FLEETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a class is lost", "bad-class", {}),
     ("a class is lost, measured in every group before it runs", "bad-class", {"shadow": "all"}),
     ("a class is lost, measured once it runs", "bad-class", {"shadow": "off"}),
-    ("a candidate that does not run", "crashing", {"groups": (3, 5, 1.0), "retries": 1}),
+    ("a candidate that does not run", "crashing", {"groups": (0.78, 1.0), "retries": 1}),
     ("a class is lost, and a person decides", "bad-class", {"on_fail": "pause"}),
 )
 """Title, kind of candidate, what differs of the plan."""
-
-WITHOUT_KEYS = (2,)
-"""Fleets whose devices may be installed anew; the others enrol, and sign what they say."""
 
 
 def rollout_variants(pictures: Path) -> tuple[Scenario, ...]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from simulator.chaos.checks import Undisturbed
+from simulator.chaos.faults import draw_troubles
 from simulator.chaos.material import ChaosMaterial, prepare
 from simulator.chaos.report import ChaosReport
 from simulator.chaos.rollout_variants import TEST_PER_CLASS, rollout_variants
-from simulator.chaos.rollout_variants import WITHOUT_KEYS as UNSIGNED_ROLLOUTS
-from simulator.chaos.running import run_chaos, run_undisturbed
+from simulator.chaos.running import run_troubles, run_undisturbed
 from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
 from simulator.scenario.trainer import trainer_of
 
@@ -31,7 +32,7 @@ class Trials:
         self._without_keys: tuple[int, ...]
         if rollouts:
             write_pictures(pictures, TEST_PER_CLASS)
-            self._scenarios, self._without_keys = rollout_variants(pictures), UNSIGNED_ROLLOUTS
+            self._scenarios, self._without_keys = rollout_variants(pictures), ()
         else:
             write_pictures(pictures)
             self._scenarios, self._without_keys = variants(pictures), WITHOUT_KEYS
@@ -52,7 +53,13 @@ class Trials:
         material, undisturbed = self.prepared(seed)
         folder = self.folder(seed)
         shutil.rmtree(folder, ignore_errors=True)
-        report = run_chaos(material, undisturbed, seed, folder)
+        troubles = draw_troubles(seed, material.programs)
+        if material.rollout is not None:
+            # What a device says of its model has no receipt, and is said again with its next birth
+            # alone; a broker keeps such a message until it is delivered.
+            network = replace(troubles.network_faults, loss=0.0)
+            troubles = replace(troubles, network_faults=network)
+        report = run_troubles(material, undisturbed, troubles, folder)
         if not report.broken:
             shutil.rmtree(folder)
         return report
