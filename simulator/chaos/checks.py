@@ -30,6 +30,7 @@ from coordinator.ledger.verify import verify
 from coordinator.making.model_maker import ModelMaker
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.topics.rollouts.views import RolloutStory
 from coordinator.topics.rounds.entries import WeightsAveraged
 from device_agent.keys import KeyRing
 from device_agent.slots import ModelSlots
@@ -41,12 +42,11 @@ from simulator.chaos.material import FLEET
 from simulator.chaos.outcome import FleetOutcome, Images, Places, numbers, read_outcome, replayed
 from simulator.chaos.rollout_checks import (
     RolloutEnd,
-    RolloutHistory,
     counted_twice,
     ends_of,
     made_again,
+    stories,
     strangers,
-    told,
 )
 
 
@@ -334,7 +334,7 @@ def _rollouts_end_alike(run: ChaosRun) -> Iterator[str]:
 
 def _candidates_run_where_they_may(run: ChaosRun) -> Iterator[str]:
     for story in _stories(run):
-        yield from strangers(run.outcome.state, story)
+        yield from strangers(story)
 
 
 def _comparisons_count_once(run: ChaosRun) -> Iterator[str]:
@@ -344,12 +344,12 @@ def _comparisons_count_once(run: ChaosRun) -> Iterator[str]:
 
 def _verdicts_can_be_made_again(run: ChaosRun) -> Iterator[str]:
     for story in _stories(run):
-        yield from made_again(run.outcome.state, story)
+        yield from made_again(story)
 
 
-def _stories(run: ChaosRun) -> list[RolloutHistory]:
+def _stories(run: ChaosRun) -> list[RolloutStory]:
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
-        return told(run.outcome.state, ledger)
+        return stories(run.outcome.state, ledger)
 
 
 def _keys_are_those_of_the_ledger(run: ChaosRun) -> Iterator[str]:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from coordinator.core.state import State, read_entry
+from coordinator.core.state import State
 from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import (
-    GateFinding,
-    GroupOpened,
-    ModelCompared,
-    RolloutMeasured,
-)
 from coordinator.topics.rollouts.scope import Scope
-from coordinator.topics.rollouts.state import Stage
 from coordinator.topics.rollouts.verifying import StoredReport, differences
+from coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
 from schemas.rollouts import place_of
 from schemas.values import ClassName, DeviceId
 from simulator.chaos.outcome import FleetOutcome
@@ -29,7 +22,7 @@ _REPORTS = ("settled", "failed", "rolled_back")
 class RolloutEnd:
     """How a rollout ended: what a disturbed one has to end with, too."""
 
-    stage: Stage
+    stage: RolloutStage
     fails: frozenset[tuple[str, ClassName | None]]
     """Gates that failed in the verdict that ended it, with their class."""
     groups: int
@@ -48,99 +41,58 @@ class RolloutEnd:
         )
 
 
-@dataclass
-class RolloutHistory:
-    """What the entries of a ledger say of one rollout, in order."""
-
-    rollout: int
-    candidate: int
-    opened: list[GroupOpened] = field(default_factory=list)
-    measured: list[tuple[int, RolloutMeasured]] = field(default_factory=list)
-    """Verdicts with their indices."""
-    reports: list[StoredReport] = field(default_factory=list)
-    comparisons: Counter[tuple[DeviceId, object, object]] = field(default_factory=Counter)
-    """By device, candidate and what that was compared with."""
-    ran: set[DeviceId] = field(default_factory=set)
-    """Devices that ran the candidate at any time."""
-
-    @property
-    def below(self) -> int:
-        """The bound of places of those who were let run it; 0 for nobody."""
-        return max((one.below for one in self.opened if one.mode == "run"), default=0)
-
-
 def ends_of(outcome: FleetOutcome, ledger: LedgerReader) -> Mapping[int, RolloutEnd]:
     """Return how each rollout of a run ended, by number."""
-    return {story.rollout: _end(outcome.state, story) for story in told(outcome.state, ledger)}
+    return {story.planned.rollout: _end(story) for story in stories(outcome.state, ledger)}
 
 
-def told(state: State, ledger: LedgerReader) -> list[RolloutHistory]:
-    """Return what the ledger says of every rollout."""
-    return [
-        _story(RolloutHistory(number, rollout.planned.version), ledger)
-        for number, rollout in state.rollouts.by_number.items()
-    ]
+def stories(state: State, ledger: LedgerReader) -> list[RolloutStory]:
+    """Return what the ledger says of every rollout; a fleet of chaos has one at most."""
+    found = state.rollouts.by_number.values()
+    return [told(ledger.entries(rollout.index, ledger.size)) for rollout in found]
 
 
-def strangers(state: State, story: RolloutHistory) -> Iterator[str]:
+def strangers(story: RolloutStory) -> Iterator[str]:
     """Say which devices ran a candidate that was never let go out to them."""
-    salt = state.rollouts.by_number[story.rollout].planned.salt
-    for device in sorted(story.ran):
-        if place_of(salt, device) >= story.below:
-            yield f"{device} ran model {story.candidate}, and its group was never opened"
+    planned = story.planned
+    bounds = [one.below for group in story.opened for one in group.phases if one.mode == "run"]
+    for name, device in sorted(story.devices.items()):
+        place = place_of(planned.salt, DeviceId(name))
+        if device.first_ran_ns is not None and place >= max(bounds, default=0):
+            yield f"{name} ran model {planned.version}, and its group was never opened"
 
 
-def counted_twice(story: RolloutHistory, anew: frozenset[DeviceId]) -> Iterator[str]:
+def counted_twice(story: RolloutStory, anew: frozenset[DeviceId]) -> Iterator[str]:
     """Say which comparisons are in the ledger twice; of devices installed `anew` they may be."""
-    for (device, *_), times in story.comparisons.items():
-        if times > 1 and device not in anew:
-            yield f"{device}: compared model {story.candidate} with the same one {times} times"
-
-
-def made_again(state: State, story: RolloutHistory) -> Iterator[str]:
-    """Say how verdicts differ from those that the entries which they name give."""
-    planned = state.rollouts.by_number[story.rollout].planned
-    for index, measured in story.measured:
-        named = [one for one in story.reports if one.index in measured.entries]
-        before = [one.index for one in story.reports if one.index < index]
-        scope = Scope(measured.group, measured.mode, measured.members, planned.classes)
-        for how in differences(measured, planned.plan.gates, scope, named, before):
-            yield f"verdict on group {measured.group}: {how}"
-
-
-def _story(story: RolloutHistory, ledger: LedgerReader) -> RolloutHistory:
-    for entry in ledger.entries():
-        body = read_entry(entry.kind, entry.body)
-        match body:
-            case GroupOpened() if body.rollout == story.rollout:
-                story.opened.append(body)
-            case RolloutMeasured() if body.rollout == story.rollout:
-                story.measured.append((entry.index, body))
-            case ModelCompared() if body.comparison.rollout == story.rollout:
-                assert entry.device is not None
-                known = body.comparison
-                story.comparisons[entry.device, known.candidate, known.active] += 1
-                story.reports.append(StoredReport(entry.index, entry.device, body))
-            case DeviceModelStatus() if body.version == story.candidate:
-                _take_status(story, body, StoredReport(entry.index, entry.device, body))
-    return story
-
-
-def _take_status(story: RolloutHistory, body: DeviceModelStatus, report: StoredReport) -> None:
-    if body.state == "active" and report.device is not None:
-        story.ran.add(report.device)
-    if body.state in _REPORTS:
-        story.reports.append(report)
-
-
-def _end(state: State, story: RolloutHistory) -> RolloutEnd:
-    last = story.measured[-1][1].gates if story.measured else ()
-    return RolloutEnd(
-        state.rollouts.by_number[story.rollout].stage,
-        frozenset(map(_named, (one for one in last if one.outcome == "fail"))),
-        len({one.group for one in story.opened if one.mode == "run"}),
+    pairs = Counter(
+        (one.device, one.body["candidate"], one.body["active"]) for one in story.reports
     )
+    for (device, *_), times in pairs.items():
+        if times > 1 and device not in anew:
+            yield f"{device}: compared model {story.planned.version} with one {times} times"
 
 
-def _named(finding: GateFinding) -> tuple[str, ClassName | None]:
-    return finding.gate, finding.of_class
+def made_again(story: RolloutStory) -> Iterator[str]:
+    """Say how verdicts differ from those that the entries which they name give."""
+    planned = story.planned
+    reports = [one for _, one in sorted(story.heard.items()) if _counts(one, planned.version)]
+    for measured in (one for group in story.groups.values() for one in group.measured):
+        body, index = measured.body, measured.index
+        named = [one for one in reports if one.index in body.entries]
+        before = [one.index for one in reports if one.index < index]
+        scope = Scope(body.group, body.mode, body.members, planned.classes)
+        for how in differences(body, planned.plan.gates, scope, named, before):
+            yield f"verdict on group {body.group}: {how}"
+
+
+def _counts(report: StoredReport, version: int) -> bool:
+    """Whether a verdict is made of it: a comparison, or a candidate that settled or failed."""
+    body = report.body.model_dump()
+    return "state" not in body or (body["version"] == version and body["state"] in _REPORTS)
+
+
+def _end(story: RolloutStory) -> RolloutEnd:
+    last = story.verdict.body.gates if story.verdict is not None else ()
+    fails = frozenset((one.gate, one.of_class) for one in last if one.outcome == "fail")
+    ran = [group for group in story.opened if any(one.mode == "run" for one in group.phases)]
+    return RolloutEnd(story.stage, fails, len(ran))

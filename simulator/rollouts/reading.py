@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import (
-    GroupOpened,
-    ModelCompared,
-    RolloutAborted,
-    RolloutFinished,
-    RolloutMeasured,
-    RolloutPaused,
-    RolloutPlanned,
-    RolloutResumed,
-    RolloutRolledBack,
-    RolloutUnreached,
-)
+from coordinator.ledger.entries import Entry
+from coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
 from schemas.rollouts import place_of
 from schemas.values import DeviceId
-from simulator.engines.recording import Recorded, seconds_between
+from simulator.engines.recording import seconds_between
 from simulator.rollouts.record import End, ExposureStep, PhaseRecord, RolloutRecord
 from simulator.scenario.rollout import CandidateKind
 
 Fits = Callable[[DeviceId], bool]
 """Whether the tags of the plan fit a device."""
+_ENDS: dict[RolloutStage, End] = {
+    "paused": "paused",
+    "rolled_back": "rolled back",
+    "finished": "finished",
+    "aborted": "aborted",
+    "superseded": "aborted",
+}
 _FAILED = ("failed", "rolled_back")
-
-
-@dataclass
-class _Read:
-    """What was read so far."""
-
-    planned: RolloutPlanned
-    began_ns: int
-    phases: dict[tuple[int, str], PhaseRecord] = field(default_factory=dict)
-    ever: set[DeviceId] = field(default_factory=set)
-    running: set[DeviceId] = field(default_factory=set)
-    failed: set[DeviceId] = field(default_factory=set)
-    unreached: set[DeviceId] = field(default_factory=set)
-    compared: int = 0
-    exposure: list[ExposureStep] = field(default_factory=list)
-    end: End = "open"
-    reason: str = ""
-    ended_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,116 +38,85 @@ class ParticipatingFleet:
         return tuple(filter(self.fits, self.devices))
 
 
+@dataclass(frozen=True)
+class _Said:
+    """What a device said of a model."""
+
+    device: DeviceId
+    seconds: float
+    """Since the rollout was planned."""
+    version: int
+    state: str
+
+
 def read_rollout(
-    entries: Iterable[Recorded], fleet: ParticipatingFleet, candidate: CandidateKind
-) -> RolloutRecord | None:
-    """Return the record of the last rollout that `entries` plan; None where they plan none."""
-    found: _Read | None = None
-    for body, device, time_ns in entries:
-        if isinstance(body, RolloutPlanned):
-            found = _Read(body, time_ns, exposure=[ExposureStep(seconds=0, ever=0, running=0)])
-        elif found is not None:
-            _take(found, body, device, time_ns, fleet)
-    return _record(found, fleet, candidate) if found is not None else None
-
-
-def _take(
-    found: _Read, body: object, device: DeviceId | None, time_ns: int, fleet: ParticipatingFleet
-) -> None:
-    since = seconds_between(found.began_ns, time_ns)
-    if isinstance(body, DeviceModelStatus):
-        if device is not None:
-            _take_status(found, body, device, since)
-        return
-    if getattr(body, "rollout", found.planned.rollout) != found.planned.rollout:
-        return
-    match body:
-        case GroupOpened():
-            _open(found, body, since, fleet)
-        case RolloutMeasured():
-            _measure(found, body, since)
-        case ModelCompared():
-            found.compared += body.comparison.rollout == found.planned.rollout
-        case RolloutUnreached():
-            found.unreached.update(body.devices)
-        case _:
-            _take_end(found, body, time_ns)
-
-
-def _take_end(found: _Read, body: object, time_ns: int) -> None:
-    match body:
-        case RolloutPaused():
-            found.end, found.reason = "paused", body.reason
-        case RolloutResumed():
-            found.end, found.reason = "open", ""
-        case RolloutRolledBack():
-            found.end, found.reason = "rolled back", body.reason
-        case RolloutFinished():
-            found.end, found.reason = "finished", ""
-        case RolloutAborted():
-            found.end, found.reason = "aborted", body.reason
-        case _:
-            return
-    found.ended_ns = time_ns
-
-
-def _take_status(found: _Read, body: DeviceModelStatus, device: DeviceId, since: float) -> None:
-    is_candidate, before = body.version == found.planned.version, (found.ever, found.running)
-    if body.state == "active":
-        found.ever = found.ever | {device} if is_candidate else found.ever
-        without = found.running - {device}
-        found.running = without | {device} if is_candidate else without
-    elif is_candidate and body.state in _FAILED:
-        found.failed.add(device)
-        found.running = found.running - {device}
-    if (found.ever, found.running) != before:
-        found.exposure.append(
-            ExposureStep(seconds=since, ever=len(found.ever), running=len(found.running))
-        )
-
-
-def _open(found: _Read, body: GroupOpened, since: float, fleet: ParticipatingFleet) -> None:
-    salt = found.planned.salt
-    found.phases.setdefault(
-        (body.group, body.mode),
-        PhaseRecord(
-            group=body.group,
-            mode=body.mode,
-            devices=sum(place_of(salt, name) < body.below for name in fleet.members),
-            opened_seconds=since,
-        ),
-    )
-
-
-def _measure(found: _Read, body: RolloutMeasured, since: float) -> None:
-    key = (body.group, body.mode)
-    opened = found.phases.get(key)
-    if opened is not None:
-        found.phases[key] = opened.model_copy(
-            update={
-                "decided_seconds": since,
-                "outcome": body.outcome,
-                "gates": body.gates,
-                "reason": body.reason,
-                "evidence": len(body.entries),
-            }
-        )
-
-
-def _record(found: _Read, fleet: ParticipatingFleet, candidate: CandidateKind) -> RolloutRecord:
-    ended_ns = found.ended_ns or found.began_ns
+    entries: Iterable[Entry], fleet: ParticipatingFleet, candidate: CandidateKind
+) -> RolloutRecord:
+    """Return the record of the rollout that the first of `entries` plans; no other one is there."""
+    held = list(entries)
+    story, began_ns = told(held), held[0].time_ns
+    when = {entry.index: seconds_between(began_ns, entry.time_ns) for entry in held}
+    said = list(_said(story, when))
+    last, version = story.turns[-1], story.planned.version
     return RolloutRecord(
         candidate=candidate,
-        version=found.planned.version,
-        former=found.planned.former,
-        end=found.end,
-        reason=found.reason,
+        version=version,
+        former=story.planned.former,
+        end=_ENDS.get(last.stage, "open"),
+        reason=last.reason,
         devices=len(fleet.devices),
         members=len(fleet.members),
-        phases=tuple(found.phases.values()),
-        exposure=tuple(found.exposure),
-        seconds=seconds_between(found.began_ns, ended_ns),
-        compared=found.compared,
-        failed=len(found.failed),
-        unreached=len(found.unreached),
+        phases=tuple(_phases(story, fleet, when)),
+        exposure=tuple(_exposure(said, version)),
+        seconds=when[last.index],
+        compared=len(story.reports),
+        failed=len({i.device for i in said if i.version == version and i.state in _FAILED}),
+        unreached=len({name for group in story.groups.values() for name in group.unreached}),
     )
+
+
+def _said(story: RolloutStory, when: dict[int, float]) -> Iterator[_Said]:
+    """Yield what devices said of models, in order."""
+    for index, report in sorted(story.heard.items()):
+        body = report.body.model_dump()
+        if report.device is not None and "state" in body:  # a comparison has none
+            yield _Said(report.device, when[index], body["version"], body["state"])
+
+
+def _phases(
+    story: RolloutStory, fleet: ParticipatingFleet, when: dict[int, float]
+) -> Iterator[PhaseRecord]:
+    salt = story.planned.salt
+    for group in story.opened:
+        verdicts = {one.body.mode: one for one in group.measured}  # the last of each
+        for phase in group.phases:
+            opened = PhaseRecord(
+                group=group.number,
+                mode=phase.mode,
+                devices=sum(place_of(salt, name) < phase.below for name in fleet.members),
+                opened_seconds=when[phase.index],
+            )
+            measured = verdicts.get(phase.mode)
+            if measured is None:
+                yield opened
+                continue
+            body = measured.body
+            found = {"outcome": body.outcome, "gates": body.gates, "reason": body.reason}
+            times = {"decided_seconds": when[measured.index], "evidence": len(body.entries)}
+            yield opened.model_copy(update=found | times)
+
+
+def _exposure(said: Iterable[_Said], version: int) -> Iterator[ExposureStep]:
+    """Yield a step whenever another device has run the candidate, or a device runs it no more."""
+    ever: frozenset[DeviceId] = frozenset()
+    running: frozenset[DeviceId] = frozenset()
+    yield ExposureStep(seconds=0, ever=0, running=0)
+    for item in said:
+        before, is_candidate = (ever, running), item.version == version
+        if item.state == "active":
+            ever = ever | {item.device} if is_candidate else ever
+            running = running | {item.device} if is_candidate else running - {item.device}
+        elif is_candidate and item.state in _FAILED:
+            running -= {item.device}
+        if (ever, running) != before:
+            yield ExposureStep(seconds=item.seconds, ever=len(ever), running=len(running))

@@ -47,7 +47,6 @@ class InProcessEngine(StageEngine):
                 taking_part,
                 self._folder / "coordinator",
                 self._prepared.split.test,
-                lambda: self._entries(0, self._state.size),
                 self._watch,
             )
         )

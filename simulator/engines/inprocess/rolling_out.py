@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from schemas.values import DeviceId
 from simulator.datasets.samples import SampleSet
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.interface import Watch
-from simulator.engines.recording import Recorded
 from simulator.errors import EngineError
 from simulator.rollouts.candidates import make_candidate
 from simulator.rollouts.held_out import RolloutFleet
@@ -39,8 +38,6 @@ class RolloutTask:
     home: Path
     """The coordinator's."""
     test: SampleSet
-    entries: Callable[[], Iterator[Recorded]]
-    """Gives those of the ledger from the first on."""
     watch: Watch
 
     @property
@@ -63,8 +60,9 @@ def roll_out(task: RolloutTask) -> RolloutRecord:
     _pursue(task)
     task.watch.phase("rollout: every device gets what is desired")
     _gather(task)
-    record = read_rollout(task.entries(), _participating(task), task.settings.candidate.kind)
-    assert record is not None, "it was planned"
+    coordinator, planned = task.fleet.coordinator, _newest(task)
+    entries = coordinator.engine.ledger.entries(planned.index, coordinator.state.size)
+    record = read_rollout(entries, _participating(task), task.settings.candidate.kind)
     return record.model_copy(update={"wall_seconds": time.perf_counter() - began})
 
 

@@ -29,8 +29,9 @@ SHAPE = Shape(
         "published": [{"label": "<i>STSA</i>", "accuracy": [90, 80, 70], "source": "Table 1"}],
     },
 )
-OF_SAMPLES = [picture for picture in GALLERY if picture.file != "classes.png"]
-"""Those that a run without masks has, if everything else is there."""
+NOT_THERE = {"classes.png", "exposure.png"}
+OF_SAMPLES = [picture for picture in GALLERY if picture.file not in NOT_THERE]
+"""Those that a run without masks and rollout has, if everything else is there."""
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.ledger.entries import Entry
 from coordinator.topics.models.entries import DeviceModelStatus
 from coordinator.topics.rollouts.entries import (
     GateFinding,
@@ -14,7 +15,7 @@ from coordinator.topics.rollouts.entries import (
 from coordinator.topics.rollouts.plan import RolloutPlan
 from schemas.rollouts import WHOLE, Mode, place_of
 from schemas.values import DeviceId, Digest
-from simulator.engines.recording import NANOSECONDS, Recorded
+from simulator.engines.recording import NANOSECONDS
 
 SALT = "wave"
 NUMBER, CANDIDATE, FORMER = 3, 8, 7
@@ -74,7 +75,7 @@ def passed() -> RolloutMeasured:
     )
 
 
-def stopped() -> list[Recorded]:
+def stopped() -> list[Entry]:
     """Two devices have run the candidate when the second group of four loses a class."""
     a, b, away = FLEET[0], FLEET[1], FLEET[2]
     told = [
@@ -91,4 +92,14 @@ def stopped() -> list[Recorded]:
         (55, runs(FORMER), a),
         (60, runs(FORMER), b),
     ]
-    return [(body, device, BEGAN + seconds * NANOSECONDS) for seconds, body, device in told]
+    return [
+        Entry(
+            number,
+            BEGAN + seconds * NANOSECONDS,
+            body.kind,
+            "coordinator" if device is None else device,
+            device,
+            body.model_dump(mode="json"),
+        )
+        for number, (seconds, body, device) in enumerate(told)
+    ]
