@@ -174,7 +174,7 @@ class Core:
         self.state.apply(entry.body, entry.device, now_ns)
         if self.state.clock.set_back_ns != before:
             self.live.set_back(self.state.clock.set_back_ns - before)
-        told = self.devices.tell_about(entry.body).requests
+        told = self.devices.tell_about(entry.body, entry.device).requests
         told += self.models.after(entry.body).requests
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests

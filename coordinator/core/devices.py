@@ -211,7 +211,7 @@ class Devices:
             for device in self._state.devices.admitted
         )
 
-    def tell_about(self, body: EntryBody) -> Decision:
+    def tell_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
         """Return what devices must be told because of an entry, which the state has taken."""
         tells = _TELLS.get(type(body))
         if tells is None:
@@ -219,6 +219,8 @@ class Devices:
         telling = tells(body)
         if telling.what == "round":
             return self._tell_round()
+        if telling.what == "born" and maker is not None:
+            return self._tell(maker, telling)
         devices = telling.devices or tuple(self._state.devices.admitted)
         return together(self._tell(device, telling) for device in devices)
 
@@ -232,6 +234,8 @@ class Devices:
             case "offered" if self._state.trust.root is None and self._is_newest(device):
                 return self._delivery.tell(device)
             case "released" if self._tells_action(device, telling.action):
+                return self._delivery.tell(device)
+            case "born":
                 return self._delivery.tell(device)
             case "everything":
                 return self._greet(device)
@@ -286,7 +290,9 @@ class Devices:
             formers=birth.formers,
             tags=birth.tags,
         )
-        return record_for(device, body) + self._models.running(device, birth) + self._greet(device)
+        # Which model it is to run depends on what it can: it is told once the state knows that.
+        came = record_for(device, body) + self._models.running(device, birth)
+        return came + self._greet(device, model=False)
 
     def _died(self, device: DeviceId, boot: BootId) -> Decision:
         live = self._live.device(device)
@@ -331,14 +337,14 @@ class Devices:
         held = self._state.contributions.of(device).held_parts()
         return heartbeat.held is not None and heartbeat.held != held_digest(held)
 
-    def _greet(self, device: DeviceId) -> Decision:
+    def _greet(self, device: DeviceId, *, model: bool = True) -> Decision:
         boot = self._live.device(device).boot
         if boot is None:
             return Decision()
         return (
             ask(*self._welcomes(device, boot))
             + self._assignment(device)
-            + self._delivery.tell(device)
+            + (self._delivery.tell(device) if model else _SILENCE)
             + self._tell_of_twins(device)
         )
 

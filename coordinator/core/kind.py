@@ -52,6 +52,7 @@ class Telling(NamedTuple):
         "round",
         "desired",
         "offered",
+        "born",
         "released",
         "everything",
         "installations",
@@ -59,7 +60,7 @@ class Telling(NamedTuple):
         "revocation",
     ]
     devices: tuple[DeviceId, ...] | None = None
-    """None for all that it is about."""
+    """None for all that it is about; for `born` the one that made the entry."""
     action: int | None = None
     """Of what was released: those alone that are told what this entry desires."""
 

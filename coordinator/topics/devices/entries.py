@@ -221,7 +221,7 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             _say_admitted,
             lambda body: Telling("everything", (body.device,)),
         ),
-        Kind(DeviceBorn, _begin_run, _say_born),
+        Kind(DeviceBorn, _begin_run, _say_born, lambda _: Telling("born")),
         # Who belongs to a group of devices may have changed, and with it what they are to run.
         Kind(DeviceTagged, _tag, _say_tagged, lambda body: Telling("released", body.devices)),
         Kind(

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator.core.live import Live
 from coordinator.core.state import State
@@ -28,13 +28,16 @@ def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None
     if phase is not None and phase.mode == "shadow":
         return _opened(rollout, phase.group, "run", phase.below)
     group, below = (0, 0) if phase is None else (phase.group, phase.below)
-    places = list(_places(state, rollout))
+    there = [device for device in state.devices.admitted if live.device(device).boot is not None]
+    if not there:
+        return None
+    places = {device: place_of(rollout.planned.salt, device) for device in _about(state, rollout)}
     for number in range(group + 1, len(plan.groups) + 1):
-        bound = _bound(plan.groups[number - 1], places, live)
+        bound = _bound(plan.groups[number - 1], places, there)
         if bound is None:
             return None
         bound = max(bound, below)
-        added = [device for place, device in places if below <= place < bound]
+        added = [device for device, place in places.items() if below <= place < bound]
         if added or number == len(plan.groups):
             shadows = plan.shadow == "all" or (plan.shadow == "first" and phase is None)
             can = shadows and any(_can_compare(state, rollout, device) for device in added)
@@ -71,25 +74,27 @@ def _opened(rollout: Rollout, group: int, mode: Mode, below: int) -> GroupOpened
     return GroupOpened(rollout=rollout.number, group=group, mode=mode, below=below)
 
 
-def _places(state: State, rollout: Rollout) -> Iterator[tuple[int, DeviceId]]:
-    """Yield every device that it is about, with its place."""
-    planned = rollout.planned
+def _about(state: State, rollout: Rollout) -> Iterator[DeviceId]:
+    """Yield every device that it is about."""
+    tags = rollout.planned.plan.tags
     for device, known in state.devices.admitted.items():
-        if not state.keys.of(device).revoked and all_fit(planned.plan.tags, known.tags):
-            yield place_of(planned.salt, device), device
+        if not state.keys.of(device).revoked and all_fit(tags, known.tags):
+            yield device
 
 
-def _bound(size: GroupSize, places: list[tuple[int, DeviceId]], live: Live) -> int | None:
-    """Return the place below which devices are in a group; None while nobody is there."""
+def _bound(
+    size: GroupSize, places: Mapping[DeviceId, int], there: Iterable[DeviceId]
+) -> int | None:
+    """Return the place below which devices are in a group; None while nobody of it is there."""
     if isinstance(size, float):
         return round(size * WHOLE)
-    there = sorted(place for place, device in places if live.device(device).boot is not None)
-    if not there:
+    present = sorted(places[device] for device in there if device in places)
+    if not present:
         return None
-    if len(there) >= size:
-        return there[size - 1] + 1
-    everybody = sorted(place for place, _ in places)
-    return WHOLE if len(everybody) < size else max(there[-1], everybody[size - 1]) + 1
+    if len(present) >= size:
+        return present[size - 1] + 1
+    everybody = sorted(places.values())
+    return WHOLE if len(everybody) < size else max(present[-1], everybody[size - 1]) + 1
 
 
 def _can_compare(state: State, rollout: Rollout, device: DeviceId) -> bool:

@@ -143,11 +143,12 @@ class Rollouts:
 
     def _open(self, rollout: Rollout) -> Decision:
         """Open the next phase, if somebody is there and it may go."""
+        asks = rollout.planned.plan.approve == "operator"
+        compared = rollout.phase is not None and rollout.phase.mode == "shadow"
+        if asks and not compared and max(rollout.approved, default=0) <= _open_group(rollout):
+            return Decision()  # who would be in it need not be found out every time
         opened = next_phase(self._state, self._live, rollout)
-        if opened is None:
-            return Decision()
-        plan = rollout.planned.plan
-        if plan.approve == "operator" and opened.group not in rollout.approved:
+        if opened is None or (asks and opened.group not in rollout.approved):
             return Decision()
         desired = ModelDesired(
             version=rollout.planned.version,
@@ -280,12 +281,11 @@ class Rollouts:
 
     def _approve(self, command: ApproveGroup) -> tuple[Decision, str]:
         rollout = self._open_one(command.rollout)
-        plan, phase = rollout.planned.plan, rollout.phase
+        plan = rollout.planned.plan
         if plan.approve != "operator":
             how = "nobody has to" if plan.approve is None else "a release key does"
             raise CommandError(f"approve: of rollout {rollout.number} {how}")
-        done = phase.group if phase is not None else 0
-        group = command.group or max(rollout.approved | {done}) + 1
+        group = command.group or self._group_to_approve(rollout)
         if group > len(plan.groups):
             raise CommandError(
                 f"group: rollout {rollout.number} has {len(plan.groups)} groups, and all of them "
@@ -297,6 +297,13 @@ class Rollouts:
         if group in rollout.approved:
             return Decision(), text
         return record(RolloutApproved(rollout=rollout.number, group=group), actor=OPERATOR), text
+
+    def _group_to_approve(self, rollout: Rollout) -> int:
+        """Return the group that opens next, unless it may go already; then the one after those."""
+        opens = next_phase(self._state, self._live, rollout)
+        if opens is not None and opens.group not in rollout.approved:
+            return opens.group
+        return max(rollout.approved | {_open_group(rollout)}) + 1
 
     def _pause(self, command: PauseRollout) -> tuple[Decision, str]:
         rollout = self._active(command.rollout)
@@ -349,6 +356,10 @@ class Rollouts:
                 f"rollout: {number} has not begun; `fleetledger rollout start {number}` begins it"
             )
         return rollout
+
+
+def _open_group(rollout: Rollout) -> int:
+    return rollout.phase.group if rollout.phase is not None else 0
 
 
 def words(rollout: Rollout) -> str:

@@ -170,6 +170,24 @@ class RolloutBench(Bench):
         """Let a device go away."""
         self.message(device, Death())
 
+    def comes(self, device: str) -> None:
+        """Let a device come back with a new run."""
+        self.born(device, capabilities=ABLE)
+
+    def join(self, device: str) -> None:
+        """Admit a new device, which runs what it is told."""
+        self.command(AdmitDevice(device=DeviceId(device)))
+        self.comes(device)
+        self.settle()
+
+    def all_answer_of(self, version: int) -> None:
+        """Let every device that is offered a version answer well."""
+        for device in self.offered(version=version):
+            self.says(device, "active", version=version)
+            self.compares(device)
+            self.says(device, "settled", version=version)
+        self.settle()
+
     def all_answer(self, group: int, pairs: Pairs = GOOD) -> None:
         """Let every device that a group is new to answer well."""
         for device in self.offered(group):
