@@ -78,7 +78,8 @@ def _about(state: State, rollout: Rollout) -> Iterator[DeviceId]:
     """Yield every device that it is about."""
     tags = rollout.planned.plan.tags
     for device, known in state.devices.admitted.items():
-        if not state.keys.of(device).revoked and all_fit(tags, known.tags):
+        kept_out = device in state.models.pinned or state.keys.of(device).revoked
+        if not kept_out and all_fit(tags, known.tags):
             yield device
 
 

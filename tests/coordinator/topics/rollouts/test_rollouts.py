@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics.models.commands import GoBack, PushModel
+from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.models.commands import GoBack, PinDevices, PushModel
 from coordinator.topics.models.entries import ModelDesired
 from coordinator.topics.rollouts.commands import (
     ApproveGroup,
@@ -22,6 +23,7 @@ from coordinator.topics.rollouts.entries import (
     RolloutRolledBack,
 )
 from schemas.rollouts import LocalHours, Pairs
+from schemas.tags import TagName, TagValue
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, RolloutBench, plan
@@ -502,3 +504,37 @@ def test_at_most_the_first_group_and_what_was_under_way_ever_ran_a_bad_model() -
     soak(good)
     assert good.rollout.stage == "rolled_back"
     assert len(good.ran[2]) == 3 + len(second)
+
+
+def test_a_rollout_of_tagged_devices_leaves_others_alone_and_ends_with_them() -> None:
+    bench = RolloutBench()
+    devices = bench.fleet(8)
+    chosen, others = devices[:4], devices[4:]
+    put = {TagName("site"): TagValue("orchard")}
+    bench.command(TagDevices(devices=tuple(map(DeviceId, chosen[:3])), put=put))
+    bench.begin_rollout(groups=(1, 1.0), tags=({"name": "site"},))
+    bench.all_answer(1)
+    soak(bench)
+    bench.command(TagDevices(devices=(DeviceId(chosen[3]),), put=put))
+    assert bench.offered() == chosen
+    bench.all_answer(2)
+    soak(bench)
+    assert bench.rollout.stage == "finished"
+    assert {bench.told[DeviceId(device)].version for device in others} == {1}
+    bench.command(TagDevices(devices=(DeviceId(chosen[0]),), removed=(TagName("site"),)))
+    assert bench.told[DeviceId(chosen[0])].version == 1
+
+
+def test_a_pinned_device_is_no_member() -> None:
+    bench = RolloutBench()
+    devices = bench.fleet(4)
+    bench.command(PinDevices(devices=(DeviceId(devices[0]),), version=1))
+    bench.begin_rollout(groups=(3, 1.0))
+    assert bench.offered(1) == devices[1:]
+    bench.command(PinDevices(devices=(DeviceId(devices[1]),), version=1))
+    for device in devices[2:]:
+        bench.answers(device)
+    bench.settle()
+    assert bench.rollout.stage == "soaking"
+    bench.command(EndRollout(rollout=1, back=True))
+    assert {told.version for told in bench.told.values()} == {1}
