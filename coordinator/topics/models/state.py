@@ -194,13 +194,6 @@ class ModelsState:
             return own or offered or self.desired
         return max(own, offered, key=lambda item: item.action)
 
-    def to_run(self, device: DeviceId) -> DesiredVersion | None:
-        """Return the version that this device is to run while it compares another one with it."""
-        desired = self.desired_for(device)
-        if desired is None or desired.group is None or desired.group.mode == "run":
-            return desired
-        return self._offered(device, shadow=False) or self.desired
-
     def offer_all(self, desired: DesiredVersion) -> None:
         """Take in what all devices are to run: with a rollout's last group its others stay."""
         self.desired = desired
@@ -215,11 +208,11 @@ class ModelsState:
         """Take in what a group is offered; to run it ends that it is only compared."""
         self.offers = after_offer(self.offers, desired)
 
-    def _offered(self, device: DeviceId, *, shadow: bool = True) -> DesiredVersion | None:
-        """Return what a rollout offers a device, or, without `shadow`, offers it to run."""
-        return newest_offer(self.offers, lambda group: self.is_offered(device, group, shadow))
+    def _offered(self, device: DeviceId) -> DesiredVersion | None:
+        """Return what a rollout offers a device."""
+        return newest_offer(self.offers, lambda group: self.is_offered(device, group))
 
-    def is_offered(self, device: DeviceId, group: GroupOffer, shadow: bool = True) -> bool:
+    def is_offered(self, device: DeviceId, group: GroupOffer) -> bool:
         """Whether a device is of a group, and can do what that is to do."""
         known = self.devices.admitted.get(device)
         if known is None or not group.has(device, known.tags):
@@ -227,7 +220,7 @@ class ModelsState:
         if group.mode == "run":
             return True
         able, runs = known.capabilities, self.of(device).active_version
-        return shadow and runs is not None and able is not None and SHADOW in able.features
+        return runs is not None and able is not None and SHADOW in able.features
 
     @property
     def all_desired(self) -> list[DesiredVersion]:
