@@ -1,7 +1,9 @@
 """Which group of a rollout comes next, which devices are in it, and what they are offered.
 
-- A group of a share is all devices whose places lie below it; a group of a number is all up to the
-  place of so many devices that are there, so that it is not made of devices that are away.
+- A group of a share is all devices up to the place of so many of those that there are, so that 5 %
+  of a hundred are five and not by chance ten; who comes later falls in by its place. A group of a
+  number is all up to the place of so many devices that are there, so that it is not made of devices
+  that are away.
 - A group that holds nobody besides those before it is left out, but for the last one, which is for
   whoever comes later, too.
 - A group is only asked to compare where somebody can: who runs nothing, or an older agent, cannot.
@@ -9,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator.core.live import Live
@@ -16,6 +19,7 @@ from coordinator.core.state import State
 from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.rollouts.entries import GroupOpened
 from coordinator.topics.rollouts.plan import GroupSize
+from coordinator.topics.rollouts.scope import exact
 from coordinator.topics.rollouts.state import Rollout
 from schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
 from schemas.tags import all_fit
@@ -87,14 +91,16 @@ def _bound(
     size: GroupSize, places: Mapping[DeviceId, int], there: Iterable[DeviceId]
 ) -> int | None:
     """Return the place below which devices are in a group; None while nobody of it is there."""
-    if isinstance(size, float):
-        return round(size * WHOLE)
+    if size == 1.0 and isinstance(size, float):
+        return WHOLE
+    everybody = sorted(places.values())
     present = sorted(places[device] for device in there if device in places)
     if not present:
         return None
+    if isinstance(size, float):
+        return everybody[math.ceil(exact(size) * len(everybody)) - 1] + 1
     if len(present) >= size:
         return present[size - 1] + 1
-    everybody = sorted(places.values())
     return WHOLE if len(everybody) < size else max(present[-1], everybody[size - 1]) + 1
 
 
