@@ -5,6 +5,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -34,6 +35,8 @@ def _put_temporary_files_into_memory() -> None:
 
 
 _put_temporary_files_into_memory()
+# What a shell starts in the background is deaf to it, and so would be all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("FLEETLEDGER_OUTPUT", "table")  # what a person sees on a terminal
 
 PROGRAMS = ("broker", "promtool", "chromium")

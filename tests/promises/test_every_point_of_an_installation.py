@@ -230,7 +230,7 @@ WORKS: dict[str, tuple[Work | None, Work]] = {
     "switching to a candidate": (Device.shadow, whole),
 }
 POINTS = {
-    "installing": 85,
+    "installing": 80,
     "going back": 12,
     "keeping a candidate": 70,
     "switching to a candidate": 20,

@@ -285,6 +285,19 @@ class DevicePinned(EntryBody):
         return self
 
 
+def desired_again(
+    desired: DesiredVersion, devices: tuple[DeviceId, ...] | None, reason: str
+) -> ModelDesired | DevicePinned:
+    """Return the entry that says once more what one said, of `devices`; None for all."""
+    if desired.pins is None or devices is None:
+        return ModelDesired(
+            version=desired.version, devices=devices, reason=reason, group=desired.group
+        )
+    if desired.pins:
+        return DevicePinned(devices=devices, version=desired.version)
+    return DevicePinned(devices=devices, then=desired.version)
+
+
 def _pin(models: ModelsState, body: DevicePinned, at: Place) -> None:
     for device in body.devices:
         models.pinned.pop(device, None)

@@ -25,7 +25,7 @@ from coordinator.core.entry import OPERATOR
 from coordinator.core.rules import ReleaseRules
 from coordinator.core.state import State
 from coordinator.errors import CommandError
-from coordinator.topics.models.entries import DevicePinned, ModelDesired
+from coordinator.topics.models.entries import desired_again
 from coordinator.topics.models.state import DesiredVersion
 from coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
 from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
@@ -189,19 +189,9 @@ class Releases:
             if not lost and not (everybodys and not desired.pins):
                 continue
             everybodys |= desired == self._state.models.desired
-            decision += record(self._again(desired, reason))
+            holds = self._state.models.devices_of(desired)
+            decision += record(desired_again(desired, holds, reason))
         return decision
-
-    def _again(self, desired: DesiredVersion, reason: str) -> ModelDesired | DevicePinned:
-        """Return the entry that says once more what one said, of those of whom it still holds."""
-        devices = self._state.models.devices_of(desired)
-        if desired.pins is None or devices is None:
-            return ModelDesired(
-                version=desired.version, devices=devices, reason=reason, group=desired.group
-            )
-        if desired.pins:
-            return DevicePinned(devices=devices, version=desired.version)
-        return DevicePinned(devices=devices, then=desired.version)
 
     def _next_number(self) -> int:
         return max(self._state.trust.last_number + 1, self._rules.first_number)

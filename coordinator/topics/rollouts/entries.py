@@ -193,7 +193,7 @@ def _compare(rollouts: RolloutsState, body: ModelCompared, at: Place) -> None:
     of_device[body.comparison.key] = Reported(at.index, body.content)
     rollout, member = rollouts.active, None
     if rollout is not None and rollout.number == body.comparison.rollout:
-        rollout.evidence.compare(at.index, at.maker, body.comparison)
+        take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
         member = rollout.members.get(at.maker)
     if member is not None:
         member.compared = True
@@ -370,6 +370,26 @@ def _say_aborted(body: RolloutAborted, _: Place) -> str:
     return f"Rollout {body.rollout} is ended, and devices keep what they run: {body.reason}"
 
 
+REPORTS = (ModelCompared, DeviceModelStatus)
+"""What a verdict may be made of."""
+
+
+def take_report(
+    evidence: Evidence, rollout: int, body: EntryBody, device: DeviceId, index: int
+) -> bool:
+    """Take what an entry reports of a rollout into its evidence; return whether it is a report."""
+    match body:
+        case ModelCompared(comparison=comparison) if comparison.rollout == rollout:
+            evidence.compare(index, device, comparison)
+        case DeviceModelStatus(state="settled"):
+            evidence.settle(index, device, body.throttled)
+        case DeviceModelStatus(state="failed" | "rolled_back"):
+            evidence.fail(index, device)
+        case _:
+            return False
+    return True
+
+
 def _take_status(rollouts: RolloutsState, body: DeviceModelStatus, at: Place) -> None:
     """Take in what became of the candidate on a device that was offered it."""
     rollout = rollouts.active
@@ -378,17 +398,17 @@ def _take_status(rollouts: RolloutsState, body: DeviceModelStatus, at: Place) ->
         return
     member = rollout.members.get(at.maker)
     if member is not None:
-        _take_answer(rollout, member, body, at)
+        _take_answer(member, body, at)
+        take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
     rollouts.review(at.maker)
 
 
-def _take_answer(rollout: Rollout, member: GroupMember, body: DeviceModelStatus, at: Place) -> None:
+def _take_answer(member: GroupMember, body: DeviceModelStatus, at: Place) -> None:
     match body.state:
         case "failed" | "rolled_back":
             member.failures += 1
             member.failed_ns, member.failed_index = at.time_ns, at.index
             member.runs = member.settled = False
-            rollout.evidence.fail(at.index, at.maker)
         case "shadowing":
             member.failed_ns = None
             member.alone = body.former is None
@@ -398,7 +418,6 @@ def _take_answer(rollout: Rollout, member: GroupMember, body: DeviceModelStatus,
             member.runs = member.settled = True
             member.failed_ns = None
             member.alone = member.alone or body.former is None
-            rollout.evidence.settle(at.index, at.maker, body.throttled)
 
 
 def _take_desired(rollouts: RolloutsState, body: ModelDesired, at: Place) -> None:

@@ -17,12 +17,12 @@ from coordinator.core.formatting import some
 from coordinator.core.state import State, read_entry
 from coordinator.errors import CommandError
 from coordinator.ledger.entries import Entry
-from coordinator.topics.models.entries import DeviceModelStatus
 from coordinator.topics.rollouts.entries import (
+    REPORTS,
     GateFinding,
-    ModelCompared,
     Outcome,
     RolloutMeasured,
+    take_report,
 )
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
@@ -63,7 +63,9 @@ def differences(
     found = list(_unnamed(measured.entries, reports))
     evidence = Evidence()
     for report in named:
-        if not _take(evidence, report, measured.rollout):
+        if report.device is None or not take_report(
+            evidence, measured.rollout, report.body, report.device, report.index
+        ):
             found.append(f"entry {report.index} is no report of rollout {measured.rollout}")
     known = {report.index for report in named}
     if gone := [index for index in measured.entries if index not in known]:
@@ -83,22 +85,6 @@ def _unnamed(entries: Sequence[int], reports: Sequence[int]) -> Iterator[str]:
         yield "it names an entry twice"
     elif list(entries) != sorted(entries):
         yield "it does not name its entries in their order"
-
-
-def _take(evidence: Evidence, report: StoredReport, rollout: int) -> bool:
-    """Take a report into evidence; return whether it is one."""
-    index, device, body = report.index, report.device, report.body
-    if device is None:
-        return False
-    if isinstance(body, ModelCompared) and body.comparison.rollout == rollout:
-        evidence.compare(index, device, body.comparison)
-    elif isinstance(body, DeviceModelStatus) and body.state == "settled":
-        evidence.settle(index, device, body.throttled)
-    elif isinstance(body, DeviceModelStatus) and body.state in ("failed", "rolled_back"):
-        evidence.fail(index, device)
-    else:
-        return False
-    return True
 
 
 def _unlike(recorded: Iterable[GateFinding], made: Iterable[GateFinding]) -> Iterator[str]:
@@ -167,7 +153,7 @@ def verify_rollout(entries: Iterable[Entry], number: int) -> RolloutVerifyReport
     verdicts = []
     for entry in entries:
         body = _read(entry)
-        if isinstance(body, ModelCompared | DeviceModelStatus):
+        if isinstance(body, REPORTS):
             reports[entry.index] = StoredReport(entry.index, entry.device, body)
         if isinstance(body, RolloutMeasured) and body.rollout == number:
             verdicts.append(_again(entry.index, body, state.rollouts.by_number[number], reports))

@@ -62,6 +62,10 @@ NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",
     "digits-1000": "a thousand programs",
     "digits-joint": "no fleet",
+    **dict.fromkeys(
+        [name for name in shipped_names() if name.startswith("digits-rollout-")],
+        "they learn as `digits` does; their rollouts are run in tests/simulator/rollouts",
+    ),
 }
 """Shipped scenarios that need no file, and cannot be compared."""
 STAGES = 2
