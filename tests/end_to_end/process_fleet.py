@@ -76,19 +76,23 @@ class ProcessFleet:
     def set_up_coordinator(self, settings: str) -> None:
         """Make the coordinator's home; `settings` stand where `coordinator init` names a method."""
         write_password(self.home, self.broker, "coordinator")
-        self.operator("coordinator", "init", "--fleet", self.name, *self._access(self.broker.port))
+        self.operator("coordinator", "init", "--fleet", self.name, *self.access(self.broker.port))
         path = self.home / "coordinator.toml"
         before, _, _ = path.read_text(encoding="utf-8").partition("[method]")
         path.write_text(before + settings, encoding="utf-8")
 
     def set_up_agent(
-        self, device: str, port: int | None = None, exemplars: Exemplars = "images"
+        self,
+        device: str,
+        port: int | None = None,
+        exemplars: Exemplars = "images",
+        options: Sequence[str] = (),
     ) -> None:
-        """Make a device's home, and admit the device."""
+        """Make a device's home, by further options of `agent init`, and admit the device."""
         home = self.folder / device
         write_password(home, self.broker, device)
-        access = self._access(port or self.broker.port)
-        self.agent("init", device, "--device", device, "--fleet", self.name, *access)
+        access = self.access(port or self.broker.port)
+        self.agent("init", device, "--device", device, "--fleet", self.name, *access, *options)
         path = home / "agent.toml"
         text = path.read_text(encoding="utf-8")
         text = text.replace("# evaluation_folder", "evaluation_folder")
@@ -197,7 +201,7 @@ class ProcessFleet:
         child.process.wait()
         self.children.running.remove(child)
 
-    def _access(self, port: int) -> tuple[str, ...]:
+    def access(self, port: int) -> tuple[str, ...]:
         return ("--broker-port", str(port), "--password-file", str(PASSWORD_FILE))
 
 

@@ -1,0 +1,106 @@
+"""Ten agents on Mosquitto, models made elsewhere, groups of devices, an offline release key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.topics.models.entries import DeviceModelStatus, ModelDesired
+from coordinator.topics.releases.entries import ReleaseSigned
+from coordinator.topics.rollouts.entries import (
+    ModelCompared,
+    RolloutFinished,
+    RolloutMeasured,
+    RolloutRolledBack,
+)
+from simulator.engines.mqtt.processes import Children
+from tests.end_to_end.rollout_fleet import DEVICES, RolloutFleet
+from transport.brokers import MosquittoBroker
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
+PLAN = """\
+soak = 0
+settle_seconds = 0.2
+[gates]
+latency = "off"  # this machine runs ten devices, and what else it has to
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[RolloutFleet]:
+    """Ten agents that run model 1, and a plan for what follows it."""
+    with Children(tmp_path) as children:
+        made = RolloutFleet(tmp_path, mosquitto, children)
+        made.set_up()
+        made.import_model(1)
+        made.start_coordinator()
+        for device in DEVICES:
+            made.start_agent(device)
+        made.operator("model", "push", "1")
+        made.until(lambda: made.running() == [1] * len(DEVICES))
+        (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+        yield made
+
+
+def start(fleet: RolloutFleet, version: int, *words: str) -> None:
+    plan = str(fleet.folder / "plan.toml")
+    fleet.operator("rollout", "plan", str(version), "--file", plan, "--start", "--yes", *words)
+
+
+def test_a_lost_class_ends_it_in_the_shadow_and_a_good_model_arrives_by_an_offline_key(
+    fleet: RolloutFleet, tmp_path: Path
+) -> None:
+    fleet.import_model(2, loses="top")
+    start(fleet, 2, "--groups", "8,100%")
+    fleet.until(lambda: fleet.entries(RolloutRolledBack))
+    check_that_nobody_ran_it(fleet)
+    check_verdicts_elsewhere(fleet, tmp_path / "elsewhere")
+
+    key = fleet.put_release_key_away()
+    fleet.import_model(3, scale=1.01)
+    start(fleet, 3, "--groups", "6,100%", "--approve", "release-key")
+    check_that_groups_wait_for_the_key(fleet, key)
+    devices = [name for name, body in fleet.entries(ModelCompared) if body.comparison.rollout == 2]
+    assert sorted(map(str, devices)) == sorted(DEVICES), "each one has measured it once"
+
+
+def check_that_nobody_ran_it(fleet: RolloutFleet) -> None:
+    verdict = fleet.entries(RolloutMeasured)[-1][1]
+    failed = {
+        finding.gate: finding.of_class for finding in verdict.gates if finding.outcome == "fail"
+    }
+    assert (verdict.group, verdict.mode, failed["no_class_lost"]) == (1, "shadow", "top")
+    switched = [
+        body.version for _, body in fleet.entries(DeviceModelStatus) if body.state == "active"
+    ]
+    assert set(switched) == {1}
+    told = fleet.entries(ModelDesired)[-1][1]
+    assert (told.version, told.devices, told.group) == (1, None, None)
+    assert fleet.running() == [1] * len(DEVICES)
+    fleet.until(lambda: not any(fleet.status(device).candidate for device in DEVICES))
+
+
+def check_verdicts_elsewhere(fleet: RolloutFleet, folder: Path) -> None:
+    exported = fleet.folder / "exported"
+    fleet.operator("ledger", "export", str(exported))
+    exported.rename(folder)
+    said = fleet.run("rollout", "verify", "1", "--ledger", str(folder), "--home", "nowhere")
+    count = len(fleet.entries(RolloutMeasured))
+    assert f"{count} of {count} verdicts came out as recorded" in said
+
+
+def check_that_groups_wait_for_the_key(fleet: RolloutFleet, key: Path) -> None:
+    fleet.until(lambda: fleet.waits_for_signature(2))
+    assert not [1 for _, body in fleet.entries(ModelCompared) if body.comparison.rollout == 2]
+    fleet.operator("rollout", "approve", "2", "--key", str(key))
+    fleet.until(lambda: fleet.running().count(3) == 6)
+    fleet.until(lambda: fleet.waits_for_signature(2))
+    assert sorted(map(str, fleet.running())) == ["1"] * 4 + ["3"] * 6
+    fleet.operator("rollout", "approve", "2", "--group", "2", "--key", str(key))
+    fleet.until(lambda: fleet.running() == [3] * len(DEVICES))
+    fleet.until(lambda: fleet.entries(RolloutFinished))
+    signed = [body.signed.release for _, body in fleet.entries(ReleaseSigned)]
+    shares = [release.share is not None for release in signed if release.version == 3]
+    assert shares == [True, True, False], "of the first group to measure and to run, then of all"
