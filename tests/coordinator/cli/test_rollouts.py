@@ -14,18 +14,22 @@ from typer.testing import CliRunner, Result
 
 import fleetledger
 from coordinator.cli.rollout_plans import plan_of
-from coordinator.errors import CommandError
+from coordinator.errors import AuditError, CommandError
 from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.tiles import export
 from coordinator.paths import ledger_path
 from coordinator.settings import CoordinatorSettings, write_new
 from coordinator.topics.rollouts.entries import RolloutMeasured
 from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.trust.key_files import make_key
 from schemas.rollouts import LocalHours
 from schemas.shown import OUTPUT_VARIABLE
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reading.test_views import write
+from tests.coordinator.topics.releases.test_shares import ReleasedBench, key_file
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, RolloutBench
 from tests.docs.command_schemas import schema_of
+from tests.schemas import signing
 
 Story = Callable[[], RolloutBench]
 
@@ -124,6 +128,25 @@ def test_a_group_is_approved(tmp_path: Path) -> None:
     assert approved["rollout"]["waits_for"] is None
 
 
+def test_a_group_goes_by_a_signature_of_the_fleets_release_key_alone(tmp_path: Path) -> None:
+    bench = ReleasedBench(key=None)
+    bench.begin_rollout()
+    bench.written(tmp_path)
+    other = tmp_path / "other.pem"
+    make_key(other, signing.RELEASE.verify_key.name)
+    assert as_json(tmp_path, "show", "1")["rollout"]["waits_for"] == "signature"
+    with pytest.raises(CommandError, match=r"release 2: .* no longer"):
+        run(tmp_path, "approve", "1", "--key", str(other))
+    with pytest.raises(
+        CommandError, match="group 2 of rollout 1 waits for no release, but group 1"
+    ):
+        run(tmp_path, "approve", "1", "--group", "2", "--key", str(other))
+    assert as_json(tmp_path, "show", "1")["rollout"]["waits_for"] == "signature"
+    approved = as_json(tmp_path, "approve", "1", "--key", str(key_file(tmp_path)))
+    assert approved["said"] == "release 2 is signed: model 2 goes out"
+    assert approved["rollout"]["waits_for"] is None
+
+
 def test_a_rollout_shows_its_gates_its_devices_and_why(tmp_path: Path) -> None:
     home = home_of(tmp_path, gone_back)
     said = run(home, "show", "1", "--devices").stdout
@@ -146,6 +169,21 @@ def test_verdicts_come_out_the_same_from_an_exported_ledger_elsewhere(tmp_path: 
     said = run(home, "verify", "1").stdout
     assert "2 of 2 verdicts came out as recorded" in said
     assert not elsewhere.exists()
+
+
+def test_verdicts_come_out_the_same_from_an_exported_folder(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", gone_back)
+    run(home, "plan", "2")  # what the bench wrote is not signed, before a coordinator adds to it
+    folder = tmp_path / "exported"
+    with ledger_of(home) as ledger:
+        export(ledger, folder)
+    shutil.rmtree(home)
+    found = as_json(tmp_path / "elsewhere", "verify", "1", "--ledger", str(folder))
+    assert found["equal"]
+    assert [one["outcome"] for one in found["verdicts"]] == ["fail", "fail"]
+    (folder / "checkpoint").unlink()
+    with pytest.raises(AuditError, match="checkpoint"):
+        run(tmp_path / "elsewhere", "verify", "1", "--ledger", str(folder))
 
 
 def test_a_verdict_that_says_otherwise_than_its_entries_is_found(tmp_path: Path) -> None:

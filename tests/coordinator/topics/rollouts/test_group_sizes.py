@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.rollouts.plan import RolloutPlan
 from schemas.values import DeviceId
 from tests.coordinator.topics.rollouts.rollout_bench import ABLE, RolloutBench
 
@@ -19,6 +20,26 @@ def test_a_share_is_of_the_devices_that_there_are_and_no_matter_of_chance(
     bench.fleet(devices)
     bench.begin_rollout(groups=(size, 1.0))
     assert len(bench.offered(1)) == expected
+
+
+def test_ten_devices_get_a_model_in_three_groups_of_the_default_plan() -> None:
+    """5 % of them hold nobody besides the first device, and are passed over."""
+    bench = RolloutBench()
+    devices = bench.fleet(10)
+    bench.begin_rollout(groups=RolloutPlan().groups, shadow="first")
+    reached, phases = [], []
+    while bench.rollout.stage == "running":
+        phase = bench.rollout.phase
+        assert phase is not None
+        reached.append(len(bench.offered()))
+        phases.append((phase.group, phase.mode))
+        bench.all_answer(phase.group)
+        bench.wait(61)
+        bench.settle()
+    assert phases == [(1, "shadow"), (1, "run"), (3, "run"), (4, "run")]
+    assert reached == [1, 1, 3, 10]
+    assert bench.rollout.stage == "finished"
+    assert bench.ran[2] == set(devices)
 
 
 def test_who_comes_later_falls_into_an_open_group_by_its_place() -> None:
