@@ -41,6 +41,15 @@ def frugal_allocation() -> None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
+def keep_loaded() -> None:
+    """Have the collector pass over all that there is now, which a program needs until it ends.
+
+    Modules are most of what it would walk through, each time that memory is given back.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def give_back() -> None:
     """Return freed memory to the system.
 

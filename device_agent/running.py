@@ -8,7 +8,7 @@ from pathlib import Path
 
 from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
-from device_agent.memory import frugal_allocation
+from device_agent.memory import frugal_allocation, keep_loaded
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -28,6 +28,7 @@ def run_agent(folder: Path) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
         signal.signal(signal.SIGUSR1, lambda *_: agent.evaluate_again())
+        keep_loaded()
         agent.run()
     finally:
         os.close(lock)
