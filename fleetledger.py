@@ -56,6 +56,9 @@ VERBS = {
     "dashboard": Verb(
         "coordinator.dashboard.cli:app", "Show the fleet on pages that a browser reads, live."
     ),
+    "unit": Verb(
+        "schemas.unit_command:unit", "Print a systemd unit of agent, coordinator or dashboard."
+    ),
     "simulate": Verb(
         "simulator.cli:simulate",
         "Replay a fleet of up to thousands of devices on this machine, from a scenario.",

@@ -9,6 +9,7 @@ CoordinatorError
 ├── NetworkSettingsError    the settings name no network that could be trained
 ├── UnknownClassError       a class name that the registry lacks
 ├── ProxyError              the proxy cannot start, or not keep what it must
+├── ProvisionError          kits cannot be made: a wrong table, or settings that do not fit
 ├── KeyFileError            a key cannot be made, read or used
 ├── TrustError              a root cannot be made, read or published
 ├── AuditError              an exported ledger, or a proof of an entry, does not hold
@@ -65,6 +66,10 @@ class UnknownClassError(CoordinatorError):
 
 class ProxyError(CoordinatorError):
     """The proxy cannot start, or its store cannot be read or written."""
+
+
+class ProvisionError(CoordinatorError):
+    """Kits cannot be made: the table is wrong, or settings do not fit; nothing was done."""
 
 
 class KeyFileError(CoordinatorError):

@@ -13,6 +13,7 @@ from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
+from schemas.service_manager import ServiceManager
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -42,7 +43,7 @@ def serve(
             stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
         began = about("coordinator.began", fleet=settings.fleet, home=str(home))
         log.info("serving fleet %s from %s", settings.fleet, home, extra=began)
-        shell.run()
+        shell.run(ServiceManager.take().beat)
         log.info("stopped", extra=about("coordinator.ended"))
 
 

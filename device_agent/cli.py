@@ -52,10 +52,26 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         Path | None,
         typer.Option(help="The fleet's root; only released models are installed then."),
     ] = None,
+    evaluation: Annotated[
+        str | None,
+        typer.Option(help="Folder of held-out samples, on which models are measured here."),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Speak TLS with the broker; believe the system's CAs.")
+    ] = False,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(help="Speak TLS; believe these CAs alone. Relative to --home or absolute."),
+    ] = None,
+    certificate_file: Annotated[
+        Path | None, typer.Option(help="This device's certificate, for a broker that asks for it.")
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
     home: Home = HOME,
 ) -> None:
     """Write a commented settings file."""
     from device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
+    from device_agent.setting_up import tls_settings  # noqa: PLC0415
 
     new = NewHome(
         device=DeviceId(device),
@@ -66,9 +82,39 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         password_file=password_file,
         coordinator_key=None if coordinator_key is None else read_verify_key(coordinator_key),
         root=None if root is None else read_root(root, FleetId(fleet)),
+        tls=tls_settings(tls, ca_file, certificate_file, key_file),
+        evaluation_folder=evaluation,
     )
     path = write_home(home, new)
     typer.echo(f"wrote {path}; next: fleetledger agent doctor --home {home}")
+
+
+@app.command()
+def install(
+    kit: Annotated[
+        Path, typer.Argument(help="The folder that the operator made.", file_okay=False)
+    ],
+    unit: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the systemd unit: /etc/systemd/system.", file_okay=False),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Whose the home becomes, and whose rights the agent has.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    home: Home = HOME,
+) -> None:
+    """Set this device up by its kit: home, secrets, settings, enrolment, unit."""
+    from device_agent.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
+
+    for step in KitInstallation.of(kit, home, unit, user).steps():
+        typer.echo(f"would {step.text}" if dry_run else step.text)
+        if not dry_run:
+            step.do()
+    if not dry_run:
+        typer.echo(f"next: fleetledger agent doctor --home {home}; then delete {kit}, a secret")
 
 
 @app.command()

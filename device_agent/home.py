@@ -15,7 +15,7 @@ from schemas.roots import SignedRoot
 from schemas.settings_file import load_settings, read_secret
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
-from transport.tls import TLS_LINES
+from transport.tls import TLS_LINES, TlsSettings
 
 SETTINGS_FILE = "agent.toml"
 ROOT_FILE = "root.json"
@@ -170,7 +170,7 @@ _DATA = """\
 # One folder per class, named after it, with that class's images, such as cat/1.jpg
 folder = {folder}
 # The same for images that are never learned from; the model's accuracy is measured on them.
-# evaluation_folder = "evaluation"
+{evaluation}
 # What counts: "pictures", "text" for .txt files, or "scenes", pictures with masks: then the folder
 # holds images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks' values.
 samples = "pictures"
@@ -180,7 +180,8 @@ _NO_DATA = """\
 # This device runs models and has nothing to learn from.
 samples = "none"
 # One folder per class, named after it: images that the model's accuracy is measured on here.
-# evaluation_folder = "evaluation\""""
+{evaluation}"""
+_NO_EVALUATION = '# evaluation_folder = "evaluation"'
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,20 @@ class NewHome:
     password_file: str | None = None
     coordinator_key: VerifyKey | None = None
     root: SignedRoot | None = None
+    tls: TlsSettings | None = None
+    evaluation_folder: str | None = None
+
+    @property
+    def data_lines(self) -> str:
+        """What stands in the section `[data]`."""
+        evaluation = (
+            f"evaluation_folder = {toml_value(self.evaluation_folder)}"
+            if self.evaluation_folder
+            else _NO_EVALUATION
+        )
+        if self.data_folder is None:
+            return _NO_DATA.format(evaluation=evaluation)
+        return _DATA.format(folder=toml_value(self.data_folder), evaluation=evaluation)
 
 
 def write_home(folder: Path, new: NewHome) -> Path:
@@ -210,13 +225,9 @@ def write_home(folder: Path, new: NewHome) -> Path:
         fleet=new.fleet,
         host=toml_value(new.host),
         port=new.port,
-        data=(
-            _NO_DATA
-            if new.data_folder is None
-            else _DATA.format(folder=toml_value(new.data_folder))
-        ),
+        data=new.data_lines,
         password_file=line or '# password_file = "password"',
-        tls=TLS_LINES,
+        tls=TLS_LINES if new.tls is None else new.tls.toml(),
         root=f"root = {toml_value(ROOT_FILE)}" if new.root else f'# root = "{ROOT_FILE}"',
         coordinator_key=(
             f"coordinator_key = {toml_value(new.coordinator_key)}"
@@ -230,8 +241,8 @@ def write_home(folder: Path, new: NewHome) -> Path:
             file.write(text)
         if new.root is not None:
             (folder / ROOT_FILE).write_bytes(new.root.canonical_bytes() + b"\n")
-        if new.data_folder is not None:
-            (folder / new.data_folder).mkdir(parents=True, exist_ok=True)
+        for samples in filter(None, (new.data_folder, new.evaluation_folder)):
+            (folder / samples).mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise HomeError(f"{path}: is there already; edit it, or choose another --home") from error
     except OSError as error:

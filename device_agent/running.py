@@ -9,6 +9,7 @@ from pathlib import Path
 from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation, keep_loaded
+from schemas.service_manager import ServiceManager
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -29,7 +30,7 @@ def run_agent(folder: Path) -> None:
             signal.signal(number, lambda *_: agent.stop())
         signal.signal(signal.SIGUSR1, lambda *_: agent.evaluate_again())
         keep_loaded()
-        agent.run()
+        agent.run(ServiceManager.take().beat)
     finally:
         os.close(lock)
 

@@ -78,6 +78,7 @@ from schemas.health import DeviceHealth
 from schemas.log_lines import about
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
+from schemas.service_manager import no_beat
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -164,13 +165,14 @@ class Agent:
         """Why the agent ended, once it has."""
         self._status_written = True
 
-    def run(self) -> None:
-        """Connect, serve until `stop`, say goodbye."""
+    def run(self, beat: Callable[[], None] = no_beat) -> None:
+        """Connect, serve until `stop`, say goodbye; `beat` is called at every turn."""
         self._worker.start()
         self._parts.exchange.start()
         try:
             self.begin()
             while not self._stopping:
+                beat()
                 self.step(LONGEST_WAIT_SECONDS)
             self._farewell = self._ended = "stopped"
         except Exception as error:

@@ -20,6 +20,7 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.keys import enrol, revoke, settle
+from coordinator.cli.provision import provision
 from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
 from coordinator.errors import QuestionError
@@ -53,6 +54,7 @@ PROXY_HOME = Path(proxy_settings.DEFAULT_HOME)
 
 app = typer.Typer(no_args_is_help=True, help="Lead a fleet: serve, admit devices, open stages.")
 app.command("broker-config")(broker_config)
+app.command("provision")(provision)
 app.command("enrol")(enrol)
 app.command("revoke")(revoke)
 app.command("settle")(settle)

@@ -16,6 +16,7 @@ from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
 from coordinator.dashboard.following import LedgerFollower
 from coordinator.errors import CoordinatorError
+from schemas.service_manager import ServiceManager
 
 DEFAULT_PORT = 8787
 MOST_CONNECTIONS = 500
@@ -113,6 +114,12 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, follower: LedgerFollower) -> None:
         super().__init__(config)
         self._follower = follower
+        self._manager = ServiceManager.take()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say that the loop goes round, ten times a second."""
+        self._manager.beat()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop in order."""

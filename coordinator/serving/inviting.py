@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.errors import CommandError
 from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
+from coordinator.serving.operator import send_all
 from coordinator.settings import load
 from coordinator.topics.keys.commands import InviteDevice
 from coordinator.trust.invitations import Invitations
@@ -24,15 +25,35 @@ def invite(home: Path, device: DeviceId, hours: float) -> Token:
     The coordinator of `home` records it, or this process does where none runs. Raises
     `CommandError` where the device has a key already.
     """
+    invited = invite_all(home, (device,), hours)[device]
+    if isinstance(invited, str):
+        raise CommandError(invited)
+    return invited
+
+
+def invite_all(
+    home: Path, devices: Sequence[DeviceId], hours: float
+) -> dict[DeviceId, Token | str]:
+    """Do the same for several devices at once; one that is refused has the reason as a text."""
     fleet = load(home).fleet
+    key = coordinator_key(home, fleet).verify_key
     expires_ns = time.time_ns() + round(hours * HOUR_NS)
-    token = Token.fresh(fleet, device, coordinator_key(home, fleet).verify_key, expires_ns)
+    tokens = [Token.fresh(fleet, device, key, expires_ns) for device in devices]
     invitations = Invitations(home)
-    invitations.keep(token)
-    command = InviteDevice(device=device, invitation=token.invitation, expires_ns=expires_ns)
-    try:
-        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
-    except CommandError:
-        invitations.forget(token.invitation)
-        raise
-    return token
+    for token in tokens:
+        invitations.keep(token)
+    answers = send_all(
+        home,
+        [
+            InviteDevice(device=token.device, invitation=token.invitation, expires_ns=expires_ns)
+            for token in tokens
+        ],
+        carry_out_here=lambda: carry_out_waiting(home),
+    )
+    for token, answer in zip(tokens, answers, strict=True):
+        if not answer.done:
+            invitations.forget(token.invitation)
+    return {
+        token.device: token if answer.done else answer.text
+        for token, answer in zip(tokens, answers, strict=True)
+    }

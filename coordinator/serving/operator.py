@@ -10,7 +10,7 @@ import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,17 +178,13 @@ def send(
     no coordinator runs, and returns whether it did. Raises `CommandError` if the command was
     refused and `OperatorTimeoutError` if nobody answered.
     """
-    inbox = OperatorInbox(home)
-    try:
-        ticket = inbox.submit(command, actor=actor)
-        answer = _wait(inbox, ticket, carry_out_here, time.monotonic() + timeout_seconds)
-    finally:
-        inbox.close()
-    if answer is None:
-        raise OperatorTimeoutError(
-            f"the coordinator of {home} did not answer within {timeout_seconds:g} s; "
-            "see its log, the command is still waiting in its inbox"
-        )
+    (answer,) = send_all(
+        home,
+        (command,),
+        carry_out_here=carry_out_here,
+        timeout_seconds=timeout_seconds,
+        actor=actor,
+    )
     if answer.asks:
         raise QuestionError(answer.text)
     if not answer.done:
@@ -196,10 +192,34 @@ def send(
     return answer.text
 
 
-def _wait(
-    inbox: OperatorInbox, ticket: str, carry_out_here: Callable[[], bool], deadline: float
-) -> CommandAnswer | None:
-    carry_out_here()
-    while (answer := inbox.answer_to(ticket)) is None and time.monotonic() < deadline:
+def send_all(
+    home: Path,
+    commands: Sequence[Command],
+    *,
+    carry_out_here: Callable[[], bool],
+    timeout_seconds: float = 30.0,
+    actor: str = OPERATOR,
+) -> list[CommandAnswer]:
+    """Submit commands together, wait for all of them, and return their answers in this order.
+
+    Raises `OperatorTimeoutError` where none of those left was answered within the time.
+    """
+    inbox = OperatorInbox(home)
+    try:
+        tickets = [inbox.submit(command, actor=actor) for command in commands]
+        carry_out_here()
+        return [_wait(inbox, ticket, home, timeout_seconds) for ticket in tickets]
+    finally:
+        inbox.close()
+
+
+def _wait(inbox: OperatorInbox, ticket: str, home: Path, seconds: float) -> CommandAnswer:
+    deadline = time.monotonic() + seconds
+    while (answer := inbox.answer_to(ticket)) is None:
+        if time.monotonic() >= deadline:
+            raise OperatorTimeoutError(
+                f"the coordinator of {home} did not answer within {seconds:g} s; "
+                "see its log, the command is still waiting in its inbox"
+            )
         time.sleep(POLL_SECONDS)
     return answer

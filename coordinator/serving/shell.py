@@ -62,6 +62,7 @@ from schemas.presence import (
     SeenCheckpoint,
 )
 from schemas.receipts import Receipt
+from schemas.service_manager import no_beat
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 from transport.clock import SYSTEM_CLOCK, Clock
@@ -160,9 +161,10 @@ class Shell:
         self._parts.connection.subscribe(*topics.from_every_device("hb"), qos=0)
         self._parts.connection.start()
 
-    def run(self) -> None:
-        """Serve until `stop`."""
+    def run(self, beat: Callable[[], None] = no_beat) -> None:
+        """Serve until `stop`; `beat` is called at every turn."""
         while not self._stopping:
+            beat()
             self.step()
 
     def stop(self) -> None:

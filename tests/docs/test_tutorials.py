@@ -66,3 +66,17 @@ def test_pushing_models_of_your_own(tmp_path: Path) -> None:
     first, second = imported[:2]
     assert second["frozen"] == first["frozen"], "the second version moves nothing but its head"
     assert second["head"] != first["head"]
+
+
+@pytest.mark.broker
+def test_setting_up_many_devices(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "set-up-many-devices.md"
+    replaced = {"8883": str(free_port("127.0.0.1"))}
+    if os.geteuid() == 0:  # the command says not to start it as root
+        replaced["mosquitto -c kits/broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
+    with session(tmp_path, page, replaced) as opened:
+        for command in commands(page):
+            if command.line.startswith("mosquitto"):
+                text = (tmp_path / "kits" / "broker" / "mosquitto.conf").read_text()
+                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
+            opened.type(command)

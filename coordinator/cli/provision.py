@@ -1,0 +1,101 @@
+"""`fleetledger coordinator provision`: a kit for every device of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.common import HOME, Home, say
+from coordinator.errors import ProvisionError
+from coordinator.provisioning.device_table import TableRow, read_table
+from coordinator.provisioning.kits import DEVICES, Provisioned, Provisioning
+from coordinator.provisioning.kits import provision as make_kits
+from transport.brokers.folder import CONFIGURATION, SECRETS
+
+
+class LoginBy(str, Enum):
+    """How users log in at the broker."""
+
+    CERTIFICATE = "certificate"
+    PASSWORD = "password"  # noqa: S105 - a choice of the command line
+
+
+def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    table: Annotated[
+        Path, typer.Argument(help="CSV: a column `name`; others are tags.", dir_okay=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for kits.", file_okay=False)],
+    broker_host: Annotated[
+        str | None,
+        typer.Option(help="The broker as devices reach it; by default as the coordinator does."),
+    ] = None,
+    broker_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name or address in its certificate; may be given again."),
+    ] = None,
+    place: Annotated[
+        Path | None,
+        typer.Option(help="Where OUT/broker will be on its host; by default where it is."),
+    ] = None,
+    login: Annotated[
+        LoginBy, typer.Option(help="What devices show the broker.")
+    ] = LoginBy.CERTIFICATE,
+    hours: Annotated[
+        float, typer.Option(help="How long a kit may be used.", min=0.01, max=8760)
+    ] = 720.0,
+    home: Home = HOME,
+) -> None:
+    """Admit the devices of a table, and make a kit for each that has none; and a broker for all."""
+    rows = read_table(table)
+    what = Provisioning(
+        home=home,
+        out=out,
+        host=broker_host,
+        further_names=tuple(broker_name or ()),
+        place=place,
+        passwords=login is LoginBy.PASSWORD,
+        hours=hours,
+    )
+    done = make_kits(what, rows)
+    for line in _words(what, done):
+        say(line)
+    if done.refused:
+        raise ProvisionError("; ".join(_refusals(table, rows, done)))
+
+
+def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
+    there = f"; {len(done.there)} had theirs" if done.there else ""
+    kits = "1 kit" if len(done.made) == 1 else f"{len(done.made)} kits"
+    yield f"made {kits} in {what.out / DEVICES}{there}"
+    if not done.has_root:
+        yield (
+            "the fleet has no root, so no kit has one: devices install what the coordinator "
+            "desires. `fleetledger trust init` before provisioning makes one"
+        )
+    if done.coordinator_changed:
+        yield f"{what.home} has its certificates now, as [broker.tls]; restart what serves there"
+    broker = done.broker
+    start = f"mosquitto -c {broker.place / CONFIGURATION}"
+    if broker.place == broker.folder.absolute():
+        yield f"1. Broker: {start}, not as root"
+    else:
+        yield (
+            f"1. Broker: copy {broker.folder} without {SECRETS}/ to {broker.place} on its host; "
+            f"there: chown -R mosquitto: {broker.place}; {start}"
+        )
+    if not broker.by_certificate:
+        yield "   After new kits copy its password_file again, and send it a SIGHUP"
+    yield (
+        f"2. Devices: take each its folder of {what.out / DEVICES}; there: "
+        "fleetledger agent install FOLDER"
+    )
+
+
+def _refusals(table: Path, rows: list[TableRow], done: Provisioned) -> Iterator[str]:
+    for row in rows:
+        if row.device in done.refused:
+            yield f"{table}: line {row.line}: {done.refused[row.device]}"

@@ -1,0 +1,1 @@
+"""Kits for many devices at once: a table of devices in, a folder for each of them out."""

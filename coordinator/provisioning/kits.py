@@ -1,0 +1,291 @@
+"""Makes kits: admits devices, makes their certificates or passwords, and a folder for each.
+
+    ca/            the fleet's CA; its key never leaves this folder
+    broker/        a Mosquitto for the fleet, as `broker-config` writes it, with its certificate
+    devices/NAME/  a kit, see `schemas.kits`
+    proxy/         the certificate of the proxy's user, where users have certificates
+
+- A kit that is there is left as it is, so a longer table gives kits to new devices alone.
+- A kit comes about as a whole, after the ledger has its token; a run that was killed is run again.
+- A device that the coordinator refuses keeps no other from its kit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinator.core.commands import Command
+from coordinator.errors import CommandError, ProvisionError
+from coordinator.provisioning.device_table import NO_DATA, TableRow
+from coordinator.serving.engine import carry_out_waiting
+from coordinator.serving.inviting import invite_all
+from coordinator.serving.operator import send_all
+from coordinator.settings import FILE_NAME, CoordinatorSettings, load
+from coordinator.topics.devices import views as device_views
+from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.releases.views import newest_root
+from schemas.envelope import COORDINATOR, PROXY
+from schemas.kits import (
+    CA_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    KIT_FILE,
+    KIT_PASSWORD_FILE,
+    KIT_ROOT_FILE,
+    TOKEN_FILE,
+    Kit,
+)
+from schemas.systemd_units import ServiceUnit, UnitKind
+from schemas.tags import TagName, TagValue
+from schemas.token import Token
+from schemas.values import DeviceId
+from transport.brokers.authority import Authority, Issued, names_of
+from transport.brokers.folder import PASSWORDS, SECRETS, BrokerFolder, write_broker_folder
+from transport.brokers.mosquitto_configuration import ServerCertificates
+from transport.brokers.private_files import make_private_folder, write_secret
+from transport.tls import TlsSettings
+
+BROKER, DEVICES, AUTHORITY = "broker", "devices", "ca"
+SERVER_CERTIFICATE, SERVER_KEY = "server.pem", "server.key"
+
+
+@dataclass(frozen=True)
+class Provisioning:
+    """Where kits are made, and for which broker."""
+
+    home: Path
+    out: Path
+    host: str | None = None
+    """Of the broker, as devices reach it; the coordinator's own if left out."""
+    further_names: tuple[str, ...] = ()
+    """Host names and addresses that the broker's certificate has besides."""
+    place: Path | None = None
+    """Where the folder of the broker will be on its host; where it is if left out."""
+    passwords: bool = False
+    """Whether users log in by password over TLS, and not by a certificate."""
+    hours: float = 720.0
+    """How long a token may be used."""
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """What came of it."""
+
+    made: tuple[DeviceId, ...]
+    there: tuple[DeviceId, ...]
+    """Devices that had their kits before."""
+    refused: Mapping[DeviceId, str]
+    broker: BrokerFolder
+    has_root: bool
+    coordinator_changed: bool = False
+    """Whether `coordinator.toml` was given the CA and the coordinator's certificate."""
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What all kits of one run share."""
+
+    what: Provisioning
+    settings: CoordinatorSettings
+    authority: Authority
+    root: bytes | None
+    passwords: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        return self.what.host or self.settings.broker.host
+
+
+def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
+    """Make kits for the devices that have none.
+
+    Raises `ProvisionError` and `SettingsError` before anything is done, `BrokerFilesError` for what
+    cannot be written.
+    """
+    settings = load(what.home)
+    _check(what, settings)
+    make_private_folder(what.out)
+    make_private_folder(what.out / DEVICES)
+    authority = Authority.of(what.out / AUTHORITY, settings.fleet)
+    new = [row for row in rows if not (_kit_folder(what, row.device) / KIT_FILE).exists()]
+    invited = invite_all(what.home, [row.device for row in new], what.hours) if new else {}
+    refused = {name: text for name, text in invited.items() if isinstance(text, str)}
+    _tag(what.home, [row for row in new if row.device not in refused])
+    root = newest_root(what.home)
+    broker = _write_broker(what, settings, authority)
+    making = _Making(
+        what,
+        settings,
+        authority,
+        None if root is None else root.canonical_bytes() + b"\n",
+        _passwords(broker),
+    )
+    changed = _equip_coordinator(making)
+    made = []
+    for row in new:
+        token = invited[row.device]
+        if isinstance(token, Token):
+            _write_kit(making, row, token)
+            made.append(row.device)
+    return Provisioned(
+        made=tuple(made),
+        there=tuple(row.device for row in rows if row not in new),
+        refused=refused,
+        broker=broker,
+        has_root=root is not None,
+        coordinator_changed=changed,
+    )
+
+
+def _check(what: Provisioning, settings: CoordinatorSettings) -> None:
+    file = what.home / FILE_NAME
+    if settings.broker.username != COORDINATOR:
+        raise ProvisionError(
+            f"{file}: broker.username: {settings.broker.username!r}: the access rules know the "
+            f"coordinator as {str(COORDINATOR)!r}; set that, or leave it out"
+        )
+    if what.passwords and settings.broker.password_file is None:
+        raise ProvisionError(
+            f"{file}: broker.password_file: is missing; set password_file = "
+            f'"{KIT_PASSWORD_FILE}" below [broker], and the password is put there'
+        )
+    if (what.out / BROKER).exists() and what.passwords != (what.out / BROKER / PASSWORDS).exists():
+        raise ProvisionError(
+            f"{what.out}: its kits log in by {'certificate' if what.passwords else 'password'}; "
+            "choose the same --login, or another --out"
+        )
+
+
+def _tag(home: Path, rows: Sequence[TableRow]) -> None:
+    """Put the tags of the table on devices; those with the same tags share an entry."""
+    alike: dict[tuple[tuple[TagName, TagValue], ...], list[DeviceId]] = defaultdict(list)
+    for row in rows:
+        alike[tuple(sorted(row.tags.items()))].append(row.device)
+    commands: list[Command] = [
+        TagDevices(devices=tuple(devices), put=dict(tags))
+        for tags, devices in alike.items()
+        if tags
+    ]
+    if not commands:
+        return
+    answers = send_all(home, commands, carry_out_here=lambda: carry_out_waiting(home))
+    wrong = [answer.text for answer in answers if not answer.done]
+    if wrong:
+        raise CommandError("; ".join(wrong))
+
+
+def _write_broker(
+    what: Provisioning, settings: CoordinatorSettings, authority: Authority
+) -> BrokerFolder:
+    folder = what.out / BROKER
+    make_private_folder(folder)
+    wanted = {settings.broker.host, what.host or settings.broker.host, *what.further_names}
+    known = set(names_of(folder / SERVER_CERTIFICATE))
+    if not wanted <= known or not (folder / SERVER_KEY).exists():
+        _write_issued(
+            authority.server(sorted(wanted | known)),
+            folder / SERVER_CERTIFICATE,
+            folder / SERVER_KEY,
+        )
+    write_secret(folder / CA_FILE, authority.certificate)
+    place = (what.place or folder).absolute()
+    broker = BrokerFolder(
+        folder=folder,
+        place=place,
+        port=settings.broker.port,
+        devices=[DeviceId(row.device) for row in device_views.devices(what.home)],
+        certificates=ServerCertificates(
+            place / SERVER_CERTIFICATE,
+            place / SERVER_KEY,
+            None if what.passwords else place / CA_FILE,
+        ),
+    )
+    write_broker_folder(broker)
+    return broker
+
+
+def _passwords(broker: BrokerFolder) -> dict[str, str]:
+    """Return the text of each user's password file; nothing where users have certificates."""
+    if broker.by_certificate:
+        return {}
+    secrets = broker.folder / SECRETS
+    return {user: (secrets / user).read_text(encoding="utf-8") for user in broker.users}
+
+
+def _equip_coordinator(making: _Making) -> bool:
+    """Give coordinator and proxy what they log in with; return whether settings were changed."""
+    home, settings = making.what.home, making.settings
+    folder = making.what.out / PROXY
+    certificate, key = folder / f"{PROXY}.pem", folder / f"{PROXY}.key"
+    if not making.what.passwords and not certificate.exists():
+        make_private_folder(folder)
+        write_secret(folder / CA_FILE, making.authority.certificate)
+        _write_issued(making.authority.user(PROXY), certificate, key)
+    password = settings.broker.password_file
+    if password is not None and making.passwords and not (home / password).exists():
+        write_secret(home / password, making.passwords[COORDINATOR])
+    if settings.broker.tls is not None:
+        return False
+    write_secret(home / CA_FILE, making.authority.certificate)
+    tls = TlsSettings(ca_file=Path(CA_FILE))
+    if not making.what.passwords:
+        names = Path(f"{COORDINATOR}.pem"), Path(f"{COORDINATOR}.key")
+        _write_issued(making.authority.user(COORDINATOR), *(home / name for name in names))
+        tls = TlsSettings(ca_file=Path(CA_FILE), certificate_file=names[0], key_file=names[1])
+    file = home / FILE_NAME
+    mode = file.stat().st_mode & 0o777
+    write_secret(file, f"{file.read_text(encoding='utf-8').rstrip()}\n\n{tls.toml()}\n")
+    file.chmod(mode)
+    return True
+
+
+def _kit_folder(what: Provisioning, device: DeviceId) -> Path:
+    return what.out / DEVICES / device
+
+
+def _write_kit(making: _Making, row: TableRow, token: Token) -> None:
+    """Write a kit beside its place, and move it there once it is whole."""
+    scratch = making.what.out / DEVICES / f".{row.device}.new"
+    if scratch.exists():
+        shutil.rmtree(scratch)
+    make_private_folder(scratch)
+    for name, text in _kit_files(making, row, token):
+        write_secret(scratch / name, text)
+    place = _kit_folder(making.what, row.device)
+    if place.exists():  # without a kit.toml it was never one
+        shutil.rmtree(place)
+    scratch.replace(place)
+
+
+def _kit_files(making: _Making, row: TableRow, token: Token) -> Iterator[tuple[str, str]]:
+    learns = making.settings.learning
+    data = row.data or ("data" if learns else NO_DATA)
+    kit = Kit(
+        device=row.device,
+        fleet=making.settings.fleet,
+        host=making.host,
+        port=making.settings.broker.port,
+        data=None if data == NO_DATA else data,
+        evaluation=row.evaluation or None,
+    )
+    yield KIT_FILE, kit.toml()
+    yield CA_FILE, making.authority.certificate
+    if row.device in making.passwords:
+        yield KIT_PASSWORD_FILE, making.passwords[row.device]
+    else:
+        issued = making.authority.user(row.device)
+        yield CERTIFICATE_FILE, issued.certificate
+        yield KEY_FILE, issued.key
+    yield TOKEN_FILE, f"{token.text}\n"
+    if making.root is not None:
+        yield KIT_ROOT_FILE, making.root.decode("utf-8")
+    yield UnitKind.AGENT.file_name, ServiceUnit(UnitKind.AGENT).text()
+
+
+def _write_issued(issued: Issued, certificate_file: Path, key_file: Path) -> None:
+    write_secret(key_file, issued.key)
+    write_secret(certificate_file, issued.certificate)

@@ -1,0 +1,138 @@
+"""A fleet out of a table: kits are made, installed, and run against a broker that asks for TLS.
+
+The broker takes nobody without a certificate of the fleet's CA.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from coordinator.topics.keys.entries import DeviceEnrolled
+from fleetledger import app
+from simulator.engines.mqtt.processes import Children, fleetledger_command
+from tests.transport.standalone import free_port, running
+from tests.transport.worlds import next_of
+from transport.brokers import MosquittoBroker
+from transport.interface import ConnectionProblem
+from transport.mqtt import MqttConnection
+from transport.mqtt_settings import MqttSettings
+from transport.tls import TlsFiles
+
+pytestmark = pytest.mark.broker
+PATIENCE = 300.0
+
+
+def say(*words: str) -> str:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    return done.output
+
+
+class KitFleet:
+    """Programs that were set up from kits alone."""
+
+    def __init__(self, folder: Path, children: Children) -> None:
+        self.folder, self.children = folder, children
+        self.home, self.kits = folder / "coordinator", folder / "kits"
+        self.port = free_port("127.0.0.1")
+        words = ("--broker-host", "localhost", "--broker-port", str(self.port), "--no-learning")
+        say("coordinator", "init", "--fleet", "mill", *words, "--home", str(self.home))
+
+    def provision(self, devices: int) -> float:
+        """Make so many kits; return the seconds that took."""
+        table = self.folder / "devices.csv"
+        rows = (f"camera-{number},orchard-{number % 7}" for number in range(devices))
+        table.write_text("name,site\n" + "\n".join(rows) + "\n")
+        began = time.monotonic()
+        words = ("provision", str(table), "--out", str(self.kits), "--home", str(self.home))
+        said = say("coordinator", *words)
+        assert f"made {devices} kits" in said
+        return time.monotonic() - began
+
+    def start_coordinator(self) -> None:
+        self._start("coordinator", "coordinator", "serve", "--home", str(self.home))
+
+    def start_device(self, number: int) -> None:
+        """Install a kit, and run the agent that it makes."""
+        name = f"camera-{number}"
+        home = str(self.folder / name)
+        say("agent", "install", str(self.kits / "devices" / name), "--home", home)
+        self._start(name, "agent", "run", "--home", home)
+
+    def _start(self, name: str, *words: str) -> None:
+        self.children.start(name, fleetledger_command(*words))
+
+    def wait_until_online(self, devices: int) -> None:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            online = [row for row in self.listed() if row["state"] == "online"]
+            if len(online) == devices == self.enrolled():
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"{self.listed()}, {self.enrolled()} enrolled")
+
+    def listed(self) -> list[dict[str, str]]:
+        said = say("device", "list", "--json", "--home", str(self.home))
+        found: list[dict[str, str]] = json.loads(said)["devices"]
+        return found
+
+    def enrolled(self) -> int:
+        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
+            return len(list(ledger.entries(kind=DeviceEnrolled.kind)))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[KitFleet]:
+    (tmp_path / "logs").mkdir()
+    with Children(tmp_path / "logs") as children:
+        yield KitFleet(tmp_path, children)
+
+
+@pytest.mark.parametrize(
+    ("provisioned", "run"), [(5, 3), pytest.param(200, 20, marks=pytest.mark.slow)]
+)
+def test_devices_run_from_their_kits(
+    mosquitto: MosquittoBroker, fleet: KitFleet, provisioned: int, run: int
+) -> None:
+    seconds = fleet.provision(provisioned)
+    with running(fleet.kits / "broker", fleet.port):
+        fleet.start_coordinator()
+        began = time.monotonic()
+        for number in range(run):
+            fleet.start_device(number)
+        fleet.wait_until_online(run)
+        print(f"{provisioned} kits in {seconds:.1f} s; {run} online after", end=" ")  # noqa: T201
+        print(f"{time.monotonic() - began:.1f} s")  # noqa: T201
+        fleet.children.stop()
+    assert [row["state"] for row in fleet.listed()].count("never seen") == provisioned - run
+
+
+def test_the_broker_takes_nobody_without_a_certificate_of_the_fleet(
+    mosquitto: MosquittoBroker, fleet: KitFleet
+) -> None:
+    fleet.provision(2)
+    kit = fleet.kits / "devices" / "camera-0"
+    with running(fleet.kits / "broker", fleet.port):
+        settings = MqttSettings(
+            client_id="camera-0.control",
+            host="localhost",
+            port=fleet.port,
+            user="camera-0",
+            password="guessed",
+            tls=TlsFiles(kit / "ca.pem"),
+        )
+        connection = MqttConnection(settings)
+        try:
+            connection.start()
+            assert isinstance(next_of(connection, ConnectionProblem).error, Exception)
+            assert not connection.connected
+        finally:
+            connection.stop()
