@@ -56,6 +56,10 @@ VERBS = {
     "dashboard": Verb(
         "coordinator.dashboard.cli:app", "Show the fleet on pages that a browser reads, live."
     ),
+    "bundle": Verb(
+        "coordinator.cli.bundles:app",
+        "Make, verify and install fleetledger with all that it needs, without a network.",
+    ),
     "unit": Verb(
         "schemas.unit_command:unit", "Print a systemd unit of agent, coordinator or dashboard."
     ),
@@ -79,6 +83,7 @@ EXTRAS = {
     "jinja2": "simulator",
     "matplotlib": "simulator",
     "onnx": "coordinator",
+    "packaging": "coordinator",
     "onnxruntime": "cpu",
     "prometheus_client": "dashboard",
     "scipy": "simulator",

@@ -10,6 +10,7 @@ CoordinatorError
 ├── UnknownClassError       a class name that the registry lacks
 ├── ProxyError              the proxy cannot start, or not keep what it must
 ├── ProvisionError          kits cannot be made: a wrong table, or settings that do not fit
+├── BundleError             a bundle cannot be made, or is not believed
 ├── KeyFileError            a key cannot be made, read or used
 ├── TrustError              a root cannot be made, read or published
 ├── AuditError              an exported ledger, or a proof of an entry, does not hold
@@ -70,6 +71,10 @@ class ProxyError(CoordinatorError):
 
 class ProvisionError(CoordinatorError):
     """Kits cannot be made: the table is wrong, or settings do not fit; nothing was done."""
+
+
+class BundleError(CoordinatorError):
+    """A bundle cannot be made, or is not believed; the text says why."""
 
 
 class KeyFileError(CoordinatorError):

@@ -1,0 +1,1 @@
+"""Bundles: fleetledger with all that it needs, signed, for devices without a network."""

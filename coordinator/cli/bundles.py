@@ -1,0 +1,104 @@
+"""`fleetledger bundle …`: everything that a device needs in one signed file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.bundling.targets import TargetName
+from coordinator.cli.common import HOME, Home, say
+from coordinator.errors import BundleError
+from coordinator.settings import load
+from coordinator.trust.key_files import read_key
+from schemas import bundle_installer
+from schemas.bundle_installer import InstallerError
+from schemas.systemd_units import PROGRAM
+
+app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")
+
+Bundle = Annotated[Path, typer.Argument(help="File of a bundle.", dir_okay=False)]
+Believed = Annotated[
+    str, typer.Option("--key", help="The public key, its file, or the fleet's root.json.")
+]
+
+
+@app.command()
+def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    wheel: Annotated[Path, typer.Argument(help="The wheel of fleetledger.", dir_okay=False)],
+    target: Annotated[TargetName, typer.Option(help="What the devices are.")],
+    out: Annotated[Path, typer.Option(help="Folder for the bundle.", file_okay=False)] = Path(),
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the release key; by default the coordinator's.", dir_okay=False),
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option(help="Python of the devices, such as 3.10.", metavar="X.Y")
+    ] = None,
+    runtime: Annotated[
+        Path | None, typer.Option(help="Wheel of an ONNX runtime fetched by hand.", dir_okay=False)
+    ] = None,
+    constraint: Annotated[
+        Path | None, typer.Option(help="File of pip's that pins versions.", dir_okay=False)
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Gather all wheels for a kind of device, and sign their hashes."""
+    from coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
+
+    signing = read_key(key or home / load(home).release.key)
+    order = BundleOrder(wheel, target, out, python, runtime, constraint)
+    bundle = make_bundle(order, signing)
+    say(f"wrote {bundle}, {bundle.stat().st_size / 1e6:.0f} MB, signed by {signing.verify_key}")
+    say(f"on a device: python3 install-bundle.py {bundle.name} --key KEY")
+
+
+@app.command()
+def verify(bundle: Bundle, key: Believed) -> None:
+    """Check the signature of a bundle and every hash in it."""
+    with tempfile.TemporaryDirectory() as scratch, _translated():
+        found = bundle_installer.unpack(bundle, bundle_installer.read_keys(key), Path(scratch))
+    say(
+        f"{bundle} is as it was signed: fleetledger {found.version} for {found.target}, Python "
+        f"{found.python}, {len(found.files) - 1} wheels"
+    )
+
+
+@app.command()
+def install(
+    bundle: Bundle,
+    key: Believed,
+    into: Annotated[
+        Path, typer.Option(help="Virtual environment, made where it is not.", file_okay=False)
+    ] = PROGRAM.parent.parent,
+) -> None:
+    """Verify a bundle and install it, without a network."""
+    with _translated():
+        found = bundle_installer.install(bundle, bundle_installer.read_keys(key), into)
+    say(f"fleetledger {found.version} is in {into}")
+
+
+@app.command()
+def deb(
+    bundle: Bundle,
+    key: Believed,
+    out: Annotated[Path, typer.Option(help="Folder for the package.", file_okay=False)] = Path(),
+) -> None:
+    """Make a Debian package of a verified bundle: environment, units, users."""
+    from coordinator.bundling.debian import make_debian  # noqa: PLC0415 - for those who make one
+
+    with _translated():
+        package = make_debian(bundle, bundle_installer.read_keys(key), out)
+    say(f"wrote {package}, {package.stat().st_size / 1e6:.0f} MB; `dpkg -i` fetches nothing")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except InstallerError as error:
+        raise BundleError(str(error)) from error

@@ -1,0 +1,232 @@
+"""Bundles: what is in them, who is believed, and that nothing of a network is needed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.bundling.making import BundleOrder, make_bundle
+from coordinator.bundling.targets import TargetName
+from coordinator.errors import BundleError
+from fleetledger import app
+from schemas.bundle_installer import (
+    InstallerError,
+    check_machine,
+    is_signed_says_openssl,
+    read_keys,
+    unpack,
+)
+from schemas.keys import KeyName, SigningKey
+from schemas.roots import RootDocument, SignedRoot
+from schemas.values import FleetId
+from tests.coordinator.bundling.small_wheels import (
+    release_key,
+    small_index,
+    use_only,
+    without_a_network,
+    write_wheel,
+)
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+MACHINE = {"x86_64": TargetName.X86_64, "aarch64": TargetName.AARCH64}[os.uname().machine]
+Order = Callable[..., BundleOrder]
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+    wheel = small_index(tmp_path / "index")
+    use_only(tmp_path / "index", monkeypatch)
+    return lambda target=MACHINE, **more: BundleOrder(wheel, target, tmp_path / "out", **more)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    return release_key(tmp_path)
+
+
+def opened(bundle: Path, key: SigningKey, folder: Path) -> set[str]:
+    folder.mkdir()
+    unpack(bundle, read_keys(key.verify_key), folder)
+    return {path.name.split("-")[0] for path in (folder / "wheels").iterdir()}
+
+
+def altered(bundle: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> Path:
+    """Write the bundle again with other members."""
+    out = bundle.with_name("altered.bundle")
+    with tarfile.open(bundle) as source, tarfile.open(out, "w") as target:
+        for member in source:
+            data = source.extractfile(member)
+            assert data is not None
+            name, content = change(member.name, data.read())
+            fresh = tarfile.TarInfo(name)
+            fresh.size = len(content)
+            target.addfile(fresh, io.BytesIO(content))
+    return out
+
+
+def test_all_that_the_target_needs_is_in_it(order: Order, key: SigningKey, tmp_path: Path) -> None:
+    newer = make_bundle(order(python="3.12"), key)
+    older = make_bundle(order(TargetName.AARCH64, python="3.10"), key)
+    assert newer.name == f"fleetledger-9.9-{MACHINE.value}-py312.bundle"
+    assert opened(newer, key, tmp_path / "a") == {"fleetledger", "small_part", "onnxruntime"}
+    assert "for_old_pythons" in opened(older, key, tmp_path / "b")
+
+
+def test_a_jetson_has_the_runtime_that_was_fetched_by_hand(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    name = "onnxruntime_gpu-1.23.0-cp310-cp310-linux_aarch64.whl"
+    runtime = write_wheel(tmp_path, name, "small_part", onnxruntime="")
+    bundle = make_bundle(order(TargetName.JETPACK6, runtime=runtime), key)
+    assert bundle.name.endswith("-jetpack6-py310.bundle")
+    found = opened(bundle, key, tmp_path / "a")
+    assert "onnxruntime_gpu" in found
+    assert "onnxruntime" not in found
+
+
+def test_the_same_wheels_give_the_same_bytes(order: Order, key: SigningKey) -> None:
+    first = make_bundle(order(), key).read_bytes()
+    assert make_bundle(order(), key).read_bytes() == first
+
+
+def test_what_no_index_has_is_named(order: Order, key: SigningKey, tmp_path: Path) -> None:
+    (tmp_path / "index" / "small_part-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(BundleError, match="small_part"):
+        make_bundle(order(), key)
+
+
+def test_a_wheel_of_something_else_is_refused(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    other = write_wheel(tmp_path, "other-1.0-py3-none-any.whl")
+    with pytest.raises(BundleError, match="is other; give the wheel of fleetledger"):
+        make_bundle(BundleOrder(other, MACHINE, tmp_path), key)
+
+
+def test_a_wheel_that_was_exchanged_is_found(order: Order, key: SigningKey, tmp_path: Path) -> None:
+    bundle = make_bundle(order(), key)
+
+    def exchange(name: str, data: bytes) -> tuple[str, bytes]:
+        return name, data + b"x" if "small_part" in name else data
+
+    with pytest.raises(InstallerError, match=r"small_part.* is not what was signed"):
+        opened(altered(bundle, exchange), key, tmp_path / "a")
+
+
+def test_a_manifest_that_was_altered_is_found(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    def later(name: str, data: bytes) -> tuple[str, bytes]:
+        return name, data.replace(b'"9.9"', b'"9.8"') if name == "bundle.json" else data
+
+    with pytest.raises(InstallerError, match="do not use it"):
+        opened(altered(make_bundle(order(), key), later), key, tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["../evil.whl", "/etc/evil", "wheels/../../x.whl", "wheels/x.py"])
+def test_a_member_of_another_name_is_refused(
+    order: Order, key: SigningKey, tmp_path: Path, name: str
+) -> None:
+    def rename(former: str, data: bytes) -> tuple[str, bytes]:
+        return name if "small_part" in former else former, data
+
+    with pytest.raises(InstallerError, match="is no part of a bundle"):
+        opened(altered(make_bundle(order(), key), rename), key, tmp_path / "a")
+
+
+def test_a_file_that_nobody_signed_is_refused(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    def rename(former: str, data: bytes) -> tuple[str, bytes]:
+        return former.replace("small_part", "other_part"), data
+
+    with pytest.raises(InstallerError, match="other files than were signed"):
+        opened(altered(make_bundle(order(), key), rename), key, tmp_path / "a")
+
+
+def test_another_key_is_not_believed(order: Order, key: SigningKey, tmp_path: Path) -> None:
+    bundle = make_bundle(order(), key)
+    other = SigningKey.fresh(KeyName("mill/release"))
+    with pytest.raises(InstallerError, match="ask whoever made the bundle"):
+        opened(bundle, other, tmp_path / "a")
+
+
+def test_the_release_keys_of_a_root_are_believed(tmp_path: Path, key: SigningKey) -> None:
+    roots = SigningKey.fresh(KeyName("mill/root"))
+    document = RootDocument(
+        fleet=FleetId("mill"),
+        version=1,
+        root_keys=(roots.verify_key,),
+        threshold=1,
+        release_keys=(key.verify_key,),
+    )
+    file = tmp_path / "root.json"
+    file.write_bytes(SignedRoot(document=document).signed_by(roots).canonical_bytes())
+    assert read_keys(str(file)) == {key.verify_key.key_hash.hex(): key.verify_key.public}
+
+
+@pytest.mark.parametrize("text", ["nothing", "a+b+c", "{}"])
+def test_what_is_no_key_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "key").write_text(text)
+    with pytest.raises(InstallerError, match="--key"):
+        read_keys(str(tmp_path / "key"))
+
+
+def test_openssl_says_the_same_as_the_library(key: SigningKey) -> None:
+    signature, public = key.sign("", b"message"), key.verify_key.public
+    assert is_signed_says_openssl(b"message", signature, public)
+    assert not is_signed_says_openssl(b"massage", signature, public)
+
+
+def test_a_bundle_for_another_machine_is_refused(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    bundle = make_bundle(order(python="3.9"), key)
+    (tmp_path / "a").mkdir()
+    manifest = unpack(bundle, read_keys(key.verify_key), tmp_path / "a")
+    with pytest.raises(InstallerError, match=r"for Python 3\.9 .* and here is"):
+        check_machine(manifest, HERE, os.uname().machine)
+
+
+def test_it_is_installed_without_a_network_by_the_installer_beside_it(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    bundle, into = make_bundle(order(), key), tmp_path / "opt"
+    installer = bundle.with_name("install-bundle.py")
+    words = (str(installer), str(bundle), "--key", key.verify_key, "--into", str(into))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+    for _ in range(2):  # a second time over the first
+        command = without_a_network(sys.executable, "-I", *words)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    assert done.stdout == f"fleetledger 9.9 is in {into}\n"
+    ran = subprocess.run([into / "bin" / "fleetledger"], capture_output=True, text=True, check=True)
+    assert ran.stdout == "fleetledger 9.9 works\n"
+
+
+def test_the_command_makes_and_verifies(order: Order, key: SigningKey, tmp_path: Path) -> None:
+    asked = order()
+    words = ["bundle", "make", str(asked.wheel), "--target", MACHINE.value, "--out", str(asked.out)]
+    done = CliRunner().invoke(app, [*words, "--key", str(tmp_path / "release.pem")])
+    assert done.exit_code == 0, done.output
+    (bundle,) = asked.out.glob("*.bundle")
+
+    done = CliRunner().invoke(app, ["bundle", "verify", str(bundle), "--key", key.verify_key])
+
+    assert done.exit_code == 0
+    assert "is as it was signed: fleetledger 9.9" in " ".join(done.output.split())
+    with tarfile.open(bundle) as archive:
+        member = archive.extractfile("bundle.json")
+        assert member is not None
+        assert json.loads(member.read())["target"] == MACHINE.value
