@@ -39,11 +39,12 @@ def say(*words: str) -> str:
 class KitFleet:
     """Programs that were set up from kits alone."""
 
-    def __init__(self, folder: Path, children: Children) -> None:
-        self.folder, self.children = folder, children
+    def __init__(self, folder: Path, children: Children, *login: str) -> None:
+        self.folder, self.children, self.login = folder, children, login
         self.home, self.kits = folder / "coordinator", folder / "kits"
         self.port = free_port("127.0.0.1")
         words = ("--broker-host", "localhost", "--broker-port", str(self.port), "--no-learning")
+        words += ("--password-file", "broker.password") if login else ()
         say("coordinator", "init", "--fleet", "mill", *words, "--home", str(self.home))
 
     def provision(self, devices: int) -> float:
@@ -52,9 +53,17 @@ class KitFleet:
         rows = (f"camera-{number},orchard-{number % 7}" for number in range(devices))
         table.write_text("name,site\n" + "\n".join(rows) + "\n")
         began = time.monotonic()
-        words = ("provision", str(table), "--out", str(self.kits), "--home", str(self.home))
-        said = say("coordinator", *words)
-        assert f"made {devices} kits" in said
+        words = (
+            "provision",
+            str(table),
+            "--out",
+            str(self.kits),
+            "--home",
+            str(self.home),
+            *self.login,
+        )
+        said = say("coordinator", *words, "--home", str(self.home))
+        assert "made " in said
         return time.monotonic() - began
 
     def start_coordinator(self) -> None:
@@ -113,6 +122,31 @@ def test_devices_run_from_their_kits(
         print(f"{time.monotonic() - began:.1f} s")  # noqa: T201
         fleet.children.stop()
     assert [row["state"] for row in fleet.listed()].count("never seen") == provisioned - run
+
+
+def test_devices_join_a_fleet_that_is_served(mosquitto: MosquittoBroker, fleet: KitFleet) -> None:
+    fleet.provision(1)
+    with running(fleet.kits / "broker", fleet.port):
+        fleet.start_coordinator()
+        fleet.start_device(0)
+        fleet.wait_until_online(1)
+        fleet.provision(60)
+        fleet.start_device(59)
+        fleet.wait_until_online(2)
+        fleet.children.stop()
+    assert len(fleet.listed()) == 60
+
+
+def test_devices_may_log_in_by_password(mosquitto: MosquittoBroker, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    with Children(tmp_path / "logs") as children:
+        fleet = KitFleet(tmp_path, children, "--login", "password")
+        fleet.provision(2)
+        with running(fleet.kits / "broker", fleet.port):
+            fleet.start_coordinator()
+            fleet.start_device(0)
+            fleet.wait_until_online(1)
+            fleet.children.stop()
 
 
 def test_the_broker_takes_nobody_without_a_certificate_of_the_fleet(
