@@ -32,7 +32,7 @@ class Target:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platform tags of wheels that run there, on glibc 2.35 at least (Ubuntu 22.04)."""
+        """Platform tags of wheels that run there, on glibc 2.28 or later."""
         many = ("manylinux2014", "manylinux_2_17", "manylinux_2_27", "manylinux_2_28")
         return (*(f"{tag}_{self.machine}" for tag in many), *self.further_tags)
 

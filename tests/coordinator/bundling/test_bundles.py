@@ -9,13 +9,15 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from coordinator.bundling.making import BundleOrder, make_bundle
-from coordinator.bundling.targets import TargetName
+from coordinator.bundling.targets import TARGETS, TargetName
+from coordinator.bundling.wheels import Wheelhouse
 from coordinator.errors import BundleError
 from fleetledger import app
 from schemas.bundle_installer import (
@@ -91,6 +93,32 @@ def test_a_jetson_has_the_runtime_that_was_fetched_by_hand(
     found = opened(bundle, key, tmp_path / "a")
     assert "onnxruntime_gpu" in found
     assert "onnxruntime" not in found
+
+
+def test_a_runtime_of_an_index_of_its_own_is_all_that_comes_from_there(
+    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = order(TargetName.JETPACK6)
+    index, house = tmp_path / "jetson", tmp_path / "house"
+    for name in ("onnxruntime_gpu-1.23.0", "small_part-7.0"):
+        project = index / name.partition("-")[0].replace("_", "-")
+        tag = "cp310-cp310-linux_aarch64" if name.startswith("onnx") else "py3-none-any"
+        write_wheel(project, f"{name}-{tag}.whl", "small_part>=1")
+        links = "".join(f'<a href="{file.name}">{file.name}</a>' for file in project.iterdir())
+        (project / "index.html").write_text(f"<html><body>{links}</body></html>")
+    monkeypatch.delenv("PIP_NO_INDEX")
+    target = replace(TARGETS[TargetName.JETPACK6], runtime_index=index.as_uri())
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+
+    Wheelhouse(house, target, "3.10").gather(asked.wheel, None)
+
+    found = {(name, version) for name, version, _ in Wheelhouse(house, target, "3.10").pins()}
+    assert found == {
+        ("fleetledger", "9.9"),
+        ("small-part", "1.0"),
+        ("for-old-pythons", "2.0"),
+        ("onnxruntime-gpu", "1.23.0"),
+    }
 
 
 def test_the_same_wheels_give_the_same_bytes(order: Order, key: SigningKey) -> None:
