@@ -51,6 +51,7 @@ from device_agent.probation import Probation, comparisons_in
 from device_agent.samples import LocalSamples
 from device_agent.scene_data import read_asked, read_scene_pictures
 from device_agent.scene_evaluation import evaluate_scenes
+from device_agent.serving.published import PublishedModels
 from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots
 from device_agent.sources.cache import DigestCache
@@ -129,6 +130,7 @@ class Bench:
         self._host = ModelHost(blobs, sessions)
         guards = guards_of(model, blobs, slots, sessions)
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
+        self._published = PublishedModels(home.folder, blobs, slots)
         self._machine = machine
         self._comparer = Comparer(
             home,
@@ -172,6 +174,9 @@ class Bench:
         """Do what is asked and return the inputs that tell about it."""
         answers = self._answer(request)
         self._installer.lived()
+        # Before anybody is told of a switch.
+        switches = isinstance(request, InstallModel | CheckActiveModel)
+        self._published.follow(thorough=switches)
         return answers
 
     def _answer(self, request: Request) -> tuple[Input, ...]:

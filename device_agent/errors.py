@@ -10,6 +10,7 @@ AgentError
 └── ModelError          a model cannot be used here
     ├── DamagedError    a file is not what its digest says; it is fetched again
     ├── RuleError       a file breaks the rules for what may be loaded here
+    ├── NoModelError    there is none that could be used
     ├── LoadError       ONNX Runtime refuses a file
     ├── CandidateError  a candidate that is compared with another model does not answer
     ├── TrialError      the process that tried a model did not live, or was too slow or too large
@@ -64,6 +65,10 @@ class DamagedError(ModelError):
 
 class RuleError(ModelError):
     """A file breaks the rules for what may be loaded here; nothing of it was."""
+
+
+class NoModelError(ModelError):
+    """No model is active here, or none that this user may read."""
 
 
 class LoadError(ModelError):

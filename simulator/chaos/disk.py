@@ -215,6 +215,22 @@ def _symlink(
     drive.point("symlink")
 
 
+def _hardlink(
+    drive: Drive, original: Callable[..., None], path: Path, *arguments: object, **options: object
+) -> None:
+    drive.point("link")
+    original(path, *arguments, **options)
+    drive.volume.named(path)
+    drive.point("link")
+
+
+def _rmdir(drive: Drive, original: Callable[..., None], path: Path) -> None:
+    drive.point("rmdir")
+    original(path)
+    drive.volume.removed_folder(path)
+    drive.point("rmdir")
+
+
 def _mkdir(
     drive: Drive, original: Callable[..., None], path: Path, *arguments: object, **options: object
 ) -> None:
@@ -238,7 +254,9 @@ EFFECTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (Path, "replace", _replace),
     (Path, "unlink", _unlink),
     (Path, "symlink_to", _symlink),
+    (Path, "hardlink_to", _hardlink),
     (Path, "mkdir", _mkdir),
+    (Path, "rmdir", _rmdir),
     (os, "open", _open_descriptor),
     (os, "fsync", _fsync),
 )

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-FILE_EFFECTS = frozenset(("open", "write", "fsync", "replace", "unlink", "symlink", "mkdir"))
+FILE_EFFECTS = frozenset(
+    ("open", "write", "fsync", "replace", "unlink", "symlink", "link", "mkdir", "rmdir")
+)
 """Effects on files; a crash of the kind `file` counts all of them."""
 _KINDS = {"": 500, "file": 210, "commit": 120, "publish": 150, "acknowledge": 60, "work": 30}
 """Kinds of crash, and the crash points of that kind that a program passes in an undisturbed run of

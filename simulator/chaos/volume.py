@@ -73,6 +73,10 @@ class Volume:
             return  # made with its permissions before SQLite opens it
         if path.is_file() and not path.is_symlink():
             self._durable[inode_of(path)] = b""
+        self.named(path)
+
+    def named(self, path: Path) -> None:
+        """Take in that a file has another name, or that something is new that is no file."""
         self._changes.append(Change(path.parent, lambda: _remove(path)))
 
     def synced_file(self, descriptor: int) -> None:
@@ -101,6 +105,10 @@ class Volume:
     def removed(self, path: Path, kept: Path) -> None:
         """Take in that a name is gone."""
         self._changes.append(Change(path.parent, lambda: _restore(kept, path)))
+
+    def removed_folder(self, path: Path) -> None:
+        """Take in that the name of an empty folder is gone."""
+        self._changes.append(Change(path.parent, lambda: path.mkdir(parents=True, exist_ok=True)))
 
     def moved(self, source: Path, target: Path, kept: Path | None) -> None:
         """Take in that `source` is now called `target`, which stood for `kept` before."""

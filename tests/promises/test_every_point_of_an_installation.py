@@ -3,8 +3,9 @@
 What is done to the disk between the first byte of a new model and its trust is recorded by
 `simulator.chaos.disk`: part files, blobs, slots, the link, the counts of attempts and starts. At
 each of these points the program is killed, the power goes (with several outcomes of what was not
-synced), or the disk is full from there on. After the next start the old or the new model runs and
-gives the golden answers; and the installation can be finished.
+synced), or the disk is full from there on. What applications find under `current` is a whole model
+at every one of them. After the next start the old or the new model runs and gives the golden
+answers; and the installation can be finished.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from device_agent.inference import SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.probation import Probation
 from device_agent.self_test import self_test
+from device_agent.serving.leases import CURRENT
+from device_agent.serving.published import FROZEN, HEAD, PublishedModels, read_published
 from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
+from device_agent.store.blobs import BlobFolder, file_digest
 from schemas.errors import FleetledgerError
 from simulator.chaos.disk import Disk, Drive
 from simulator.chaos.volume import Volume
@@ -73,6 +76,7 @@ class Device:
         self.blobs = BlobFolder(root / "blobs")
         self.slots = ModelSlots(root / "slots")
         self.probation = Probation(self.slots.folder, 60.0, lambda: self.now)
+        self.published = PublishedModels(root, self.blobs, self.slots)
         self._host = ModelHost(self.blobs, SessionSettings())
         self.installer = Installer(
             self.blobs,
@@ -84,7 +88,9 @@ class Device:
 
     def start(self) -> inputs.ModelFellBack | None:
         active = self.slots.active()
-        return self.installer.check_active(active.model) if active is not None else None
+        fell = self.installer.check_active(active.model) if active is not None else None
+        self.published.follow(thorough=True)
+        return fell
 
     def fetch(self) -> None:
         """Bring the files of the new model here, as block transfers do; one of them as a blob."""
@@ -107,6 +113,7 @@ class Device:
         event = self.installer.install(models.desired_of(NEW.manifest, NEW))
         if not isinstance(event, inputs.ModelInstalled):
             raise FleetledgerError(str(event))
+        self.published.follow(thorough=True)
 
     def shadow(self) -> None:
         """Keep the new model as candidate."""
@@ -124,6 +131,7 @@ class Device:
         """Live through the probation, and remove what nothing needs."""
         self.now += 60.0
         self.installer.lived()
+        self.published.follow()
         self.blobs.clean(self.slots.digests())
 
     def answers_right(self) -> int:
@@ -137,6 +145,15 @@ class Device:
             self.blobs.read(manifest.golden_scores.digest),
         )
         return manifest.version
+
+
+def published_version(root: Path) -> int:
+    """Hold what applications find to its manifest; return its version."""
+    folder = (root / CURRENT).resolve(strict=True)
+    manifest = read_published(folder)
+    assert file_digest(folder / FROZEN) == manifest.frozen.digest
+    assert file_digest(folder / HEAD) == manifest.head.digest
+    return manifest.version
 
 
 def whole(device: Device) -> None:
@@ -183,6 +200,7 @@ def fates(folder: Path, template: Path, work: Work, kind: str, seed: int) -> Ite
             except (CutError, OSError, FleetledgerError):
                 pass
             disk.crash(drive, power_cut=kind == "power cut" or (fate.full and at % 2 == 1))
+            assert published_version(root) in (1, 2)
             if fate.full:
                 started_while_full(root, may_have_to_go_back=work is not whole)
         started_after(root)
@@ -210,10 +228,11 @@ def started_after(root: Path) -> None:
     device = Device(root)
     device.start()
     assert device.answers_right() in (1, 2)
+    assert published_version(root) == device.slots.active().version
     if device.slots.active().version == 1:
         device.install()
     assert device.answers_right() == 2
-    assert Device(root).answers_right() == 2
+    assert Device(root).answers_right() == published_version(root) == 2
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ BY_MODULE = {
     "shutil": {"copy", "copyfile", "copytree", "move", "rmtree"},
     "tempfile": {"NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile", "mkdtemp", "mkstemp"},
 }
-BY_METHOD = {"hardlink_to", "rmdir", "touch"}
+BY_METHOD = {"touch"}
 
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:

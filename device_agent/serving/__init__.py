@@ -1,0 +1,1 @@
+"""How applications on the device use the model that runs there: a path, a call, a socket."""

@@ -1,0 +1,38 @@
+"""A home with models in its slots, as an agent that runs there leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from device_agent.home import NewHome, write_home
+from device_agent.serving.published import PublishedModels
+from device_agent.slots import ModelSlots, Slot
+from device_agent.store.blobs import BlobFolder
+from export.package import ExportedModel
+from schemas.values import DeviceId, FleetId
+from tests.device_agent import models
+
+
+class ServingHome:
+    """Switches models as the agent does, but for trial and self-test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        write_home(folder, NewHome(DeviceId("camera-1"), FleetId("orchard"), data_folder=None))
+        self.blobs = BlobFolder(folder / "state" / "blobs")
+        self.slots = ModelSlots(folder / "state" / "slots")
+        self.published = PublishedModels(folder, self.blobs, self.slots)
+
+    def switch(self, model: ExportedModel) -> Slot:
+        """Make a model active, and let go what only an older one needs."""
+        models.store_model(self.blobs, model)
+        self.blobs.settle()
+        slot = Slot.of(model.manifest)
+        self.slots.install(slot)
+        self.published.follow(thorough=True)
+        self.blobs.clean(self.slots.digests())
+        return slot
+
+    def folders(self) -> list[str]:
+        """Names of all folders of models, hidden ones too."""
+        return sorted(item.name for item in (self.folder / "models").iterdir())
