@@ -23,6 +23,7 @@ from schemas.values import DeviceId
 
 PATIENCE_SECONDS = 60.0
 _ADDRESS = re.compile(rb"http://[0-9.]+:[0-9]+")
+_NOT_IN_HISTORY = ("/rounds/", "/rollouts/")
 _PROGRAM = [sys.executable, "-m", "fleetledger", "dashboard"]
 
 
@@ -96,7 +97,7 @@ def dashboard(home: Path) -> Iterator[Served]:
 def addresses(device: DeviceId, entries: int) -> list[str]:
     """Return an address of every page and of its JSON, and of what programs ask.
 
-    The page of a round is left out, for the fleet sends statistics and has none.
+    Those of a round and of a rollout are left out, for this history has neither.
 
     Raises `KeyError` for a page whose address has a part that is not known here.
     """
@@ -111,7 +112,7 @@ def addresses(device: DeviceId, entries: int) -> list[str]:
         "entry": entries // 2,
     }
     found = []
-    for page in (page for page in PAGES if not page.path.startswith("/rounds/")):
+    for page in (page for page in PAGES if not page.path.startswith(_NOT_IN_HISTORY)):
         for path in (page.path, page.json_path):
             found.append(re.sub(r"\{(\w+)(?::\w+)?\}", lambda part: str(parts[part[1]]), path))
     return [*found, "/metrics", "/readyz"]
