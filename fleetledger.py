@@ -1,5 +1,7 @@
 """The door: maps each verb of the command line to the room that answers it.
 
+And the one call for applications on a device: `fleetledger.active_model`.
+
 A room is imported when its verb is used and not before, so `fleetledger --help` needs neither
 NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes:
 0 done, 1 an error told in one sentence, 2 wrong usage.
@@ -11,10 +13,13 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from device_agent.serving.running_model import RunningModel
 
 DEBUG_VARIABLE = "FLEETLEDGER_DEBUG"
 
@@ -96,6 +101,18 @@ EXTRAS = {
     "uvicorn": "dashboard",
 }
 """Import name of an optional package -> the extra that installs it."""
+
+
+def active_model(home: str | os.PathLike[str] | None = None) -> RunningModel:
+    """Return the model that runs on this device; it answers with whichever that is by now.
+
+    `home` is the agent's folder; left out, `$FLEETLEDGER_AGENT`, else `agent-home`. Raises
+    `device_agent.errors.NoModelError` where none is active, and what `RunningModel.open` raises.
+    """
+    from device_agent.serving.running_model import RunningModel
+
+    return RunningModel.open(home)
+
 
 ERROR_ROOTS = {("schemas.errors", "FleetledgerError"), ("learning.errors", "LearningError")}
 """Bases of the errors that are raised on purpose, by name: to know one needs no import."""

@@ -21,15 +21,15 @@ from device_agent.health.telling import HealthReader, TextfileWriter
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
 from device_agent.mail import AgentMail, Signing, make_will
+from device_agent.measuring import detection_of
 from device_agent.pinning import check_taken, pinned_of
 from device_agent.proxy_blocks import ProxyBlocks
-from device_agent.settings import AgentDetectionSettings, AgentSettings
+from device_agent.settings import AgentSettings
 from device_agent.shell import Agent, AgentParts, local_minute
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, make_folder
 from device_agent.store.store import AgentStore
 from device_agent.worker import AgentWorker, Answer, WorkerThread
-from learning.numerics.detection import DetectionRules
 from schemas.envelope import Sender
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
@@ -251,15 +251,3 @@ def trust_of(settings: AgentSettings) -> LedgerTrust | None:
     if settings.coordinator_key is None:
         return None
     return LedgerTrust(settings.fleet, settings.device, settings.coordinator_key)
-
-
-def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
-    """Return when a batch of new images is a transition; None where nobody looks."""
-    if settings.mode == "off":
-        return None
-    return DetectionRules(
-        mode=settings.mode,
-        min_images=settings.min_images,
-        deviations=settings.deviations,
-        rise_nats=settings.rise_nats,
-    )

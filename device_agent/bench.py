@@ -41,7 +41,7 @@ from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.health.inferences import InferenceMeter, Inferences
 from device_agent.health.machine import Machine
 from device_agent.home import AgentHome
-from device_agent.host import ModelHost
+from device_agent.host import ModelHost, sessions_of
 from device_agent.inference import InstalledModel, SessionSettings
 from device_agent.installing import Guards, Installer
 from device_agent.measuring import measure, measuring_head, read_images
@@ -119,9 +119,7 @@ class Bench:
     ) -> None:
         """`machine` is what it runs on; None where there is none that can be asked."""
         model = home.settings.model
-        sessions = SessionSettings(
-            model.providers, model.threads, model.batch, frozenset(model.domains)
-        )
+        sessions = sessions_of(model)
         self._home = home
         self._meter = InferenceMeter()
         self._blobs = blobs

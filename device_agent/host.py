@@ -7,6 +7,7 @@ from device_agent.inference import Frozen, InferenceSession, InstalledModel, Ses
 from device_agent.memory import give_back
 from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.model_rules.pinned_files import check_pinned
+from device_agent.settings import ModelSettings
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import SchemaError
 from schemas.models import Manifest
@@ -14,6 +15,13 @@ from schemas.values import Digest
 
 _KEPT = 3
 """Sessions that stay loaded: one frozen part, the head in use, and the head being tested."""
+
+
+def sessions_of(settings: ModelSettings) -> SessionSettings:
+    """Return how the owner has sessions made."""
+    return SessionSettings(
+        settings.providers, settings.threads, settings.batch, frozenset(settings.domains)
+    )
 
 
 class ModelHost:

@@ -12,6 +12,7 @@ from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
 from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import Floats, Inputs, InstalledModel
+from device_agent.settings import AgentDetectionSettings
 from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
@@ -19,6 +20,18 @@ from schemas.models import AnyPreprocessing
 
 Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Inputs]]
 """Yields the preprocessed images that can be read and are still what they were."""
+
+
+def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
+    """Return when a batch of new images is a transition; None where nobody looks."""
+    if settings.mode == "off":
+        return None
+    return DetectionRules(
+        mode=settings.mode,
+        min_images=settings.min_images,
+        deviations=settings.deviations,
+        rise_nats=settings.rise_nats,
+    )
 
 
 def head_of(model: InstalledModel) -> ScoringHead:

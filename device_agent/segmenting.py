@@ -20,9 +20,9 @@ from PIL import Image
 
 from device_agent.errors import SegmentError
 from device_agent.home import AgentHome
-from device_agent.host import ModelHost
+from device_agent.host import ModelHost, sessions_of
 from device_agent.images import ChangedError
-from device_agent.inference import InstalledModel, SessionSettings
+from device_agent.inference import Floats, InstalledModel
 from device_agent.slots import ModelSlots
 from device_agent.sources.masks import BACKGROUND, IGNORED, values_in
 from device_agent.sources.scenes import CLASSES, MASKS, read_limited
@@ -60,9 +60,7 @@ def active_model(home: AgentHome) -> InstalledModel:
             f"{home.folder}: no model is active here; let the agent run until it has one "
             "(`fleetledger agent status`)"
         )
-    settings = home.settings.model
-    sessions = SessionSettings(settings.providers, settings.threads, settings.batch)
-    host = ModelHost(BlobFolder(home.state_folder / "blobs"), sessions)
+    host = ModelHost(BlobFolder(home.state_folder / "blobs"), sessions_of(home.settings.model))
     model = host.model(host.manifest(slot.manifest))
     if not model.of_pixels:
         raise SegmentError(
@@ -127,7 +125,7 @@ def _segment(model: InstalledModel, path: Path, folder: Path) -> Segmented:
         image = open_picture(read_limited(path))
         check_pixels(image)
         picture = decode_picture(image, "RGB")
-        mask = segmented(model, picture)
+        mask, _ = segmented(model, picture)
     except (ImageError, ChangedError) as error:
         return Segmented(path, fault=str(error))
     _palette_image(mask).save(folder / MASKS / f"{path.stem}.png")
@@ -135,12 +133,13 @@ def _segment(model: InstalledModel, path: Path, folder: Path) -> Segmented:
     return Segmented(path, _shown(model, mask))
 
 
-def segmented(model: InstalledModel, picture: Image.Image) -> Mask:
-    """Return the mask (h, w) of an upright picture, at its own size."""
+def segmented(model: InstalledModel, picture: Image.Image) -> tuple[Mask, Floats]:
+    """Return the mask (h, w) of an upright picture, at its own size, and the small scores."""
     spec = of_pictures(model.manifest.preprocessing)
-    scores = model.pixel_scores(preprocess(picture, spec)).large
+    scores = model.pixel_scores(preprocess(picture, spec))
     frame = frame_of(picture.width, picture.height, spec)
-    return classes_of_pixels(scores, frame, (picture.height, picture.width))
+    size = (picture.height, picture.width)
+    return classes_of_pixels(scores.large, frame, size), scores.small
 
 
 def _palette_image(mask: Mask) -> Image.Image:

@@ -8,9 +8,9 @@ from pathlib import Path
 from coordinator.core.commands import Command
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from device_agent.assembling import detection_of
 from device_agent.capabilities import find_capabilities
 from device_agent.core.state import AgentRules
+from device_agent.measuring import detection_of
 from device_agent.settings import AgentDataSettings, AgentSettings, AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store

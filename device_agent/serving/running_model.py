@@ -1,0 +1,135 @@
+"""The model that runs on this device, for a program that asks it: whichever it is by now."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from typing_extensions import Self
+
+from device_agent.errors import ModelError, NoModelError
+from device_agent.home import SETTINGS_FILE, AgentHome
+from device_agent.host import sessions_of
+from device_agent.inference import SessionSettings
+from device_agent.measuring import detection_of
+from device_agent.serving.answers import Classification, Embedding, Segmentation
+from device_agent.serving.frames import Frame
+from device_agent.serving.leases import ModelLease, current_folder, take_lease
+from device_agent.serving.loaded import LeasedModel
+from learning.numerics.detection import DetectionRules
+from schemas.models import Manifest
+
+log = logging.getLogger("device_agent.serving")
+
+HOME_VARIABLE = "FLEETLEDGER_AGENT"
+DEFAULT_HOME = "agent-home"
+
+
+class RunningModel:
+    """Answers with the active model, and goes over to another one between two calls.
+
+    - Each call looks at one link, which takes microseconds; a model that has come is loaded then.
+    - A call is answered by one version from its beginning to its end.
+    - A new model that does not load here leaves the former one, and is told in the log.
+    - Any number of threads may call.
+    """
+
+    def __init__(self, home: Path, settings: SessionSettings, rules: DetectionRules) -> None:
+        """Load the model that runs in `home`; raise `NoModelError`, `LoadError`, `MissingError`."""
+        self.home = home
+        self._settings = settings
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._refused: Path | None = None
+        self._loaded: LeasedModel | None = self._load(take_lease(home), None)
+
+    @classmethod
+    def open(cls, home: str | os.PathLike[str] | None = None) -> Self:
+        """Load the model that runs in `home`, by the settings that lie there.
+
+        Left out, `home` is `$FLEETLEDGER_AGENT`, else `agent-home`. Raises `SettingsError` too.
+        """
+        folder = Path(home if home is not None else os.environ.get(HOME_VARIABLE, DEFAULT_HOME))
+        if not (folder / SETTINGS_FILE).exists():
+            return cls(folder, SessionSettings(), DetectionRules())
+        settings = AgentHome.open(folder).settings
+        rules = detection_of(settings.detection) or DetectionRules()
+        return cls(folder, sessions_of(settings.model), rules)
+
+    @property
+    def version(self) -> int:
+        """The version that the next call would be answered by."""
+        return self.loaded().manifest.version
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of that version."""
+        return self.loaded().manifest
+
+    def classify(self, frame: Frame) -> Classification:
+        """Return the classes of a frame.
+
+        Raises `SampleError` for a frame that is none, `LoadError` where the model does not run or
+        is of another kind, `FeatureError` if its scores are no numbers.
+        """
+        return self.loaded().classify([frame])[0]
+
+    def classify_all(self, frames: Sequence[Frame]) -> list[Classification]:
+        """Return the classes of several frames, all by one version; raise as `classify` does."""
+        return self.loaded().classify(frames)
+
+    def segment(self, frame: Frame) -> Segmentation:
+        """Return the class of each pixel of a frame; raise as `classify` does."""
+        return self.loaded().segment(frame)
+
+    def embed(self, frame: Frame) -> Embedding:
+        """Return the features of a frame; raise as `classify` does."""
+        return self.loaded().embed(frame)
+
+    def loaded(self) -> LeasedModel:
+        """Return the model that runs now, for as many calls as shall see one version."""
+        with self._lock:
+            if self._loaded is None:
+                raise ModelError("model: it was closed; open another one")
+            if self._has_moved(self._loaded):
+                self._loaded = self._follow(self._loaded)
+            return self._loaded
+
+    def close(self) -> None:
+        """Let the model and its lease go, once calls that still run have ended."""
+        with self._lock:
+            self._loaded = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _has_moved(self, loaded: LeasedModel) -> bool:
+        try:
+            folder = current_folder(self.home)
+        except NoModelError:
+            # None is active. What answers is whole and leased: better than nothing for a camera.
+            return False
+        return folder not in (loaded.lease.folder, self._refused)
+
+    def _follow(self, former: LeasedModel) -> LeasedModel:
+        try:
+            lease = take_lease(self.home)
+        except NoModelError:
+            return former
+        try:
+            return self._load(lease, former)
+        except ModelError as error:
+            self._refused = lease.folder
+            log.warning("model version %s stays: %s", former.manifest.version, error)
+            return former
+
+    def _load(self, lease: ModelLease, former: LeasedModel | None) -> LeasedModel:
+        loaded = LeasedModel(lease, self._settings, self._rules, former)
+        self._refused = None
+        return loaded
