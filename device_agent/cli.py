@@ -274,6 +274,30 @@ def segment(
 
 
 @app.command()
+def predict(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of pictures, or of texts.", metavar="FILE...")
+    ],
+    most: Annotated[int, typer.Option(help="Classes of each file, at most.", min=1)] = 3,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Say what the active model makes of files: classes, probabilities, and how much it doubts."""
+    from device_agent.serving import predicting  # noqa: PLC0415 - with what needs it
+    from device_agent.serving.running_model import RunningModel  # noqa: PLC0415
+
+    with RunningModel.open(home) as model:
+        report = predicting.predict(model.loaded(), files, most)
+    show_report(
+        report,
+        lambda shown: typer.echo("\n".join(predicting.prediction_lines(shown))),
+        as_json=as_json,
+    )
+    if report.faults:
+        raise typer.Exit(1)
+
+
+@app.command()
 def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
     from device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on

@@ -127,7 +127,7 @@ class LeasedModel:
         ways = {
             "sample": "gives samples a class as a whole: use classify",
             "pixels": "gives pixels classes: use segment",
-            "raw": "has an output of its own kind: use tensors of the socket (/v2/models)",
+            "raw": "has an output of its own kind: use `loaded().tensors`",
         }
         raise LoadError(f"{verb}: {self._told} {ways[answers]}")
 

@@ -17,6 +17,7 @@ from coordinator.reading.rollouts.report import RolloutAnswer, RolloutReport, Ro
 from coordinator.topics.models.views import ModelReport
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport
 from device_agent.doctor import DoctorReport
+from device_agent.serving.predicting import PredictReport
 from device_agent.status import Status
 from schemas.describing import describe_fields
 from schemas.generate import DIALECT
@@ -29,6 +30,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "json"
 _DOING = ("approve", "start", "pause", "resume", "abort", "back")
 REPORTS: dict[str, type[Report]] = {
     "agent doctor": DoctorReport,
+    "agent predict": PredictReport,
     "class list": reports.ClassesReport,
     "coordinator rounds": reports.RoundsReport,
     "coordinator stages": reports.StagesReport,
