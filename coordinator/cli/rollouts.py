@@ -17,6 +17,7 @@ from coordinator.cli.common import HOME, Home, confirm, say
 from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
 from coordinator.cli.tables import print_table
 from coordinator.core.commands import Command
+from coordinator.core.formatting import count_of
 from coordinator.ledger.audit import exported_entries
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader, ledger_of
@@ -33,7 +34,6 @@ from coordinator.reading.rollouts.report import (
     RolloutsReport,
     RolloutSummary,
 )
-from coordinator.reading.rollouts.wording import count_of
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.topics.rollouts.commands import (
@@ -167,7 +167,7 @@ def start(
     first = one.groups[0]
     if not as_json:
         say(
-            f"model {one.rollout.version} goes to {sum(g.devices for g in one.groups)} devices, "
+            f"model {one.rollout.version} goes to {count_of(sum(g.devices for g in one.groups))}, "
             f"to {first.devices} of them first"
         )
     _sure(f"Start rollout {number}?", yes=yes)

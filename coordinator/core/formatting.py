@@ -13,6 +13,11 @@ _NAMED = 10
 _SECOND_NS = 1_000_000_000
 
 
+def count_of(number: int, one: str = "device") -> str:
+    """Return a number with its word: `1 device`, `1,204 devices`."""
+    return f"{number:,} {one if number == 1 else one + 's'}"
+
+
 def some(items: Iterable[object]) -> str:
     """Return the first ten items, and the number of the others."""
     listed = [str(item) for item in items]

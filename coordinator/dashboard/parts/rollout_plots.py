@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from coordinator.dashboard.words import time_ticks
+from coordinator.dashboard.words import plural, time_ticks
 from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint, Exposure
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 386.0, 14.0, 190.0
@@ -178,7 +178,8 @@ def exposure_plot(exposure: Exposure) -> ExposurePlot | None:
     early = place < (_LEFT + _RIGHT) / 2
     marks = [PlotLabel(round(x(mark.time), 1), 0, mark.text) for mark in exposure.marks]
     return ExposurePlot(
-        text=f"{count:,} devices have run it; the groups that are open allow {newest.devices:,}"
+        text=f"{plural(count, 'device')} {'has' if count == 1 else 'have'} run it"
+        + f"; the groups that are open allow {newest.devices:,}"
         + "".join(f"; {mark.text}" for mark in exposure.marks),
         across=tuple(
             PlotLabel(28, round(y(at), 1), f"{at:,.0f}", "end")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from coordinator.core.formatting import count_of
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
 from coordinator.reading.rollouts.report import (
@@ -24,7 +25,7 @@ from coordinator.reading.rollouts.report import (
     Waits,
 )
 from coordinator.reading.rollouts.verdicts import verdict_told
-from coordinator.reading.rollouts.wording import count_of, headline, lead, rules, short_of, size_of
+from coordinator.reading.rollouts.wording import headline, lead, rules, short_of, size_of
 from coordinator.topics.rollouts.views import (
     GroupStory,
     KnownDevice,
@@ -88,7 +89,9 @@ def made_report(
     """Return everything that is known of a rollout."""
     who = membership(story, devices)
     lines, evidence = device_lines(story, who), _evidence(story)
-    until = story.turns[-1].time_ns if story.stage in _ENDED else max(now_ns, story.last_ns)
+    until = story.turns[-1].time_ns if story.stage in _ENDED else story.last_ns
+    if story.stage in {"running", "soaking"}:  # one that stands would draw its past ever narrower
+        until = max(now_ns, until)
     old = _old_classes(evidence)
     return RolloutReport(
         rollout=summary(story, who, waits, _counted(lines)),

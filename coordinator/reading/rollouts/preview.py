@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from coordinator.core.formatting import some, span
+from coordinator.core.formatting import count_of, some, span
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.finding import known_devices
-from coordinator.reading.rollouts.wording import count_of, size_of
+from coordinator.reading.rollouts.wording import size_of
 from coordinator.topics.rollouts.plan import RolloutPlan
 from coordinator.topics.rollouts.views import Membership, members_of
 from schemas.message import Strict

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from coordinator.core.formatting import count_of
 from coordinator.reading.rollouts.curves import OLD, Grown
 from coordinator.reading.rollouts.report import VerdictTold
-from coordinator.reading.rollouts.wording import count_of, deciding_finding, log_words, odds
+from coordinator.reading.rollouts.wording import deciding_finding, log_words, odds
 from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.scope import Scope
 from coordinator.topics.rollouts.verifying import differences

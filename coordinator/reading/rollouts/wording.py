@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from coordinator.core.formatting import some, span
+from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
 from coordinator.topics.rollouts.entries import GateFinding, GateName
 from coordinator.topics.rollouts.plan import GatePlan, GroupSize
@@ -12,11 +12,6 @@ from coordinator.topics.rollouts.views import Membership, RolloutStory
 
 _SECOND_NS = 1_000_000_000
 _PAIR = 2
-
-
-def count_of(number: int, one: str = "device") -> str:
-    """Return a number with its word: `1 device`, `1,204 devices`."""
-    return f"{number:,} {one if number == 1 else one + 's'}"
 
 
 def size_of(size: GroupSize) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from coordinator.core.formatting import count_of
 from coordinator.topics.rollouts.entries import GateFinding, GateName, Outcome
 from coordinator.topics.rollouts.evalues import log_evidence, reaches
 from coordinator.topics.rollouts.evidence import Evidence, PairCounts, Sums
@@ -105,7 +106,7 @@ def too_little(limits: GatePlan, images: int, devices: int, scope: Scope) -> str
         return ""
     if images < limits.min_images:
         return f"fewer than {limits.min_images}"
-    return f"of only {devices} devices, asked for are {asked}" if devices < asked else ""
+    return f"of only {count_of(devices)}, asked for are {asked}" if devices < asked else ""
 
 
 class _Judged:
@@ -179,14 +180,17 @@ class _Judged:
         counts = self.counts
         of = f"images of {self.of_class}" if self.of_class else "images of classes known before"
         text = (
-            f"Of {counts.images} {of} on {counts.devices} devices, {counts.worse} only the active "
-            f"model had right and {counts.better} only the candidate: log e "
-            f"{log_evidence(counts.worse, counts.better):.1f}, the limit is "
+            f"Of {counts.images:,} {of} on {count_of(counts.devices)}, "
+            f"{counts.worse} only the active model had right "
+            f"and {counts.better} only the candidate: "
+            f"log e {log_evidence(counts.worse, counts.better):.1f}, the limit is "
             f"{self.log_threshold:.1f}."
         )
         if standing == 2:
             text += (
-                f" {counts.devices_worse} devices are worse off and {counts.devices_better} better."
+                f" {count_of(counts.devices_worse)} "
+                f"{'is' if counts.devices_worse == 1 else 'are'} worse off "
+                f"and {counts.devices_better} better."
             )
         elif standing:
             text += " Images say that it is worse, but too few devices to say so by themselves."

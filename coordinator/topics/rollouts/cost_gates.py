@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from coordinator.core.formatting import some
+from coordinator.core.formatting import count_of, some
 from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence, Sums
 from coordinator.topics.rollouts.plan import GatePlan
@@ -108,7 +108,7 @@ def thermal(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | Non
         limit=limits.throttled_devices,
         counts=(len(hot), len(evidence.felt)),
         alone=min(hot) if fails and len(hot) == 1 else None,
-        text=f"{len(hot)} of {len(evidence.felt)} devices that can tell slowed themselves down "
+        text=f"{len(hot)} of {count_of(len(evidence.felt))} that can tell slowed themselves down "
         f"since the switch{': ' + some(sorted(hot)) if hot else ''}; from "
         f"{limits.throttled_devices} on is too many.",
     )
@@ -127,7 +127,7 @@ def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding:
     share = Fraction(len(failed), len(finished)) if finished else Fraction(0)
     fails = len(failed) > limits.failed_devices and share > exact(limits.failed_share)
     nobody = len(failed) == len(finished)
-    text = f"It failed on {len(failed)} of {len(finished)} devices that finished"
+    text = f"It failed on {len(failed)} of {count_of(len(finished))} that finished"
     text += f": {some(sorted(failed))}" if failed else ""
     text += (
         f"; {limits.failed_devices} may, and {limits.failed_share:.4g} of them."
