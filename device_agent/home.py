@@ -49,6 +49,11 @@ class AgentHome:
         return self.state_folder / "features.db"
 
     @property
+    def inbox_folder(self) -> Path:
+        """Images that the model doubts and that nobody has named yet."""
+        return self.folder / "inbox"
+
+    @property
     def status_file(self) -> Path:
         """Written by the running agent, read by `agent status`."""
         return self.folder / "status.json"
@@ -125,6 +130,16 @@ mode = "baseline"
 # New images of one batch, and the standard deviations above the history that are reported.
 min_images = 50
 deviations = 2.0
+
+[inbox]
+# Whether images that applications show to the model, and that it doubts, are kept on this device
+# until their owner names them: at most so many, of so many megabytes, for so many days, one in so
+# many seconds, and of a scene that stands still one.
+keep = false
+images = 200
+megabytes = 64
+days = 30
+interval_seconds = 10
 
 [training]
 # What a method keeps of old classes on a frozen backbone: "images" remembers which images of the

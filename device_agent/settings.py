@@ -106,6 +106,22 @@ class AgentDetectionSettings(Renamed):
     """For `fixed-rise`: the rise over the batch before."""
 
 
+class InboxSettings(Strict):
+    """Which images that applications show to the model are kept for their owner to name."""
+
+    keep: bool = False
+    """Whether any are: images of a camera are written to the disk only where the owner says so."""
+    doubt: float | None = Field(default=None, gt=0, le=100)
+    """The least doubt of an image, in the unit of `[detection]`; left out, 0.5, or `rise_nats`
+    where its mode is `fixed-rise`."""
+    images: int = Field(default=200, ge=1, le=10_000)
+    megabytes: int = Field(default=64, ge=1, le=1_000_000)
+    days: float = Field(default=30.0, gt=0, le=3650)
+    """After so long an image that nobody has named goes."""
+    interval_seconds: float = Field(default=10.0, ge=0, le=86_400)
+    """Between two images that are kept."""
+
+
 Exemplars = Literal["images", "features"]
 
 
@@ -171,6 +187,7 @@ class AgentSettings(Strict):
     data: AgentDataSettings
     model: ModelSettings = ModelSettings()
     detection: AgentDetectionSettings = AgentDetectionSettings()
+    inbox: InboxSettings = InboxSettings()
     training: AgentTrainingSettings = AgentTrainingSettings()
     policy: PolicySettings = PolicySettings()
     trust: TrustSettings = TrustSettings()

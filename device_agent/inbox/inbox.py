@@ -1,0 +1,187 @@
+"""The inbox as a folder: an image and beside it what was said of it.
+
+    DIGEST.jpg, DIGEST.png   the image; PNG where it is small
+    DIGEST.json              a `DoubtedImage`, written after the image: with it the image is there
+    lock                     held by whoever changes something
+
+Any number of processes may offer images at once. Files are written beside their place and renamed,
+so a reader sees whole ones; what a crash has left goes with the next change.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+from pydantic import ValidationError
+
+from device_agent.errors import StoreError
+from device_agent.home import AgentHome
+from device_agent.inbox.rules import (
+    DoubtedImage,
+    InboxLimits,
+    Offer,
+    is_alike,
+    making_room,
+    outdated,
+    outline_of,
+    too_soon,
+)
+from device_agent.serving.frames import Frame, picture_of
+from schemas.values import Digest
+
+_SMALL_PIXELS = 256 * 256
+_JPEG_QUALITY = 95
+_LOCK = "lock"
+
+
+class DoubtInbox:
+    """Doubted images in one folder; every method raises `StoreError` when the disk refuses."""
+
+    def __init__(
+        self, folder: Path, limits: InboxLimits, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.folder = folder
+        self._limits = limits
+        self._clock = clock
+        self._read: tuple[int, tuple[DoubtedImage, ...]] = (-1, ())
+
+    def offer(self, image: Frame, doubt: float, guess: str, version: int) -> Offer:
+        """Keep an image if the rules let it in; return what became of it.
+
+        Of most images it looks at `doubt` alone. Raises `ImageError` for an image that is none.
+        """
+        if not doubt >= self._limits.doubt:
+            return "sure"
+        if too_soon(self.waiting(), self._clock(), self._limits):
+            return "soon"
+        picture = picture_of(image)
+        data, suffix = _encoded(picture)
+        with self._alone():
+            # The time is read again: another process may have held the folder.
+            new = DoubtedImage.model_validate(
+                {
+                    "digest": Digest.of(data),
+                    "suffix": suffix,
+                    "size": len(data),
+                    "doubt": doubt,
+                    "guess": guess,
+                    "version": version,
+                    "time": self._clock(),
+                    "outline": outline_of(picture),
+                }
+            )
+            return self._let_in(new, data)
+
+    def waiting(self) -> tuple[DoubtedImage, ...]:
+        """Return what waits, the newest first; an image that is being taken away may be missing."""
+        try:
+            changed = self.folder.stat().st_mtime_ns
+            if self._read[0] != changed:
+                found = (_read(path) for path in self.folder.glob("*.json"))
+                images = sorted(filter(None, found), key=lambda image: -image.time)
+                self._read = (changed, tuple(images))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise _refused(self.folder, error) from error
+        return self._read[1]
+
+    def _let_in(self, new: DoubtedImage, data: bytes) -> Offer:
+        # Another process may have changed the folder within one tick of its time stamp.
+        self._read = (-1, ())
+        waiting = self.waiting()
+        if too_soon(waiting, new.time, self._limits):
+            return "soon"
+        old = outdated(waiting, new.time, self._limits)
+        stays = [image for image in waiting if image not in old]
+        alike = is_alike(stays, new.outline, self._limits)
+        going = () if alike else making_room(stays, new, self._limits)
+        for image in (*old, *(going or ())):
+            self._remove(image)
+        if alike or going is None:
+            return "alike" if alike else "full"
+        self._clean({image.digest for image in stays})
+        _write(self.folder / new.file_name, data)
+        _write(self.folder / f"{new.digest}.json", new.model_dump_json().encode())
+        self._read = (-1, ())
+        return "kept"
+
+    def _remove(self, image: DoubtedImage) -> None:
+        """Take an image away; first what says that it is there."""
+        for name in (f"{image.digest}.json", image.file_name):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _clean(self, keep: set[Digest]) -> None:
+        """Remove what a crash has left."""
+        for path in self.folder.iterdir():
+            if path.name != _LOCK and (path.stem not in keep or path.suffix == ".new"):
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise _refused(self.folder, error) from error
+
+
+def _encoded(picture: Image.Image) -> tuple[bytes, str]:
+    file = io.BytesIO()
+    if picture.width * picture.height <= _SMALL_PIXELS:
+        picture.save(file, "PNG")
+        return file.getvalue(), ".png"
+    picture.save(file, "JPEG", quality=_JPEG_QUALITY)
+    return file.getvalue(), ".jpg"
+
+
+def _read(path: Path) -> DoubtedImage | None:
+    """Return what a file says; None where it went meanwhile, or says nothing of use."""
+    try:
+        image = DoubtedImage.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+    return image if image.digest == path.stem else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    beside = path.with_name(f"{path.name}.new")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    beside.replace(path)
+
+
+def _refused(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{folder}: doubted images cannot be kept: {error.strerror}; free some space, or mend the "
+        "folder's permissions"
+    )
+
+
+def inbox_of(home: AgentHome) -> DoubtInbox | None:
+    """Return a home's inbox as its settings say; None where they keep nothing."""
+    settings, detection = home.settings.inbox, home.settings.detection
+    if not settings.keep:
+        return None
+    usual = detection.rise_nats if detection.mode == "fixed-rise" else InboxLimits.doubt
+    limits = InboxLimits(
+        doubt=usual if settings.doubt is None else settings.doubt,
+        images=settings.images,
+        bytes=settings.megabytes << 20,
+        age_seconds=settings.days * 86_400,
+        interval_seconds=settings.interval_seconds,
+    )
+    return DoubtInbox(home.inbox_folder, limits)
