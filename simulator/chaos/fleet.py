@@ -241,6 +241,8 @@ class ChaosFleet:
 
     def _runs_what_it_should(self, agent: CrashableAgent, state: State, stage: int) -> bool:
         desired = state.models.desired_for(agent.device)
+        if desired is not None and desired.group is not None and desired.group.mode == "shadow":
+            desired = state.models.desired  # it compares, and runs what everybody does
         return desired is not None and agent.settled(stage, desired.version)
 
     def _plan_troubles(self) -> None:

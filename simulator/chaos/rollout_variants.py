@@ -35,7 +35,7 @@ _GATES = GatePlan(
     min_images=40,
 )
 _PLAN: dict[str, Any] = {
-    "groups": (0.72, 0.9, 1.0),  # one device, five, and all: shares, as who is there may not matter
+    "groups": (0.1, 0.8, 1.0),  # one device, five, and all: shares, as who is there may not matter
     "soak_seconds": 5.0,
     "settle_seconds": 5.0,
     "retry_seconds": 5.0,
