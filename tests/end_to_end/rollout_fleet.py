@@ -26,6 +26,12 @@ mean = [0.0]
 deviation = [1.0]
 input_name = "image"
 """
+PLAN = """\
+soak = 0
+settle_seconds = 0.2
+[gates]
+latency = "off"  # this machine runs ten devices, and what else it has to
+"""
 _LIGHT: dict[str, tuple[slice, slice]] = {
     "left": np.s_[:, :4],
     "right": np.s_[:, 4:],
@@ -97,6 +103,22 @@ class RolloutFleet(ProcessFleet):
         for device in DEVICES:
             self.set_up_agent(device, options=("--no-data", "--root", str(root)))
             self._hold_out(self.folder / device / "evaluation")
+
+    def run_model_1(self) -> None:
+        """Set everything up, start all programs, and wait until all devices run model 1."""
+        self.set_up()
+        self.import_model(1)
+        self.start_coordinator()
+        for device in DEVICES:
+            self.start_agent(device)
+        self.operator("model", "push", "1")
+        self.until(lambda: self.running() == [1] * len(DEVICES))
+
+    def plan(self, version: int, *words: str) -> None:
+        """Plan a rollout of a version, by words on top of `PLAN`."""
+        file = self.folder / "plan.toml"
+        file.write_text(PLAN, encoding="utf-8")
+        self.operator("rollout", "plan", str(version), "--file", str(file), "--yes", *words)
 
     def put_release_key_away(self) -> Path:
         """Take the release key out of the coordinator's home; return where it is then."""

@@ -20,47 +20,29 @@ from tests.end_to_end.rollout_fleet import DEVICES, RolloutFleet
 from transport.brokers import MosquittoBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
-PLAN = """\
-soak = 0
-settle_seconds = 0.2
-[gates]
-latency = "off"  # this machine runs ten devices, and what else it has to
-"""
 
 
 @pytest.fixture
 def fleet(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[RolloutFleet]:
-    """Ten agents that run model 1, and a plan for what follows it."""
+    """Ten agents that run model 1."""
     with Children(tmp_path) as children:
         made = RolloutFleet(tmp_path, mosquitto, children)
-        made.set_up()
-        made.import_model(1)
-        made.start_coordinator()
-        for device in DEVICES:
-            made.start_agent(device)
-        made.operator("model", "push", "1")
-        made.until(lambda: made.running() == [1] * len(DEVICES))
-        (tmp_path / "plan.toml").write_text(PLAN, encoding="utf-8")
+        made.run_model_1()
         yield made
-
-
-def start(fleet: RolloutFleet, version: int, *words: str) -> None:
-    plan = str(fleet.folder / "plan.toml")
-    fleet.operator("rollout", "plan", str(version), "--file", plan, "--start", "--yes", *words)
 
 
 def test_a_lost_class_ends_it_in_the_shadow_and_a_good_model_arrives_by_an_offline_key(
     fleet: RolloutFleet, tmp_path: Path
 ) -> None:
     fleet.import_model(2, loses="top")
-    start(fleet, 2, "--groups", "8,100%")
+    fleet.plan(2, "--start", "--groups", "8,100%")
     fleet.until(lambda: fleet.entries(RolloutRolledBack))
     check_that_nobody_ran_it(fleet)
     check_verdicts_elsewhere(fleet, tmp_path / "elsewhere")
 
     key = fleet.put_release_key_away()
     fleet.import_model(3, scale=1.01)
-    start(fleet, 3, "--groups", "6,100%", "--approve", "release-key")
+    fleet.plan(3, "--start", "--groups", "6,100%", "--approve", "release-key")
     check_that_groups_wait_for_the_key(fleet, key)
     devices = [name for name, body in fleet.entries(ModelCompared) if body.comparison.rollout == 2]
     assert sorted(map(str, devices)) == sorted(DEVICES), "each one has measured it once"
