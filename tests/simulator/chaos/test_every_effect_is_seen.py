@@ -10,8 +10,17 @@ from simulator.chaos.disk import EFFECTS
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("coordinator", "device_agent", "transport")
-LEFT_OUT = ("transport/brokers/", "coordinator/proxy/", "coordinator/dashboard/")
-"""A broker's own files, which it may lose; a proxy's and the pages': no troubled fleet has them."""
+LEFT_OUT = (
+    "transport/brokers/",
+    "coordinator/proxy/",
+    "coordinator/dashboard/",
+    "coordinator/bundling/",
+    "coordinator/cli/bundles.py",
+    "coordinator/provisioning/",
+)
+"""A broker's own files, which it may lose; a proxy's and the pages', and what a person makes before
+there is a fleet, and makes anew: no troubled fleet has them.
+"""
 BY_MODULE = {
     "os": {
         "link",
