@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +27,8 @@ from schemas.message import explain
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
+BUSY_SECONDS = 5
+"""How long a process waits for another one that has the file."""
 _OPERATOR_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _ACTOR = re.compile(rf"{OPERATOR}(:{_OPERATOR_NAME.pattern})?")
 _ASKS = 2
@@ -82,22 +84,11 @@ class OperatorInbox:
         self._path = home / FILE_NAME
         with self._translated("opened"):
             self._database = Database(self._path)
-            self._database.conn.execute("PRAGMA busy_timeout = 5000")
-            self._database.enable_wal()
+            self._database.conn.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+            self._write_ahead()
             self._table = self._database.table("command")
-            self._table.create(
-                {
-                    "number": int,
-                    "ticket": str,
-                    "body": str,
-                    "done": int,
-                    "answer": str,
-                    "actor": str,
-                },
-                pk="number",
-                if_not_exists=True,
-            )
-            self._take_over()
+            with self._alone():
+                self._make_table()
 
     def submit(self, command: Command, *, actor: str = OPERATOR) -> str:
         """Put a command of `actor` in and return its ticket."""
@@ -147,12 +138,46 @@ class OperatorInbox:
         """Close the file."""
         self._database.close()
 
-    def _take_over(self) -> None:
-        """Add the column `actor` to a file of before; another process may be quicker."""
-        if "actor" in self._table.columns_dict:
-            return
-        with suppress(sqlite3.OperationalError):
+    def _write_ahead(self) -> None:
+        """Keep a log of writes, so that readers and the writer need not wait for one another.
+
+        Two processes that make the file at once would both turn it into one with such a log, and
+        for that SQLite answers "locked" without the wait that it was told; so the wait is here.
+        """
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._database.enable_wal()
+            except sqlite3.OperationalError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL_SECONDS / 10)
+            else:
+                return
+
+    def _make_table(self) -> None:
+        """Make the table, or add the column `actor` to one of before."""
+        self._table.create(
+            {
+                "number": int,
+                "ticket": str,
+                "body": str,
+                "done": int,
+                "answer": str,
+                "actor": str,
+            },
+            pk="number",
+            if_not_exists=True,
+        )
+        if "actor" not in self._table.columns_dict:
             self._table.add_column("actor", str)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Read and write with no other writer in between, waiting for the one that is there."""
+        with self._database.conn:
+            self._database.conn.execute("BEGIN IMMEDIATE")
+            yield
 
     @contextmanager
     def _translated(self, verb: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,23 @@ def test_without_a_coordinator_the_sender_is_told_that_the_command_still_waits(
     with pytest.raises(OperatorTimeoutError, match="still waiting in its inbox"):
         send(tmp_path, ADMIT, carry_out_here=lambda: False, timeout_seconds=0.1)
     assert len(OperatorInbox(tmp_path).waiting()) == 1
+
+
+def test_programs_that_make_the_inbox_at_once_wait_for_one_another(tmp_path: Path) -> None:
+    together = threading.Barrier(4)
+
+    def one(home: Path) -> str:
+        together.wait()
+        inbox = OperatorInbox(home)
+        try:
+            return inbox.submit(ADMIT)
+        finally:
+            inbox.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for turn in range(20):
+            home = tmp_path / str(turn)
+            tickets = list(pool.map(one, [home] * 4))
+            inbox = OperatorInbox(home)
+            assert {item.ticket for item in inbox.waiting()} == set(tickets)
+            inbox.close()
