@@ -29,6 +29,7 @@ from learning.numerics.graph_values import (
     computed,
     joined,
     stored,
+    whole,
 )
 
 MAX_NUMBERS = 1 << 28
@@ -167,7 +168,7 @@ class _Walk:
     def _scan(
         self, node: Node[Graph], given: list[Known | None], names: Names, times: int
     ) -> list[Known]:
-        scanned = node.numbers.get("num_scan_inputs", (0,))[0]
+        scanned = max(whole(node, "num_scan_inputs", 0), 0)
         states = max(len(given) - scanned, 0)
         along = [item.shape[0] for item in given[states:] if item is not None and item.shape]
         rounds = max(along, default=1)
@@ -271,16 +272,23 @@ def _elementwise(node: Node[Graph], given: list[Known | None]) -> int:
     shapes = [item.shape for item in given if item is not None]
     if node.operator == "Concat":
         return sum(sizes)
-    if node.operator == "Gather" and len(given) > 1:
-        table = shapes[0]
-        axis = node.numbers.get("axis", (0,))[0]
-        row = 1 if not table else sizes[0] // max(table[axis % len(table)], 1)
-        return sizes[1] * max(row, 1)
+    if node.operator == "Gather":
+        return _gathered(node, given)
     if node.operator in ("MatMul", "Gemm") and len(shapes) > 1:
         return joined(shapes[0], shapes[1])
     if node.operator not in _PRESERVING or not sizes:
         return 0
     return max(*sizes, _broadcast(shapes))
+
+
+def _gathered(node: Node[Graph], given: list[Known | None]) -> int:
+    """Return the numbers of a table's rows that indices name; 0 where either is left out."""
+    table, indices = (*given, None, None)[:2]
+    if table is None or indices is None:
+        return 0
+    axis = whole(node, "axis", 0)
+    row = table.numbers // max(table.shape[axis % len(table.shape)], 1) if table.shape else 1
+    return indices.numbers * max(row, 1)
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...] | None]) -> int:

@@ -126,6 +126,11 @@ def _vector(values: tuple[float, ...]) -> Known:
     return stored(Tensor((len(values),), values))
 
 
+def whole(node: Node[Inner], name: str, otherwise: int) -> int:
+    """Return an attribute that is one integer; a hostile graph may hold it as a list of none."""
+    return next(iter(node.numbers.get(name, ())), otherwise)
+
+
 def _measured(node: Node[Inner], item: Known) -> Known:
     """Return a shape, or the product of one."""
     if item.shape is None or len(item.shape) > MAX_FOLLOWED:
@@ -133,8 +138,8 @@ def _measured(node: Node[Inner], item: Known) -> Known:
         return Known(1, None, SHAPE, values)
     if node.operator == "Size":
         return Known(1, (), SHAPE, (math.prod(item.shape),))
-    begin = node.numbers.get("start", (0,))[0]
-    end = node.numbers.get("end", (len(item.shape),))[0]
+    begin = whole(node, "start", 0)
+    end = whole(node, "end", len(item.shape))
     shape = item.shape[begin:end]
     return Known(len(shape), (len(shape),), SHAPE, shape)
 

@@ -36,9 +36,10 @@ def tensors(draw: st.DrawFn) -> Tensor:
     return Tensor(shape, draw(st.sampled_from([values, None])))
 
 
+ATTRIBUTE_NAMES = "axis pads kernel_shape shape perm starts ends start end num_scan_inputs"
 ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["axis", "pads", "kernel_shape", "shape", "perm", "starts", "ends"]),
-    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4).map(tuple),
+    st.sampled_from(ATTRIBUTE_NAMES.split()),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4).map(tuple),
     max_size=2,
 )
 
@@ -57,6 +58,19 @@ def graphs(draw: st.DrawFn, depth: int = 1) -> Graph:
         )
         found.nodes.append(node)
     return found
+
+
+LEFT_OUT = [("", "a"), ("", ""), ("a", ""), ("a",), ()]
+
+
+@pytest.mark.parametrize("inputs", LEFT_OUT)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_operator_whose_inputs_are_left_out_is_measured_or_refused_in_words(
+    operator: str, inputs: tuple[str, ...]
+) -> None:
+    graph = Graph(("a",), ("b",), {}, [Node(operator, inputs, ("b",), {"axis": ()})])
+    with suppress(GraphGrowthError):
+        assert least_sizes(graph, {"a": (None, 3)})[0] >= 0
 
 
 @settings(max_examples=100)
