@@ -25,6 +25,7 @@ import hashlib
 import json
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -38,6 +39,16 @@ _MEMBER = re.compile(r"bundle\.json|bundle\.sig|requirements\.txt|wheels/[A-Za-z
 _KEY = re.compile(r"[^\s+]+\+(?P<hash>[0-9a-f]{8})\+(?P<key>[A-Za-z0-9+/]{44})")
 _DER_OF_ED25519 = bytes.fromhex("302a300506032b6570032100")
 """What stands before the 32 bytes of a public key in DER (RFC 8410)."""
+UNUSED = (
+    "numpy/**/tests",
+    "numpy/distutils",
+    "numpy/f2py",
+    "onnxruntime/tools",
+    "onnxruntime/transformers",
+    "zstandard/_cffi.*.so",
+)
+"""What packages bring that no program of fleetledger loads: their tests, tools for models of other
+kinds, a compiler's glue, a second build for PyPy."""
 
 
 class InstallerError(Exception):
@@ -136,7 +147,20 @@ def install(bundle: Path, keys: dict[str, bytes], into: Path) -> BundleManifest:
             *("--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"),
             *("--find-links", str(folder / "wheels"), "-r", str(folder / REQUIREMENTS)),
         )
+    python = str(into / "bin" / "python")
+    _run("remove pip", python, "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools", "pip")
+    trim(into / "lib" / f"python{manifest.python}" / "site-packages")
     return manifest
+
+
+def trim(packages: Path) -> None:
+    """Remove what is `UNUSED` from a folder of installed packages."""
+    for pattern in UNUSED:
+        for path in list(packages.glob(pattern)):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def _extract(bundle: Path, folder: Path) -> set[str]:

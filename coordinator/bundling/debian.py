@@ -18,7 +18,13 @@ from pathlib import Path
 
 from coordinator.bundling.targets import TARGETS, TargetName
 from coordinator.errors import BundleError
-from schemas.bundle_installer import REQUIREMENTS, BundleManifest, InstallerError, unpack
+from schemas.bundle_installer import (
+    REQUIREMENTS,
+    BundleManifest,
+    InstallerError,
+    trim,
+    unpack,
+)
 from schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 _PREFIX = PROGRAM.parent.parent
@@ -84,6 +90,7 @@ def _environment(root: Path, wheels: Path, manifest: BundleManifest) -> None:
         *("-r", str(wheels / REQUIREMENTS), "--target", str(packages)),
         *("--implementation", "cp", "--python-version", manifest.python, *platforms),
     )
+    trim(packages)
     shutil.rmtree(packages / "bin", ignore_errors=True)  # they name the Python of this machine
     (place / "bin").mkdir()
     python = f"python{manifest.python}"

@@ -15,7 +15,7 @@ from coordinator.bundling.debian import make_debian
 from coordinator.bundling.making import BundleOrder, make_bundle
 from coordinator.bundling.targets import TargetName
 from coordinator.errors import BundleError
-from schemas.bundle_installer import read_keys
+from schemas.bundle_installer import UNUSED, read_keys
 from schemas.keys import VerifyKey
 from tests.coordinator.bundling.clean_root import SYSTEM_PYTHON, installed_in_a_clean_root
 from tests.coordinator.bundling.small_wheels import release_key, without_a_network
@@ -25,6 +25,15 @@ from tests.test_packaging import ROOMS
 pytestmark = pytest.mark.slow
 MACHINE = {"x86_64": TargetName.X86_64, "aarch64": TargetName.AARCH64}[os.uname().machine]
 PATIENCE = 120.0
+
+
+def megabytes(folder: Path) -> float:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def python_of(environment: Path) -> str:
+    (folder,) = (environment / "lib").glob("python3.*")
+    return folder.name.removeprefix("python")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +88,11 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
             process.terminate()
             process.wait(PATIENCE)
     assert (home / "status.json").exists()
+    assert megabytes(into) < 240
+    packages = into / "lib" / f"python{python_of(into)}" / "site-packages"
+    assert not [path for pattern in UNUSED for path in packages.glob(pattern)]
+    assert (packages / "numpy").is_dir()
+    assert not (packages / "pip").exists()
 
 
 def test_the_package_of_the_bundle_runs_in_a_clean_root(
