@@ -99,6 +99,10 @@ class AgentWorkbench(Protocol):
         """Return the execution provider in use; None before a model was loaded."""
 
     @property
+    def left(self) -> tuple[str, ...]:
+        """Return which execution providers were left for the next one, and why."""
+
+    @property
     def inferences(self) -> Inferences:
         """Return what the active model was asked so far."""
 
@@ -142,6 +146,11 @@ class Bench:
     def provider(self) -> str | None:
         """Return the execution provider in use; None before a model was loaded."""
         return self._host.provider
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Return which execution providers were left for the next one, and why."""
+        return self._host.left
 
     @property
     def inferences(self) -> Inferences:

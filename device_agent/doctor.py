@@ -15,6 +15,8 @@ from typing import ClassVar, Literal
 from device_agent.capabilities import OPTIONAL_FEATURES
 from device_agent.collisions import collisions
 from device_agent.errors import MissingError, SourceError
+from device_agent.execution.probing import ProbeAnswer, probe
+from device_agent.execution.providers import CPU
 from device_agent.home import SETTINGS_FILE, AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.pinning import pinned_of
@@ -77,9 +79,16 @@ def examine(home_folder: Path) -> list[Finding]:
         home = AgentHome.open(home_folder)
     except SettingsError as error:
         settings = Finding("settings", "missing", str(error), _way_to_settings(home_folder))
-        return [*findings, _runtime(DEFAULT_PROVIDERS), *_method(None), settings]
+        return [
+            *findings,
+            _runtime(DEFAULT_PROVIDERS),
+            *_providers(DEFAULT_PROVIDERS),
+            *_method(None),
+            settings,
+        ]
     findings += [
         _runtime(home.settings.model.providers),
+        *_providers(home.settings.model.providers),
     ]
     if home.settings.data.samples != "none":
         findings += _method(read_status(home.status_file))
@@ -143,6 +152,28 @@ def _runtime(wanted: tuple[str, ...]) -> Finding:
     if usable == ["CPUExecutionProvider"] and has_gpu():
         return Finding("onnxruntime", "note", f"{text}; there is a GPU", runtime_command())
     return Finding("onnxruntime", "ok", text)
+
+
+def _providers(wanted: tuple[str, ...]) -> Iterator[Finding]:
+    """Run a model of two nodes on each provider that the settings name and that is there."""
+    try:
+        _, available = describe_runtime()
+    except MissingError:
+        return
+    for name in wanted:
+        if name in available:
+            yield _provider(name, probe(name))
+
+
+def _provider(name: str, answer: ProbeAnswer) -> Finding:
+    if answer.failed:
+        verdict: Verdict = "missing" if name == CPU else "note"
+        way_out = "install ONNX Runtime again" if name == CPU else "the next provider is used"
+        return Finding(name, verdict, answer.failed, f"{way_out}; or mend it: {runtime_command()}")
+    if answer.ran != (name,):
+        text = f"two nodes ran on {', '.join(answer.ran) or 'nothing'} instead"
+        return Finding(name, "note", text, f"look at the driver; {runtime_command()}")
+    return Finding(name, "ok", f"ran two nodes in {answer.milliseconds:.2f} ms")
 
 
 def runtime_command() -> str:

@@ -31,19 +31,29 @@ class ModelHost:
         self._blobs = blobs
         self._settings = settings
         self._sessions: dict[Digest, InferenceSession] = {}
-        self.provider: str | None = None
-        """The execution provider of the last loaded frozen part."""
+        self._last: Frozen | None = None
+
+    @property
+    def provider(self) -> str | None:
+        """The execution provider of the last frozen part that was asked for."""
+        return self._last.provider if self._last is not None else None
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which providers that frozen part has left for the next one, and why."""
+        return self._last.left if self._last is not None else ()
 
     def frozen(self, digest: Digest) -> Frozen:
         """Return a frozen part; raise `ModelError` or `MissingError`."""
-        session = self._session(digest)
-        self.provider = session.provider
-        return Frozen(session, self._settings.batch)
+        self._last = Frozen(self._session(digest, self._settings), self._settings.batch)
+        return self._last
 
     def model(self, manifest: Manifest) -> InstalledModel:
         """Return a whole model; raise `ModelError` or `MissingError`."""
         return InstalledModel(
-            manifest, self.frozen(manifest.frozen.digest), self._session(manifest.head.digest)
+            manifest,
+            self.frozen(manifest.frozen.digest),
+            self._session(manifest.head.digest, self._settings.of_heads),
         )
 
     def check(self, manifest: Manifest) -> None:
@@ -66,7 +76,7 @@ class ModelHost:
         """Return a file that is no model; raise `DamagedError`."""
         return self._blobs.read(digest)
 
-    def _session(self, digest: Digest) -> InferenceSession:
+    def _session(self, digest: Digest, settings: SessionSettings) -> InferenceSession:
         """Return a loaded file, the most recently used last."""
         session = self._sessions.pop(digest, None)
         if session is None:
@@ -74,7 +84,7 @@ class ModelHost:
                 del self._sessions[next(iter(self._sessions))]
             path = self._blobs.check(digest)
             check_onnx(path, self._settings.domains)
-            session = InferenceSession(path, self._settings)
+            session = InferenceSession(path, settings)
             give_back()
         self._sessions[digest] = session
         return session

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from device_agent.errors import LoadError, MissingError
+from device_agent.execution.providers import CPU, ProvenSession, Provider
 from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
 
 Floats = npt.NDArray[np.float32]
@@ -34,6 +35,11 @@ class SessionSettings:
     domains: frozenset[str] = frozenset()
     """Operator domains that the owner allows beside the standard one."""
 
+    @property
+    def of_heads(self) -> SessionSettings:
+        """The same on the processor: a head is small, and no engine is built of each new one."""
+        return replace(self, providers=(CPU,))
+
 
 class InferenceSession:
     """One ONNX file, loaded."""
@@ -44,11 +50,21 @@ class InferenceSession:
         Raises `MissingError` without an ONNX Runtime, `LoadError` if no provider takes the file.
         """
         runtime = _runtime()
-        self._session = _open(runtime, path, settings)
-        self.provider: str = self._session.get_providers()[0]
-        """The execution provider in use."""
-        self._input: str = self._session.get_inputs()[0].name
-        self._outputs = {item.name: item.shape for item in self._session.get_outputs()}
+        providers = [Provider(name) for name in settings.providers]
+        self._proven = ProvenSession(runtime, path, providers, lambda: _options(runtime, settings))
+        session = self._proven.session
+        self._input: str = session.get_inputs()[0].name
+        self._outputs = {item.name: item.shape for item in session.get_outputs()}
+
+    @property
+    def provider(self) -> str:
+        """The execution provider in use; it may be another one after the first run."""
+        return self._proven.provider
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which providers were left for the next one, and why."""
+        return self._proven.left
 
     def width(self, output: str) -> int:
         """Return the width of an output (N, width) or, of pixels, (N, width, h, w).
@@ -74,10 +90,7 @@ class InferenceSession:
                     f"{output}: no output of this file ({', '.join(self._outputs)}); export it "
                     "again"
                 )
-        try:
-            values = self._session.run(list(outputs), {self._input: batch})
-        except Exception as error:  # ONNX Runtime's exceptions share no narrower base
-            raise LoadError(f"model: {self.provider} cannot run it: {error}") from error
+        values = self._proven.run(outputs, {self._input: batch})
         return tuple(np.asarray(value, dtype=np.float32) for value in values)
 
 
@@ -87,7 +100,16 @@ class Frozen:
     def __init__(self, session: InferenceSession, batch: int) -> None:
         self._session = session
         self._batch = batch
-        self.provider = session.provider
+
+    @property
+    def provider(self) -> str:
+        """The execution provider in use."""
+        return self._session.provider
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which providers were left for the next one, and why."""
+        return self._session.left
 
     @property
     def width(self) -> int:
@@ -124,9 +146,13 @@ class InstalledModel:
         self.manifest = manifest
         self._frozen = frozen
         self._head = head
-        self.provider = frozen.provider
         self.on_answer: Callable[[int, float], None] = lambda _samples, _seconds: None
         """Told how many samples were answered, and in how many seconds."""
+
+    @property
+    def provider(self) -> str:
+        """The execution provider of the frozen part."""
+        return self._frozen.provider
 
     @property
     def of_pixels(self) -> bool:
@@ -190,21 +216,6 @@ def describe_runtime() -> tuple[str, tuple[str, ...]]:
     """Return ONNX Runtime's version and its providers; raise `MissingError` without one."""
     runtime = _runtime()
     return str(runtime.__version__), tuple(runtime.get_available_providers())
-
-
-def _open(runtime: Any, path: Path, settings: SessionSettings) -> Any:  # noqa: ANN401 - untyped
-    """Try the providers in order; each brings those after it along, for operators it lacks."""
-    available = runtime.get_available_providers()
-    wanted = [name for name in settings.providers if name in available]
-    reasons = [] if wanted else [f"none of {', '.join(settings.providers)} is installed"]
-    for first in range(len(wanted)):
-        try:
-            return runtime.InferenceSession(
-                str(path), _options(runtime, settings), providers=wanted[first:]
-            )
-        except Exception as error:  # noqa: BLE001 - no narrower base; reported below
-            reasons.append(f"{wanted[first]}: {error}")
-    raise LoadError(f"model: file {path.name[:12]} does not load: {'; '.join(reasons)}")
 
 
 def _options(runtime: Any, settings: SessionSettings) -> Any:  # noqa: ANN401 - untyped

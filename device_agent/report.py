@@ -30,6 +30,7 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     if status.silence:
         yield f"SILENCE      {status.silence}"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
+    yield from (f"LEFT         {reason}" for reason in status.left_providers)
     if status.candidate:
         yield f"candidate    {status.candidate}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"

@@ -39,6 +39,7 @@ from device_agent.core.requests import (
 from device_agent.core.session import turn
 from device_agent.core.state import AgentRecords, AgentState
 from device_agent.errors import DamagedError, StoreError
+from device_agent.execution.providers import CPU
 from device_agent.features.cache import cache_bytes
 from device_agent.health.telling import HealthReader, TextfileWriter, hindered
 from device_agent.health.textfile import AgentNumbers
@@ -332,7 +333,8 @@ class Agent:
 
     def _health(self, reader: HealthReader) -> DeviceHealth:
         bench = self._parts.bench
-        return reader.health(bench.provider, bench.inferences, hindered(self._parts.state))
+        problems = hindered(self._parts.state, bench.left if bench.provider == CPU else ())
+        return reader.health(bench.provider, bench.inferences, problems)
 
     def _write_textfile(self, textfile: TextfileWriter, reader: HealthReader) -> None:
         state = self._parts.state
@@ -451,6 +453,7 @@ class Agent:
             stage=records.assignment.stage if records.assignment else None,
             method=records.assignment.method if records.assignment else "",
             provider=self._parts.bench.provider,
+            left_providers=self._parts.bench.left,
             active_version=active.version if active else None,
             active_manifest=active.manifest if active else None,
             model_state=describe_model(state),

@@ -52,6 +52,8 @@ class Status(Renamed):
     method: str = ""
     """What the fleet learns with; empty before the coordinator was heard."""
     provider: str | None
+    left_providers: tuple[str, ...] = ()
+    """Execution providers that were left for the next one, each with the reason."""
     active_version: int | None
     active_manifest: Digest | None
     model_state: str

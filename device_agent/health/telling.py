@@ -21,12 +21,16 @@ log = logging.getLogger("device_agent")
 _LONGEST_PROBLEM = 500
 
 
-def hindered(state: AgentState) -> tuple[HealthProblem, ...]:
-    """Return what keeps the agent from its work: what it tries again and again in vain."""
+def hindered(state: AgentState, left_providers: Sequence[str]) -> tuple[HealthProblem, ...]:
+    """Return what keeps the agent from its work: what it tries again and again in vain.
+
+    Execution providers that were left are among it where nothing but the processor is left.
+    """
     found = (
         ("files", state.files.trouble),
         ("data", state.scanning.trouble),
         ("work", state.work.trouble),
+        *(("provider", reason) for reason in left_providers),
     )
     return tuple(
         HealthProblem(about=about, text=cut(text, _LONGEST_PROBLEM))

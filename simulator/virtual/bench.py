@@ -116,6 +116,7 @@ class DeviceBench:
         "resources",
     )
     provider = "CPUExecutionProvider"
+    left = ()
     inferences = Inferences()
 
     def __init__(self, resources: Resources, *, failing: bool = False) -> None:

@@ -62,6 +62,11 @@ def test_a_frozen_part_is_loaded_once_for_all_heads(blobs: BlobFolder, host: Mod
     assert models.exported().manifest.frozen.digest in host._sessions
 
 
+def test_heads_run_on_the_processor_whatever_the_frozen_part_does() -> None:
+    settings = SessionSettings(providers=("TensorrtExecutionProvider",), threads=3)
+    assert settings.of_heads == SessionSettings(providers=("CPUExecutionProvider",), threads=3)
+
+
 def test_providers_that_are_not_installed_are_passed_over(blobs: BlobFolder) -> None:
     digest = blobs.put(models.lineage().frozen)
     settings = SessionSettings(providers=("NoSuchProvider", "CPUExecutionProvider"))

@@ -17,9 +17,11 @@ LEFT_OUT = (
     "coordinator/bundling/",
     "coordinator/cli/bundles.py",
     "coordinator/provisioning/",
+    "device_agent/execution/probing.py",
 )
-"""A broker's own files, which it may lose; a proxy's and the pages', and what a person makes before
-there is a fleet, and makes anew: no troubled fleet has them.
+"""A broker's own files, which it may lose; a proxy's and the pages', what a person makes before
+there is a fleet, and makes anew, and a temporary folder of the process that tries a provider: no
+troubled fleet has them.
 """
 BY_MODULE = {
     "os": {

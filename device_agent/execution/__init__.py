@@ -1,0 +1,1 @@
+"""What a model is computed by: execution providers, and what each of them really runs."""
