@@ -54,6 +54,11 @@ class AgentHome:
         return self.folder / "inbox"
 
     @property
+    def live_folder(self) -> Path:
+        """A sample of what applications showed to the model."""
+        return self.state_folder / "live"
+
+    @property
     def status_file(self) -> Path:
         """Written by the running agent, read by `agent status`."""
         return self.folder / "status.json"
@@ -120,6 +125,10 @@ probation_seconds = 60
 # Where a rollout has two models compared: most held-out images, as many others, and most seconds.
 compare_images = 1000
 compare_seconds = 300
+# Beside these it may compare them on what applications show to `agent serve`: so many images are
+# kept for that on this device, one in so many seconds; 0 keeps none.
+compare_live = 0
+compare_live_seconds = 60
 # A new model that did not come within so long is given up, and the fleet is told.
 deadline_hours = 24
 

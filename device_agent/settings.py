@@ -80,6 +80,11 @@ class ModelSettings(Strict):
     without labels."""
     compare_seconds: float = Field(default=300.0, ge=0, le=86_400)
     """After so long of comparing no further image is begun."""
+    compare_live: int = Field(default=0, ge=0, le=100_000)
+    """Most images that applications showed to `agent serve` and that are kept on this device to
+    compare models on; 0 keeps none."""
+    compare_live_seconds: float = Field(default=60.0, ge=0, le=86_400)
+    """One of them is kept in so many seconds, on average."""
     probation_seconds: float = Field(default=60.0, ge=0, le=86_400)
     """How long the agent must have run after a switch before its starts no longer count; 0 counts
     none."""

@@ -19,6 +19,7 @@ from device_agent.comparison.images import (
     unlabelled,
     unlabelled_scenes,
 )
+from device_agent.comparison.live import live_sample_of
 from device_agent.comparison.running import ComparedModel, RunningComparison
 from device_agent.core import inputs
 from device_agent.core.records import PendingComparison
@@ -160,12 +161,21 @@ class Comparer:
         folder = self._home.evaluation_folder
         if active.of_pixels:
             labelled = held_out_scenes(folder, most) if folder is not None else []
-            return labelled + unlabelled_scenes(data, SUFFIXES, most)
+            return labelled + self._with_live(unlabelled_scenes(data, SUFFIXES, most))
         known = (frozenset(active.manifest.class_names), frozenset(candidate.manifest.class_names))
         text = active.manifest.preprocessing.mode == "text"
         suffixes = SUFFIXES_OF["text" if text else "pictures"]
         labelled = held_out(folder, known[0] | known[1], suffixes, most) if folder else []
-        return labelled + unlabelled(data, (known[0] ^ known[1]) | waiting, suffixes, most)
+        left_out = (known[0] ^ known[1]) | waiting
+        return labelled + self._with_live(unlabelled(data, left_out, suffixes, most))
+
+    def _with_live(self, others: list[ComparedImage]) -> list[ComparedImage]:
+        """Put images that applications showed before others without labels, as many in all."""
+        sample = live_sample_of(self._home)
+        live = [] if sample is None else [ComparedImage(path) for path in sample.images()]
+        if live:
+            log.info("a candidate is compared on %d live images, too", len(live))
+        return (live + others)[: self._home.settings.model.compare_images]
 
     def _ended_by(self, pending: PendingComparison, error: Exception) -> tuple[inputs.Input, ...]:
         """Tell what was counted until something went wrong that is none of the candidate's."""

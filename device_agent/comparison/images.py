@@ -2,7 +2,8 @@
 
 Held-out images are never learned from, so they tell who is right. Of the others it is told only
 whether the models agree: what lies in the data folder may have been learned from. Folders of
-classes that one of the two does not know, or that the fleet does not, are left out of these.
+classes that one of the two does not know, or that the fleet does not, are left out of these. What
+applications show is in none of them; see `device_agent.comparison.live`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from device_agent.bench import Bench
 from device_agent.comparison import comparer
 from device_agent.comparison.counts import EntropyTally, latency_bin
 from device_agent.comparison.images import held_out, unlabelled
+from device_agent.comparison.live import live_sample_of
 from device_agent.comparison.running import LEAST_RUNS
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel, PendingComparison
@@ -173,6 +174,19 @@ def test_no_more_images_are_compared_than_are_allowed(shop: Shop) -> None:
     found = shop.compare(shop.shadow(FLIPPED))
     assert {name: pairs.images for name, pairs in found.classes.items()} == {DARK: 2, LIGHT: 2}
     assert found.unlabelled <= 4
+
+
+def test_live_images_are_compared_first_of_those_without_labels(shop: Shop) -> None:
+    models.put_pictures(shop.home.data_folder, "dark", 1)
+    shop.set(compare_images=4, compare_live=3, compare_live_seconds=0.0)
+    sample = live_sample_of(shop.home)
+    assert sample is not None
+    assert all(sample.offer(models.picture("light")) for _ in range(5))
+    assert sample.offer(b"no picture")
+    found = shop.compare(shop.shadow(with_striped(3)))
+    assert (found.classes, found.unlabelled) == ({}, 3)
+    shop.set(compare_live=0)
+    assert shop.compare(shop.shadow(FLIPPED)).unlabelled == 1
 
 
 def test_after_its_time_a_comparison_tells_what_it_has(shop: Shop) -> None:
