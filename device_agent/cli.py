@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from device_agent.errors import MissingError
 from device_agent.home import NewHome, write_home
+from schemas.installing import pip_install
 from schemas.keys import read_verify_key
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
@@ -295,6 +297,25 @@ def predict(
     )
     if report.faults:
         raise typer.Exit(1)
+
+
+@app.command()
+def serve(
+    home: Home = HOME,
+    tcp: Annotated[
+        str | None,
+        typer.Option(
+            help="Listen there instead of on HOME/model.sock; who reaches it may ask the model.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+) -> None:
+    """Answer applications over HTTP with the active model: classify, segment, embed, events."""
+    try:
+        from device_agent.http import listening  # noqa: PLC0415 - needs the extra `serve`
+    except ModuleNotFoundError as error:
+        raise MissingError(f"agent serve needs {error.name}: {pip_install('serve')}") from error
+    listening.serve(home, None if tcp is None else listening.address_of(tcp), typer.echo)
 
 
 @app.command()

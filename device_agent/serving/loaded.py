@@ -53,7 +53,7 @@ class LeasedModel:
             frozen = Frozen(InferenceSession(path, settings), settings.batch)
         self.frozen: Frozen = frozen
         """What turns frames into features; versions of one lineage share it."""
-        head = InferenceSession(_checked(lease.folder / HEAD, manifest.head), settings)
+        head = InferenceSession(_checked(lease.folder / HEAD, manifest.head), settings.of_heads)
         self._model = InstalledModel(manifest, frozen, head)
         self._names = tuple(str(name) for name in manifest.class_names)
 

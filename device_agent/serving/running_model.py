@@ -10,15 +10,17 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from device_agent.errors import ModelError, NoModelError
+from device_agent.errors import ModelError, NoModelError, StoreError
 from device_agent.home import SETTINGS_FILE, AgentHome
 from device_agent.host import sessions_of
+from device_agent.inbox.inbox import DoubtInbox, inbox_of
 from device_agent.inference import SessionSettings
 from device_agent.measuring import detection_of
 from device_agent.serving.answers import Classification, Embedding, Segmentation
 from device_agent.serving.frames import Frame
 from device_agent.serving.leases import ModelLease, current_folder, take_lease
 from device_agent.serving.loaded import LeasedModel
+from learning.errors import SampleError
 from learning.numerics.detection import DetectionRules
 from schemas.models import Manifest
 
@@ -35,13 +37,21 @@ class RunningModel:
     - A call is answered by one version from its beginning to its end.
     - A new model that does not load here leaves the former one, and is told in the log.
     - Any number of threads may call.
+    - What it doubts of what it classifies goes into the device's inbox, where the settings say so.
     """
 
-    def __init__(self, home: Path, settings: SessionSettings, rules: DetectionRules) -> None:
+    def __init__(
+        self,
+        home: Path,
+        settings: SessionSettings,
+        rules: DetectionRules,
+        inbox: DoubtInbox | None = None,
+    ) -> None:
         """Load the model that runs in `home`; raise `NoModelError`, `LoadError`, `MissingError`."""
         self.home = home
         self._settings = settings
         self._rules = rules
+        self._inbox = inbox
         self._lock = threading.Lock()
         self._refused: Path | None = None
         self._loaded: LeasedModel | None = self._load(take_lease(home), None)
@@ -55,9 +65,10 @@ class RunningModel:
         folder = Path(home if home is not None else os.environ.get(HOME_VARIABLE, DEFAULT_HOME))
         if not (folder / SETTINGS_FILE).exists():
             return cls(folder, SessionSettings(), DetectionRules())
-        settings = AgentHome.open(folder).settings
+        opened = AgentHome.open(folder)
+        settings = opened.settings
         rules = detection_of(settings.detection) or DetectionRules()
-        return cls(folder, sessions_of(settings.model), rules)
+        return cls(folder, sessions_of(settings.model), rules, inbox_of(opened))
 
     @property
     def version(self) -> int:
@@ -75,11 +86,16 @@ class RunningModel:
         Raises `SampleError` for a frame that is none, `LoadError` where the model does not run or
         is of another kind, `FeatureError` if its scores are no numbers.
         """
-        return self.loaded().classify([frame])[0]
+        return self.classify_all([frame])[0]
 
     def classify_all(self, frames: Sequence[Frame]) -> list[Classification]:
         """Return the classes of several frames, all by one version; raise as `classify` does."""
-        return self.loaded().classify(frames)
+        loaded = self.loaded()
+        answers = loaded.classify(frames)
+        if loaded.manifest.preprocessing.mode != "text":
+            for frame, answer in zip(frames, answers, strict=True):
+                self._keep_doubted(frame, answer)
+        return answers
 
     def segment(self, frame: Frame) -> Segmentation:
         """Return the class of each pixel of a frame; raise as `classify` does."""
@@ -108,6 +124,15 @@ class RunningModel:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _keep_doubted(self, frame: Frame, answer: Classification) -> None:
+        """Offer a frame to the inbox; what goes wrong there spoils no answer."""
+        if self._inbox is None:
+            return
+        try:
+            self._inbox.offer(frame, answer.doubt, answer.name, answer.version)
+        except (StoreError, SampleError) as error:
+            log.warning("a doubted image is not kept: %s", error)
 
     def _has_moved(self, loaded: LeasedModel) -> bool:
         try:

@@ -1,20 +1,66 @@
 """The examples of the page on applications run as they stand."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
 
 from tests.device_agent import models
 from tests.device_agent.serving.homes import ServingHome
 from tests.test_architecture import ROOT
 
 
+def example(name: str, *words: str) -> list[str]:
+    return [sys.executable, str(ROOT / "docs" / "examples" / name), *words]
+
+
+def test_a_pipe_of_frames_is_answered_frame_by_frame(tmp_path: Path) -> None:
+    home = ServingHome(tmp_path / "agent-home")
+    home.switch(models.exported(1))
+    picture = Image.open(io.BytesIO(models.picture("dark"))).convert("RGB")
+    frames = [np.asarray(picture), 255 - np.asarray(picture)]
+    command = example("pipe_of_frames.py", str(home.folder), *map(str, picture.size))
+    told = subprocess.run(
+        command,
+        input=b"".join(frame.tobytes() for frame in frames) + b"half a frame",
+        stdout=subprocess.PIPE,
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert [line.split()[0] for line in told.stdout.decode().splitlines()] == ["dark", "light"]
+
+
+def test_a_film_is_answered_frame_by_frame(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2", reason="pip install opencv-python-headless")
+    home = ServingHome(tmp_path / "agent-home")
+    home.switch(models.exported(1))
+    picture = np.asarray(Image.open(io.BytesIO(models.picture("dark"))).convert("RGB"))
+    frames = [
+        np.asarray(Image.fromarray(shown).resize((64, 64))) for shown in (picture, 255 - picture)
+    ]
+    film = tmp_path / "film.avi"
+    writer = cv2.VideoWriter(str(film), cv2.VideoWriter_fourcc(*"MJPG"), 5.0, (64, 64))
+    for frame in frames:
+        writer.write(frame[:, :, ::-1])
+    writer.release()
+    told = subprocess.run(
+        example("opencv_frames.py", str(home.folder), str(film)),
+        stdout=subprocess.PIPE,
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert [line.split()[0] for line in told.stdout.decode().splitlines()] == ["dark", "light"]
+
+
 def test_the_watcher_follows_folder_and_model(tmp_path: Path) -> None:
     home, folder = ServingHome(tmp_path / "agent-home"), tmp_path / "pictures"
     folder.mkdir()
     home.switch(models.exported(1))
-    script = ROOT / "docs" / "examples" / "watch_folder.py"
-    command = [sys.executable, str(script), str(home.folder), str(folder)]
+    command = example("watch_folder.py", str(home.folder), str(folder))
     environment = {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment

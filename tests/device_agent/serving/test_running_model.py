@@ -251,3 +251,22 @@ def test_probabilities_are_those_of_the_manifest(home: ServingHome) -> None:
         found = loaded.tensors(input_of(dark(), loaded.manifest.preprocessing)[np.newaxis])
         expected = softmax(found["scores"], loaded.manifest.logit_scale)
     assert found["probabilities"] == pytest.approx(expected)
+
+
+def test_doubted_frames_go_into_the_inbox_where_the_owner_says_so(home: ServingHome) -> None:
+    home.switch(exported(1))
+    inbox = home.folder / "inbox"
+    with fleetledger.active_model(home.folder) as model:
+        model.classify(dark())
+    assert not inbox.exists()
+    file = home.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    assert text.count("keep = false\n") == 1
+    file.write_text(text.replace("keep = false\n", "keep = true\ndoubt = 0.0001\n"))
+    with fleetledger.active_model(home.folder) as model:
+        answer = model.classify(dark())
+        assert len(list(inbox.glob("*.json"))) == 1
+        assert answer.name in next(inbox.glob("*.json")).read_text()
+        inbox.rename(home.folder / "moved")
+        inbox.write_bytes(b"no folder")
+        assert model.classify(dark()) == answer

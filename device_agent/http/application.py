@@ -1,0 +1,247 @@
+"""The program's answers: v1 for frames, v2 for tensors, events for whoever waits for a new model.
+
+- Each answer comes from one version of the model and names it.
+- At most `MOST_WAITING` requests wait for the model; who comes then is told to try again.
+- No page of a browser may ask: an `Origin` is refused, and so is the name of another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from device_agent.comparison.live import LiveSample
+from device_agent.errors import LoadError, ModelError, NoModelError, StoreError
+from device_agent.http import open_inference
+from device_agent.http.bodies import body_of
+from device_agent.http.replies import (
+    ClassReply,
+    ErrorReply,
+    FeatureReply,
+    MaskReply,
+    ServedModelReply,
+)
+from device_agent.serving.loaded import LeasedModel
+from device_agent.serving.running_model import RunningModel
+from learning.errors import FeatureError, SampleError
+from schemas.message import explain
+
+log = logging.getLogger("device_agent.http")
+MOST_WAITING = 32
+MOST_LISTENERS = 64
+LOOK_SECONDS = 0.25
+Result = TypeVar("Result")
+
+
+class ModelServer:
+    """What requests share: the model, the sample of what it is shown, and how many wait."""
+
+    def __init__(self, model: RunningModel, live: LiveSample | None, hosts: frozenset[str]) -> None:
+        """`hosts` are names under which the program may be asked; empty on a socket of files."""
+        self.model = model
+        self.live = live
+        self.hosts = hosts
+        self.listeners = 0
+        self.stopping = asyncio.Event()
+        self._waiting = 0
+        self._one = asyncio.Semaphore(1)
+
+    async def ask(self, question: Callable[[LeasedModel], Result]) -> Result:
+        """Return what the model that runs now answers; raise `HTTPException` where too many ask."""
+        return await self.take_turn(lambda: question(self.model.loaded()))
+
+    async def take_turn(self, question: Callable[[], Result]) -> Result:
+        """Return an answer once all that came before have theirs; raise as `ask` does."""
+        if self._waiting >= MOST_WAITING:
+            text = f"{MOST_WAITING} requests wait for the model; ask again in a moment."
+            raise HTTPException(503, text, {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            async with self._one:
+                return await run_in_threadpool(question)
+        finally:
+            self._waiting -= 1
+
+    def sample(self, frame: bytes) -> None:
+        """Keep a frame now and then, to compare a candidate with this model on it."""
+        if self.live is None:
+            return
+        try:
+            self.live.offer(frame)
+        except StoreError as error:
+            log.warning("%s", error)
+
+
+def make_app(server: ModelServer) -> Starlette:
+    """Return the program."""
+    routes = [
+        Route("/v1/model", _answer(server, _model)),
+        Route("/v1/classify", _answer(server, _classify), methods=["POST"]),
+        Route("/v1/segment", _answer(server, _segment), methods=["POST"]),
+        Route("/v1/embed", _answer(server, _embed), methods=["POST"]),
+        Route("/v1/events", _answer(server, _events)),
+        Route("/v2", _answer(server, _server)),
+        Route("/v2/health/live", _answer(server, _live)),
+        Route("/v2/health/ready", _answer(server, _live)),
+        Route("/v2/models/{name}", _answer(server, _metadata)),
+        Route("/v2/models/{name}/ready", _answer(server, _ready)),
+        Route("/v2/models/{name}/infer", _answer(server, _infer), methods=["POST"]),
+        Route("/v2/models/{name}/versions/{version}", _answer(server, _metadata)),
+        Route("/v2/models/{name}/versions/{version}/ready", _answer(server, _ready)),
+        Route(
+            "/v2/models/{name}/versions/{version}/infer", _answer(server, _infer), methods=["POST"]
+        ),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+
+
+Endpoint = Callable[[ModelServer, Request], Awaitable[Response]]
+
+
+def _answer(server: ModelServer, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    async def answered(request: Request) -> Response:
+        _check_asker(server, request)
+        try:
+            return await endpoint(server, request)
+        except SampleError as error:
+            return _error(400, str(error))
+        except NoModelError as error:
+            return _error(503, str(error))
+        except LoadError as error:
+            return _error(409, str(error))
+        except (FeatureError, ModelError) as error:
+            log.warning("%s: %s", request.url.path, error)
+            return _error(500, str(error))
+
+    return answered
+
+
+def _check_asker(server: ModelServer, request: Request) -> None:
+    if "origin" in request.headers:
+        raise HTTPException(403, "Pages of a browser may not ask this program.")
+    host = (request.url.hostname or "").lower()
+    if server.hosts and host not in server.hosts:
+        raise HTTPException(421, f"This program is not {host!r}; name it with --host.")
+
+
+async def _model(server: ModelServer, _request: Request) -> Response:
+    return _json(await server.ask(ServedModelReply.of))
+
+
+async def _classify(server: ModelServer, request: Request) -> Response:
+    frame, most = await body_of(request), _most(request)
+    answer = await server.take_turn(lambda: server.model.classify(frame))
+    await run_in_threadpool(server.sample, frame)
+    return _json(ClassReply.of(answer, most))
+
+
+async def _segment(server: ModelServer, request: Request) -> Response:
+    frame = await body_of(request)
+    reply = await server.ask(lambda model: MaskReply.of(model.segment(frame)))
+    await run_in_threadpool(server.sample, frame)
+    return _json(reply)
+
+
+async def _embed(server: ModelServer, request: Request) -> Response:
+    frame = await body_of(request)
+    return _json(await server.ask(lambda model: FeatureReply.of(model.embed(frame))))
+
+
+async def _events(server: ModelServer, _request: Request) -> Response:
+    if server.listeners >= MOST_LISTENERS:
+        raise HTTPException(503, f"{MOST_LISTENERS} programs listen already.")
+    return EventSourceResponse(_told(server))
+
+
+async def _told(server: ModelServer) -> AsyncIterator[dict[str, str]]:
+    """Yield the model that runs, and each one that follows it."""
+    server.listeners += 1
+    try:
+        former = ""
+        while not server.stopping.is_set():
+            reply = await run_in_threadpool(lambda: ServedModelReply.of(server.model.loaded()))
+            if reply.manifest != former:
+                former = reply.manifest
+                yield {"event": "model", "data": reply.model_dump_json()}
+            try:
+                await asyncio.wait_for(server.stopping.wait(), LOOK_SECONDS)
+            except asyncio.TimeoutError:
+                continue
+    finally:
+        server.listeners -= 1
+
+
+async def _server(_server: ModelServer, _request: Request) -> Response:
+    return JSONResponse(open_inference.server_metadata())
+
+
+async def _live(_server: ModelServer, _request: Request) -> Response:
+    return Response()
+
+
+async def _ready(server: ModelServer, request: Request) -> Response:
+    await server.ask(lambda model: _check_name(request, model))
+    return Response()
+
+
+async def _metadata(server: ModelServer, request: Request) -> Response:
+    def told(model: LeasedModel) -> open_inference.ModelMetadata:
+        _check_name(request, model)
+        return open_inference.metadata_of(model)
+
+    return _json(await server.ask(told))
+
+
+async def _infer(server: ModelServer, request: Request) -> Response:
+    body = await body_of(request)
+    try:
+        asked = open_inference.InferRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(400, f"{explain(error)}.") from error
+
+    def inferred(model: LeasedModel) -> open_inference.InferResponse:
+        _check_name(request, model)
+        return open_inference.infer(model, asked)
+
+    return _json(await server.ask(inferred))
+
+
+def _check_name(request: Request, model: LeasedModel) -> None:
+    name, wanted = request.path_params["name"], request.path_params.get("version")
+    if name != open_inference.NAME:
+        raise HTTPException(404, f"There is no model {name!r}; ask {open_inference.NAME!r}.")
+    runs = str(model.manifest.version)
+    if wanted is not None and wanted != runs:
+        raise HTTPException(404, f"Version {wanted} does not run; {runs} does.")
+
+
+def _most(request: Request) -> int:
+    text = request.query_params.get("most", "5")
+    if not text.isdecimal() or not 0 < int(text[:6]) <= 10_000:
+        raise HTTPException(400, f"most: {text[:20]!r}; give a number of classes from 1 on.")
+    return int(text)
+
+
+def _json(reply: BaseModel) -> Response:
+    return Response(reply.model_dump_json(exclude_none=True), media_type="application/json")
+
+
+def _error(status: int, text: str) -> Response:
+    return JSONResponse(ErrorReply(error=text).model_dump(), status)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "the handler is of these"
+    answer: Any = ErrorReply(error=error.detail).model_dump()
+    return JSONResponse(answer, error.status_code, headers=error.headers)

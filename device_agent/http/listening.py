@@ -1,0 +1,138 @@
+"""The program: it listens on a socket file, or on TCP where asked to, and stops in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from device_agent.comparison.live import live_sample_of
+from device_agent.errors import AgentError
+from device_agent.home import AgentHome
+from device_agent.http.application import ModelServer, make_app
+from device_agent.serving.running_model import RunningModel
+from schemas.service_manager import ServiceManager
+
+SOCKET_NAME = "model.sock"
+MOST_CONNECTIONS = 256
+_LAST_PORT = 65_535
+_LONGEST_PATH = 107
+"""Bytes of a socket's path that Linux takes."""
+
+
+class ListenError(AgentError):
+    """The program cannot listen where it was told to; the text says why."""
+
+
+def serve(home: Path, tcp: tuple[str, int] | None, tell: Callable[[str], None]) -> None:
+    """Serve the model of a home until SIGTERM or SIGINT; `tell` is given where, once it listens.
+
+    Raises `NoModelError`, `LoadError`, `MissingError`, `SettingsError`, `ListenError`.
+    """
+    with RunningModel.open(home) as model:
+        hosts = frozenset() if tcp is None else frozenset({tcp[0].lower(), "localhost"})
+        server = ModelServer(model, live_sample_of(AgentHome.open(home)), hosts)
+        with listener(home, tcp) as (bound, where):
+            tell(f"model {model.version} answers at {where}")
+            for number in (signal.SIGTERM, signal.SIGINT):
+                # Uvicorn stops at a signal, and sends it once more to whoever ran it: that is us.
+                signal.signal(number, lambda *_: None)
+            _Server(server).run(sockets=[bound])
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`; raise `ListenError`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise ListenError(f"--tcp {text!r}: give HOST:PORT, like 127.0.0.1:8788")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+@contextmanager
+def listener(home: Path, tcp: tuple[str, int] | None) -> Iterator[tuple[socket.socket, str]]:
+    """Yield a socket that listens, and how a person names it; raise `ListenError`."""
+    if tcp is not None:
+        yield from _tcp(*tcp)
+    else:
+        yield from _unix(home / SOCKET_NAME)
+
+
+def _tcp(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        bound = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise ListenError(f"{host}:{port}: cannot listen there: {error}") from error
+    with bound:
+        name = f"[{host}]" if ":" in host else host
+        yield bound, f"http://{name}:{bound.getsockname()[1]}"
+
+
+def _unix(path: Path) -> Iterator[tuple[socket.socket, str]]:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise ListenError(f"{path}: longer than {_LONGEST_PATH} bytes; give a --home nearer by")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bound:
+        try:
+            _remove_dead(path)
+            bound.bind(str(path))
+            path.chmod(0o660)
+            bound.listen(128)
+        except OSError as error:
+            raise ListenError(f"{path}: cannot listen there: {error.strerror}") from error
+        try:
+            yield bound, f"{path} (curl --unix-socket {path} http://localhost/v1/model)"
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove a socket on which nobody listens any more; raise `ListenError` where somebody does."""
+    if not path.exists():
+        return
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise ListenError(f"{path}: is no socket; move it away")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise ListenError(f"{path}: another `fleetledger agent serve` answers there")
+
+
+class _Server(uvicorn.Server):
+    """Lets those go who listen for models before it waits for answers to end."""
+
+    def __init__(self, server: ModelServer) -> None:
+        config = uvicorn.Config(
+            make_app(server),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            http="h11",
+            ws="none",
+            h11_max_incomplete_event_size=16 * 1024,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=3,
+        )
+        super().__init__(config)
+        self._model_server = server
+        self._manager = ServiceManager.take()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say that the loop goes round, ten times a second."""
+        self._manager.beat()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop in order."""
+        self._model_server.stopping.set()
+        await super().shutdown(sockets)

@@ -1,0 +1,163 @@
+"""Tensors by the Open Inference Protocol, version 2 (https://github.com/kserve/open-inference-protocol).
+
+JSON only: binary tensor data is an extension that this program does not name among its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from device_agent.inference import Inputs
+from device_agent.serving.loaded import LeasedModel
+from learning.errors import SampleError
+from schemas.installed import installed_version
+from schemas.models import PROBABILITIES, SCORES
+
+NAME = "active"
+"""The model's name there; its version is the fleet's."""
+MOST_ROWS = 64
+_MOST_RANK = 5
+
+
+class _Loose(BaseModel):
+    """What other programs write may have more than is asked."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class InputTensor(_Loose):
+    """A tensor of a request; `data` is flat or nested, row by row."""
+
+    name: str = Field(max_length=200)
+    shape: tuple[int, ...] = Field(min_length=1, max_length=_MOST_RANK)
+    datatype: Literal["FP32", "INT64"]
+    data: list[Any]
+
+
+class InferRequest(_Loose):
+    """Inputs as the model takes them: preprocessed, the first axis is the batch."""
+
+    id: str | None = Field(default=None, max_length=200)
+    inputs: tuple[InputTensor, ...] = Field(min_length=1, max_length=1)
+
+
+class OutputTensor(_Loose):
+    """A tensor of an answer, flat, row by row."""
+
+    name: str
+    shape: tuple[int, ...]
+    datatype: str
+    data: list[float]
+
+
+class InferResponse(_Loose):
+    """What the model made of the inputs."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: tuple[OutputTensor, ...]
+
+
+class TensorMetadata(_Loose):
+    """A tensor that the model takes or gives; -1 is any size."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+class ModelMetadata(_Loose):
+    """What the protocol says of a model."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+
+
+def server_metadata() -> dict[str, Any]:
+    """Return what the protocol says of a server."""
+    return {"name": "fleetledger", "version": installed_version(), "extensions": []}
+
+
+def metadata_of(model: LeasedModel) -> ModelMetadata:
+    """Return what the protocol says of the active model."""
+    manifest = model.manifest
+    spec = manifest.preprocessing
+    classes = len(manifest.class_names) or -1
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "sample": {SCORES: (-1, classes), PROBABILITIES: (-1, classes)},
+        "pixels": {SCORES: (-1, classes, -1, -1)},
+        "raw": {SCORES: (-1, *(manifest.output_shape or ()))},
+    }
+    return ModelMetadata(
+        name=NAME,
+        versions=(str(manifest.version),),
+        platform="onnx_onnxruntime",
+        inputs=(
+            TensorMetadata(name=spec.input_name, datatype=_datatype(model), shape=_shape_of(model)),
+        ),
+        outputs=tuple(
+            TensorMetadata(name=name, datatype="FP32", shape=shape)
+            for name, shape in shapes[manifest.answers].items()
+        ),
+    )
+
+
+def infer(model: LeasedModel, request: InferRequest) -> InferResponse:
+    """Return a model's answer to tensors; raise `SampleError`, `LoadError`."""
+    tensors = model.tensors(_array(model, request.inputs[0]))
+    return InferResponse(
+        model_name=NAME,
+        model_version=str(model.manifest.version),
+        id=request.id,
+        outputs=tuple(_output(name, value) for name, value in tensors.items()),
+    )
+
+
+def _array(model: LeasedModel, tensor: InputTensor) -> Inputs:
+    wanted, expected = model.manifest.preprocessing.input_name, _shape_of(model)
+    if tensor.name != wanted:
+        raise SampleError(f"inputs: {tensor.name!r} is none of this model's; give {wanted!r}")
+    if tensor.datatype != _datatype(model):
+        raise SampleError(f"{wanted}: datatype {tensor.datatype}; give {_datatype(model)}")
+    fits = len(tensor.shape) == len(expected) and all(
+        size in (given, -1) for size, given in zip(expected, tensor.shape, strict=True)
+    )
+    if not fits or not all(0 < size <= 1 << 16 for size in tensor.shape):
+        raise SampleError(f"{wanted}: shape {list(tensor.shape)}; give {list(expected)}")
+    if tensor.shape[0] > MOST_ROWS:
+        raise SampleError(f"{wanted}: {tensor.shape[0]} rows; give at most {MOST_ROWS}")
+    try:
+        array = np.asarray(tensor.data, np.int64 if tensor.datatype == "INT64" else np.float32)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise SampleError(f"{wanted}: data that is not of one shape, or no numbers") from error
+    if array.size != math.prod(tensor.shape):
+        raise SampleError(f"{wanted}: {array.size} numbers for shape {list(tensor.shape)}")
+    if not np.isfinite(array).all():
+        raise SampleError(f"{wanted}: a value that is not finite")
+    return array.reshape(tensor.shape)
+
+
+def _output(name: str, value: npt.NDArray[Any]) -> OutputTensor:
+    return OutputTensor(
+        name=name,
+        shape=value.shape,
+        datatype="FP32",
+        data=value.astype(np.float32).ravel().tolist(),
+    )
+
+
+def _datatype(model: LeasedModel) -> str:
+    return "INT64" if model.manifest.preprocessing.mode == "text" else "FP32"
+
+
+def _shape_of(model: LeasedModel) -> tuple[int, ...]:
+    return (-1, *model.manifest.preprocessing.shape)

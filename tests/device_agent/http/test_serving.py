@@ -1,0 +1,212 @@
+"""An application in any language asks the active model over a socket, and hears of new ones."""
+
+import http.client
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.engines.mqtt.processes import child_environment, fleetledger_command
+from tests.device_agent import models
+from tests.device_agent.serving.homes import ServingHome
+from tests.device_agent.serving.test_running_model import exported
+
+pytest.importorskip("uvicorn", reason="pip install 'fleetledger[serve]'")
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a socket file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=60)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class Program:
+    """`fleetledger agent serve`, asked over its socket."""
+
+    def __init__(self, home: Path, *words: str) -> None:
+        self.path = home / "model.sock"
+        self._process = subprocess.Popen(
+            fleetledger_command("agent", "serve", "--home", str(home), *words),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=child_environment(),
+        )
+        assert self._process.stdout is not None
+        self.said = self._process.stdout.readline()
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        connection = UnixConnection(self.path)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        return answer.status, json.loads(text) if text else None
+
+    def stop(self) -> int:
+        self._process.terminate()
+        return self._process.wait(60)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> ServingHome:
+    made = ServingHome(tmp_path / "agent-home")
+    made.switch(exported(1))
+    return made
+
+
+@pytest.fixture
+def program(home: ServingHome) -> Iterator[Program]:
+    started = Program(home.folder)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+def test_pictures_get_classes_and_the_version_that_said_so(
+    home: ServingHome, program: Program
+) -> None:
+    assert program.said.startswith("model 1 answers at ")
+    status, model = program.ask("GET", "/v1/model")
+    assert (status, model["version"], model["answers"]) == (200, 1, "sample")
+    status, answer = program.ask("POST", "/v1/classify?most=1", models.picture("dark"))
+    assert (status, answer["version"], len(answer["classes"])) == (200, 1, 1)
+    assert answer["classes"][0]["name"] == "dark"
+    home.switch(exported(2))
+    _, answer = program.ask("POST", "/v1/classify", models.picture("dark"))
+    assert (answer["version"], answer["classes"][0]["name"]) == (2, "light")
+    status, features = program.ask("POST", "/v1/embed", models.picture("dark"))
+    assert status == 200
+    assert len(features["features"]) == features["shape"][0]
+    assert program.stop() == 0
+    assert not program.path.exists()
+
+
+def test_whoever_listens_hears_of_each_model(home: ServingHome, program: Program) -> None:
+    connection = UnixConnection(program.path)
+    connection.request("GET", "/v1/events")
+    answer = connection.getresponse()
+    assert version_told(answer) == 1
+    home.switch(exported(2))
+    assert version_told(answer) == 2
+    connection.close()
+
+
+def version_told(answer: http.client.HTTPResponse) -> int:
+    while line := answer.readline():
+        if line.startswith(b"data:"):
+            return int(json.loads(line[5:])["version"])
+    raise AssertionError("the stream ended")
+
+
+def test_tensors_are_asked_by_the_open_inference_protocol(program: Program) -> None:
+    assert program.ask("GET", "/v2/health/ready")[0] == 200
+    status, metadata = program.ask("GET", "/v2/models/active")
+    assert (status, metadata["versions"]) == (200, ["1"])
+    tensor = metadata["inputs"][0]
+    shape = [2, *tensor["shape"][1:]]
+    count = 1
+    for size in shape:
+        count *= size
+    asked = {"name": tensor["name"], "shape": shape, "datatype": "FP32", "data": [0.5] * count}
+    status, answer = program.ask(
+        "POST", "/v2/models/active/infer", json.dumps({"id": "7", "inputs": [asked]})
+    )
+    assert (status, answer["id"], answer["model_version"]) == (200, "7", "1")
+    assert [one["shape"][0] for one in answer["outputs"]] == [2, 2]
+    assert program.ask("GET", "/v2/models/active/versions/9/ready")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"shape": [1, 1]}, "shape [1, 1]"),
+        ({"data": [0.5]}, "1 numbers"),
+        ({"data": [1e39] * 3}, "numbers"),
+        ({"name": "other"}, "'other' is none"),
+        ({"datatype": "INT64"}, "datatype INT64"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_refused_in_words(
+    change: dict[str, Any], text: str, program: Program
+) -> None:
+    _, metadata = program.ask("GET", "/v2/models/active")
+    tensor = metadata["inputs"][0]
+    asked = {"name": tensor["name"], "shape": [1, *tensor["shape"][1:]], "datatype": "FP32"}
+    body = json.dumps({"inputs": [{**asked, "data": [], **change}]})
+    status, answer = program.ask("POST", "/v2/models/active/infer", body)
+    assert status == 400
+    assert text in answer["error"]
+
+
+def test_what_is_no_picture_or_too_large_or_from_a_browser_is_refused(program: Program) -> None:
+    status, answer = program.ask("POST", "/v1/classify", b"no picture")
+    assert (status, "error" in answer) == (400, True)
+    headers = {"content-length": str(2**30)}
+    assert program.ask("POST", "/v1/classify", b"", headers)[0] == 413
+    elsewhere = {"origin": "https://elsewhere.example"}
+    assert program.ask("GET", "/v1/model", headers=elsewhere)[0] == 403
+    assert program.ask("POST", "/v1/segment", models.picture("dark"))[0] == 409
+
+
+def test_a_socket_that_nobody_listens_on_is_replaced_and_a_second_program_is_refused(
+    home: ServingHome, program: Program
+) -> None:
+    second = Program(home.folder)
+    assert (second.stop(), second.said) != (0, "")
+    assert program.ask("GET", "/v1/model")[0] == 200
+    program.kill()
+    assert program.path.exists()
+    third = Program(home.folder)
+    assert third.ask("GET", "/v1/model")[0] == 200
+    third.kill()
+
+
+def test_shown_pictures_are_sampled_for_comparing_where_the_owner_says_so(
+    home: ServingHome,
+) -> None:
+    file = home.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    assert text.count("compare_live = 0\n") == 1
+    file.write_text(text.replace("compare_live = 0\n", "compare_live = 2\n"))
+    program = Program(home.folder)
+    shown = models.picture("dark")
+    try:
+        for _ in range(3):
+            assert program.ask("POST", "/v1/classify", shown)[0] == 200
+        (kept,) = (home.folder / "state" / "live").iterdir()
+        assert kept.read_bytes() == shown
+    finally:
+        program.kill()
+
+
+def test_doubted_pictures_are_kept_where_the_owner_says_so(home: ServingHome) -> None:
+    file = home.folder / "agent.toml"
+    text = file.read_text(encoding="utf-8")
+    assert text.count("keep = false\n") == 1
+    file.write_text(text.replace("keep = false\n", "keep = true\ndoubt = 0.0001\n"))
+    program = Program(home.folder)
+    try:
+        assert program.ask("POST", "/v1/classify", models.picture("dark"))[0] == 200
+        assert list((home.folder / "inbox").glob("*.json"))
+    finally:
+        program.kill()
