@@ -14,6 +14,9 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── ThreadEndedError                a thread that the program needs has ended; the program ends too
 ├── BrokerStartError                a child broker could not be found or started
 ├── BrokerFilesError                a broker's configuration could not be written
+├── ListenError                     a program cannot listen where it was told to
+├── GrantsFileError                 who may come in to pages cannot be read or written
+├── PersonError                     a name that nobody may have on pages
 └── BlockError                      a block transfer cannot go on; says why
     ├── FullDiskError               the disk here refuses what came; later it may take it
     ├── StalledError                who offered it has sent no block for too long
@@ -125,6 +128,18 @@ class BrokerStartError(TransportError):
 
 class BrokerFilesError(TransportError):
     """A broker's configuration cannot be written, or what was kept of it is not in order."""
+
+
+class ListenError(TransportError):
+    """A program cannot listen where it was told to; the text says why."""
+
+
+class GrantsFileError(TransportError):
+    """A file of secrets' hashes cannot be read or written; the text names it."""
+
+
+class PersonError(TransportError):
+    """A name that nobody may have on pages."""
 
 
 class BlockError(TransportError):

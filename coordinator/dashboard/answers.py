@@ -1,4 +1,4 @@
-"""What answers of all routes share: what stands around a page, JSON, problems in words."""
+"""What answers of all routes share: what stands around a page, problems in words, coming in."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from coordinator.dashboard.drawing import PageFrame, draw
-from schemas.message import Strict
-
-
-class PageProblem(Strict):
-    """Why there is no page."""
-
-    status: int
-    title: str
-    text: str
+from transport.pages.answers import PageProblem, wants_json
+from transport.pages.login import LoginForm
 
 
 @dataclass(frozen=True)
@@ -49,20 +42,13 @@ def frame_of(request: Request, **values: object) -> PageFrame:
     return PageFrame(**(made | values))  # type: ignore[arg-type]
 
 
-def wants_json(request: Request) -> bool:
-    """Whether a request prefers JSON: it names it, and names HTML not or later."""
-    accepted = [
-        part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")
-    ]
-    if "application/json" not in accepted:
-        return False
-    return "text/html" not in accepted or accepted.index("application/json") < accepted.index(
-        "text/html"
-    )
-
-
 def problem_answer(request: Request, problem: PageProblem) -> Response:
     """Return why there is no page, as the request wants it."""
     if wants_json(request) or request.url.path.endswith(".json"):
         return JSONResponse(problem.model_dump(), problem.status)
     return HTMLResponse(draw("error.html", frame_of(request), page=problem), problem.status)
+
+
+def draw_login(request: Request, form: LoginForm) -> str:
+    """Return the form by which one comes in."""
+    return draw("login.html", frame_of(request), page=form)

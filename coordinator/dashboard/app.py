@@ -6,8 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -16,22 +14,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
-from coordinator.dashboard.access.doors import Doors
-from coordinator.dashboard.access.login import Entrance, login_routes
 from coordinator.dashboard.actions.routes import action_routes
 from coordinator.dashboard.answers import (
     Dashboard,
-    PageProblem,
+    draw_login,
     frame_of,
     problem_answer,
-    wants_json,
 )
-from coordinator.dashboard.drawing import STATIC, draw_page
+from coordinator.dashboard.drawing import TEMPLATES, draw_page
 from coordinator.dashboard.following import LedgerFollower
-from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
 from coordinator.dashboard.metrics.routes import Metered, metric_routes
 from coordinator.dashboard.page import Page
 from coordinator.dashboard.pages import PAGES
@@ -41,9 +34,23 @@ from coordinator.dashboard.verifying import Verification, verification_route
 from coordinator.errors import LedgerError
 from coordinator.settings import load
 from schemas.errors import FleetledgerError
+from schemas.installed import installed_version
+from transport.pages.answers import TITLES, PageProblem, wants_json
+from transport.pages.doors import Doors
+from transport.pages.guard import LOOPBACK_HOSTS, Guard
+from transport.pages.login import Entrance, LoginWords, login_routes
 
 PAGE_SECONDS = 30.0
 """How long a page may take before it is given up."""
+LOGIN = LoginWords(
+    program="dashboard",
+    about="This dashboard shows a fleet to those who have a link. A new link is made by whoever "
+    "has the coordinator's home:",
+    command="fleetledger dashboard link YOUR-NAME --role viewer",
+    button="See the fleet",
+    to_programs="Come in first: by a link of `fleetledger dashboard link`, or by a token of "
+    "`fleetledger dashboard token NAME` in the header `Authorization: Bearer TOKEN`.",
+)
 log = logging.getLogger(__name__)
 
 
@@ -63,21 +70,23 @@ def make_app(
     """
     settings, verification = load(home), Verification(home, now_ns)
     method = settings.method.name if settings.learning else "none"
-    dashboard = Dashboard(home, settings.fleet, method, installed(), now_ns, settings.learning)
+    dashboard = Dashboard(
+        home, settings.fleet, method, installed_version(), now_ns, settings.learning
+    )
     doors, follower = doors or Doors.of(home, now_ns), LedgerFollower(home, now_ns)
     app = Starlette(
         routes=[
-            *login_routes(doors),
+            *login_routes(doors, LOGIN, draw_login),
             stream_route(follower),
             verification_route(verification),
             *action_routes(),
             *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
-            Mount("/static", _Static(directory=STATIC)),
+            TEMPLATES.mount(),
             *_page_routes(dashboard, pages),
         ],
         middleware=[
             Middleware(Guard, hosts=LOOPBACK_HOSTS | set(hosts)),
-            Middleware(Entrance, doors=doors),
+            Middleware(Entrance, doors=doors, words=LOGIN),
         ],
         exception_handlers={
             HTTPException: _refused,
@@ -127,23 +136,13 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _explained(error: Exception) -> tuple[int, str, str]:
     if isinstance(error, HTTPException):
-        title = _TITLES.get(error.status_code, "This cannot be done.")
+        title = TITLES.get(error.status_code, "This cannot be done.")
         return error.status_code, title, "" if error.status_code in {404, 405} else error.detail
     if isinstance(error, NotThereError):
         return 404, "That is not there.", str(error)
     if isinstance(error, LedgerError):
         return 503, "The ledger cannot be read.", str(error)
     return 400, "This cannot be done.", str(error)
-
-
-_TITLES = {
-    403: "You may not do this.",
-    404: "There is no such page.",
-    405: "This address cannot be used that way.",
-    408: "That took too long.",
-    413: "That was too much.",
-    429: "Too many wrong secrets.",
-}
 
 
 def _failed(request: Request, error: Exception) -> Response:
@@ -154,20 +153,3 @@ def _failed(request: Request, error: Exception) -> Response:
         text = "It is a mistake in this program; its log says more. The fleet goes on without it."
         problem = PageProblem(status=500, title="This page failed.", text=text)
     return problem_answer(request, problem)
-
-
-class _Static(StaticFiles):
-    """Files beside the templates; an address that names their content keeps for long."""
-
-    def file_response(self, *args: object, **kwargs: object) -> Response:
-        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
-        response.headers["cache-control"] = "public, max-age=31536000, immutable"
-        return response
-
-
-def installed() -> str:
-    """Return the version of this program."""
-    try:
-        return installed_version("fleetledger")
-    except PackageNotFoundError:
-        return "from a source folder"

@@ -23,22 +23,18 @@ from pathlib import Path
 
 import uvicorn
 
-from coordinator.dashboard.access.doors import Doors
-from coordinator.dashboard.access.people import Person, Role, own_name
-from coordinator.dashboard.app import installed, make_app
-from coordinator.dashboard.serving import (
-    DEFAULT_PORT,
-    DashboardError,
-    ListenAddress,
-    link_of,
-    listen,
-    server_of,
-)
+from coordinator.dashboard.app import make_app
+from coordinator.dashboard.serving import DEFAULT_PORT
 from coordinator.dashboard.waiting import make_waiting_app
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import ledger_of
 from schemas.errors import FleetledgerError
+from schemas.installed import installed_version
 from schemas.message import Strict
+from transport.errors import ListenError
+from transport.pages.doors import Doors
+from transport.pages.people import Person, Role, own_name
+from transport.pages.serving import ListenAddress, link_of, listen, server_of
 
 _LOOK_SECONDS = 0.2
 
@@ -99,14 +95,14 @@ class Homes:
 def serve_changing(port: int | None, role: Role) -> None:
     """Serve what standard input names, until it ends; None: the usual port, or any that is free.
 
-    Raises `DashboardError` where it cannot listen.
+    Raises `ListenError` where it cannot listen.
     """
     with tempfile.TemporaryDirectory() as folder:
         doors = Doors.of(Path(folder), time.time_ns)
         listening = ListenAddress(port=DEFAULT_PORT if port is None else port)
         try:
             listener = listen(listening)
-        except DashboardError:
+        except ListenError:
             if port is not None:
                 raise
             listening = ListenAddress(port=0)
@@ -119,10 +115,10 @@ def serve_changing(port: int | None, role: Role) -> None:
             while not homes.ended:
                 shown = homes.shown
                 if shown is None:
-                    app = make_waiting_app(installed())
+                    app = make_waiting_app(installed_version())
                 else:
                     app = make_app(shown.home, now_ns=_clock(shown), doors=doors)
-                server = server_of(app, listening)
+                server = server_of(app, listening, app.state.follower.stop)
                 homes.serving(server, shown)
                 server.run(sockets=[listener.dup()])  # which the server closes
 

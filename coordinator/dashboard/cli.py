@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
-from coordinator.dashboard.access.doors import Doors
-from coordinator.dashboard.access.people import Person, Role, own_name
-from coordinator.dashboard.serving import DEFAULT_PORT, ListenAddress, link, serve
-from coordinator.dashboard.words import iso
+from coordinator.dashboard.serving import DEFAULT_PORT, link, serve
 from coordinator.errors import CommandError
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import logging_on
+from transport.pages.doors import Doors
+from transport.pages.people import Person, Role, own_name
+from transport.pages.serving import ListenAddress
+from transport.pages.words import iso
 
 Home = Annotated[
     Path,
@@ -58,9 +59,9 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         return
     if (tls_cert is None) is not (tls_key is None):
         raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
-    listening = ListenAddress(host, port, tuple(allowed_host or ()), tls_cert, tls_key, per_device)
+    listening = ListenAddress(host, port, tuple(allowed_host or ()), tls_cert, tls_key)
     with logging_on(log_format, log_level):
-        serve(home, listening, own_name(), _say)
+        serve(home, listening, own_name(), _say, per_device=per_device)
 
 
 @app.command("link")

@@ -1,19 +1,14 @@
-"""Templates: models become HTML. Every text is escaped, and what cannot be seen is written out."""
+"""Models of pages become HTML, by templates that know the dashboard's addresses and plots."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from coordinator.dashboard import addresses, telling, words
-from coordinator.dashboard.access.people import Person
+from coordinator.dashboard import addresses, telling
 from coordinator.dashboard.page import Page, PageModel
 from coordinator.dashboard.parts.health_plot import health_plot
 from coordinator.dashboard.parts.rollout_plots import (
@@ -22,8 +17,9 @@ from coordinator.dashboard.parts.rollout_plots import (
     exposure_plot,
 )
 from coordinator.dashboard.parts.stage_plot import stage_plot
-
-STATIC = Path(__file__).parent / "static"
+from transport.pages import words
+from transport.pages.drawing import PageTemplates
+from transport.pages.people import Person
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,16 @@ class PageFrame:
     """Whether the fleet learns."""
 
     @property
+    def place(self) -> str:
+        """What the pages are about."""
+        return self.fleet
+
+    @property
+    def first_page(self) -> str:
+        """What one sees at the address without a path."""
+        return "the fleet"
+
+    @property
     def navigation(self) -> tuple[Page, ...]:
         """The pages that one goes to from everywhere."""
         return tuple(
@@ -65,34 +71,12 @@ class PageFrame:
 
 def draw(template: str, frame: PageFrame, **values: object) -> str:
     """Return a page as HTML; a name that the template uses and nobody gave is an error."""
-    return _environment().get_template(template).render(frame=frame, **values)
+    return TEMPLATES.draw(template, frame=frame, **values)
 
 
 def draw_page(page: Page, model: PageModel, frame: PageFrame) -> str:
     """Return a page of the dashboard as HTML."""
     return draw(page.template, frame, page=model, ago=partial(words.ago, now_ns=frame.now_ns))
-
-
-@cache
-def static_url(name: str) -> str:
-    """Return the address of a file beside the templates, which changes with its content."""
-    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()
-    return f"/static/{name}?v={digest[:12]}"
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("coordinator.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=words.visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(_FILTERS)
-    environment.globals.update(_GLOBALS)
-    return environment
 
 
 class _Day(NamedTuple):
@@ -106,20 +90,7 @@ def _by_day(lines: Iterable[Any], now_ns: int) -> list[_Day]:
     return [_Day(name, list(found)) for name, found in days]
 
 
-_FILTERS: Mapping[str, Any] = {
-    "number": words.number,
-    "percent": words.percent,
-    "size": words.size,
-    "moment": words.moment,
-    "clock": words.clock,
-    "short_time": words.short_time,
-    "iso": words.iso,
-    "long": words.long,
-    "visible": words.visible,
-    "groupby_day": _by_day,
-}
-_GLOBALS: Mapping[str, Any] = {
-    "static_url": static_url,
+_NAMES: Mapping[str, Any] = {
     "device_url": addresses.device_url,
     "entry_url": addresses.entry_url,
     "model_url": addresses.model_url,
@@ -131,12 +102,11 @@ _GLOBALS: Mapping[str, Any] = {
     "class_url": addresses.class_url,
     "fleet_url": addresses.fleet_url,
     "action_url": addresses.action_url,
-    "plural": words.plural,
     "stage_plot": stage_plot,
     "health_plot": health_plot,
     "evidence_plot": evidence_plot,
     "evidence_spark": evidence_spark,
     "exposure_plot": exposure_plot,
-    "day": words.day,
     "pieces": telling.pieces,
 }
+TEMPLATES = PageTemplates("coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)

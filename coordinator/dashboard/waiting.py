@@ -9,19 +9,17 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
 from coordinator.dashboard.answers import (
     Dashboard,
-    PageProblem,
     frame_of,
     problem_answer,
-    wants_json,
 )
-from coordinator.dashboard.drawing import STATIC, draw
+from coordinator.dashboard.drawing import TEMPLATES, draw
 from coordinator.dashboard.following import LedgerFollower
-from coordinator.dashboard.guard import LOOPBACK_HOSTS, Guard
+from transport.pages.answers import PageProblem, wants_json
+from transport.pages.guard import LOOPBACK_HOSTS, Guard
 
 LOOK_AGAIN_SECONDS = 2
 _TITLE = "The fleet is being made ready."
@@ -40,7 +38,7 @@ def make_waiting_app(version: str) -> Starlette:
     """
     app = Starlette(
         routes=[
-            Mount("/static", StaticFiles(directory=STATIC)),
+            TEMPLATES.mount(),
             Route("/livez", _lives),
             Route("/{rest:path}", _waits, methods=["GET", "POST"]),
         ],

@@ -13,21 +13,17 @@ from pathlib import Path
 import uvicorn
 
 from device_agent.comparison.live import live_sample_of
-from device_agent.errors import AgentError
 from device_agent.home import AgentHome
 from device_agent.http.application import ModelServer, make_app
 from device_agent.serving.running_model import RunningModel
 from schemas.service_manager import ServiceManager
+from transport.errors import ListenError
 
 SOCKET_NAME = "model.sock"
 MOST_CONNECTIONS = 256
 _LAST_PORT = 65_535
 _LONGEST_PATH = 107
 """Bytes of a socket's path that Linux takes."""
-
-
-class ListenError(AgentError):
-    """The program cannot listen where it was told to; the text says why."""
 
 
 def serve(home: Path, tcp: tuple[str, int] | None, tell: Callable[[str], None]) -> None:

@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from coordinator.dashboard.access.people import Person
 from coordinator.dashboard.actions.action import Action, Values
 from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.answers import Dashboard, frame_of, wants_json
+from coordinator.dashboard.answers import Dashboard, frame_of
 from coordinator.dashboard.drawing import draw
 from coordinator.dashboard.parts.rollout_buttons import consequence
 from coordinator.dashboard.sources import NotThereError
@@ -28,6 +27,8 @@ from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
 from schemas.message import Strict, explain
+from transport.pages.answers import wants_json
+from transport.pages.people import Person
 
 ANSWER_SECONDS = 20.0
 _NOBODY = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import plural
 from coordinator.reading.contributions import ClassFacts, class_facts
 from coordinator.reading.old_and_new import class_counts, first_stages
 from coordinator.topics.models.views import going_out
 from schemas.message import Strict
+from transport.pages.words import plural
 
 SHOWN = 200
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import plural
 from coordinator.reading.contributions import (
     ContributionFacts,
     ContributionFilter,
@@ -14,6 +13,7 @@ from coordinator.reading.contributions import (
     given,
 )
 from schemas.message import Strict
+from transport.pages.words import plural
 
 SHOWN = 40
 STATES = {

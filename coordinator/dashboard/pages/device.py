@@ -6,7 +6,6 @@ from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.parts.remarks import needs_look, remark
 from coordinator.dashboard.parts.timeline import Happened, timeline
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.dashboard.words import percent
 from coordinator.ledger.reader import LedgerReader
 from coordinator.live.file import read_health
 from coordinator.live.snapshot import HealthPoint
@@ -18,6 +17,7 @@ from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
 from schemas.presence import Capabilities
 from schemas.values import DeviceId
+from transport.pages.words import percent
 
 ENTRIES = 30
 """Of the timeline, before all are asked for."""

@@ -10,11 +10,11 @@ from coordinator.dashboard.parts.doing import NeedHere, with_doing
 from coordinator.dashboard.parts.filtering import chosen, tag_selectors
 from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import plural
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
 from schemas.message import Strict
+from transport.pages.words import plural
 
 MOST_ROWS = 25
 """Devices in the list, before all are asked for."""

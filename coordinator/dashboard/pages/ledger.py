@@ -8,7 +8,6 @@ from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.dashboard.telling import EntryLine, line_of
 from coordinator.dashboard.verifying import VerificationNow
-from coordinator.dashboard.words import number, plural
 from coordinator.errors import KeyFileError
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
@@ -19,6 +18,7 @@ from coordinator.trust.keys import public_key
 from schemas.message import Strict
 from schemas.proofs.inclusion import InclusionProof
 from schemas.proofs.tree import node_hash
+from transport.pages.words import number, plural
 
 SHOWN = 30
 """Entries of a page."""

@@ -9,7 +9,6 @@ from typing import Literal
 from coordinator.dashboard.asking import count_of, number_in_path
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.dashboard.words import percent, plural
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import models
 from coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
@@ -23,6 +22,7 @@ from coordinator.reading.rollouts.finding import summaries
 from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.topics.models.views import going_out
 from schemas.message import Strict
+from transport.pages.words import percent, plural
 
 DRAWN = 14
 """Versions of the lineage that are drawn."""

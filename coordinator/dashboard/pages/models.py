@@ -5,10 +5,10 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import percent, plural
 from coordinator.reading.models import VersionFacts, newest_models
 from coordinator.topics.models.views import going_out
 from schemas.message import Strict
+from transport.pages.words import percent, plural
 
 SHOWN = 25
 _ALL = 2**62

@@ -7,9 +7,9 @@ from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.parts.doing import NeedHere, with_doing
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.telling import EntryLine, line_of
-from coordinator.dashboard.words import plural
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.troubles import trouble_count, troubles
+from transport.pages.words import plural
 
 SHOWN = 30
 

@@ -9,11 +9,11 @@ from coordinator.dashboard.asking import number_in_path
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.pages.stage import RoundLine, round_line
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.dashboard.words import plural
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import stages
 from coordinator.reading.stages import AnswerRow, RoundFacts
 from schemas.message import Strict
+from transport.pages.words import plural
 
 
 class AskedDevice(Strict):

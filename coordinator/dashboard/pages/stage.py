@@ -6,12 +6,12 @@ from coordinator.dashboard.asking import count_of, number_in_path
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.dashboard.words import plural
 from coordinator.reading import stages
 from coordinator.reading.answers import FleetNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stages import RoundFacts, StageFacts
 from schemas.message import Strict
+from transport.pages.words import plural
 
 SHOWN = 40
 """Devices, or rounds, of a page."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import plural
 from coordinator.reading.answers import FleetNow, StageNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stages import StageFacts, newest_stages
 from schemas.message import Strict
+from transport.pages.words import plural
 
 SHOWN = 25
 _ALL = 2**62

@@ -5,9 +5,9 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import plural, size
 from coordinator.live.snapshot import DeviceNow, LiveSnapshot, serves
 from schemas.message import Strict
+from transport.pages.words import plural, size
 
 SHOWN = 40
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.words import moment, plural
 from coordinator.errors import KeyFileError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.topics.releases.views import waiting_in
@@ -13,6 +12,7 @@ from coordinator.trust.keys import public_key
 from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.roots import SignedRoot
+from transport.pages.words import moment, plural
 
 SHOWN = 40
 

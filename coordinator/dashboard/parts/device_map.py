@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from coordinator.dashboard.parts.remarks import needs_look, remark
-from coordinator.dashboard.words import percent, plural
 from coordinator.reading.answers import FleetDevice, FleetNow
 from schemas.message import Strict
+from transport.pages.words import percent, plural
 
 By = Literal["model", "accuracy"]
 Shade = Literal["newest", "current", "older", "none"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.words import ago, long
 from coordinator.reading.answers import FleetDevice
+from transport.pages.words import ago, long
 
 HOT_CELSIUS = 85.0
 """From here on the temperature is told; most boards slow down soon after."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from coordinator.dashboard.actions.registry import ACTIONS
 from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.words import plural
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.finding import one_rollout
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary
 from coordinator.topics.rollouts.views import DeviceStage
 from schemas.message import Strict
+from transport.pages.words import plural
 
 
 class RolloutButton(Strict):

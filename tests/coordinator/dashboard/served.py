@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from coordinator.dashboard.access.doors import Doors
-from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.app import make_app
 from coordinator.settings import CoordinatorSettings, write_new
 from schemas.values import FleetId
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS, make_home
+from transport.pages.doors import Doors
+from transport.pages.people import Person, Role
 
 ADDRESS = "http://127.0.0.1:8787"
 

@@ -12,7 +12,6 @@ from starlette.testclient import TestClient
 
 import fleetledger
 from coordinator.core.inputs import OperatorCommand
-from coordinator.dashboard.access.people import Person, Role
 from coordinator.dashboard.actions.registry import ACTIONS
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import ledger_of
@@ -27,6 +26,7 @@ from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, make_home
 from tests.coordinator.dashboard.served import ADDRESS, a_fleet, browser, settled
 from tests.test_docs import all_commands
+from transport.pages.people import Person, Role
 
 HERE = {"origin": ADDRESS}
 FILLED = {

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.access.people import Role
 from coordinator.dashboard.pages.fleet import MOST_ROWS
 from coordinator.dashboard.parts.device_map import MOST_GROUPS
 from coordinator.dashboard.parts.doing import with_doing
@@ -27,6 +26,7 @@ from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.reading.test_views import write
+from transport.pages.people import Role
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 

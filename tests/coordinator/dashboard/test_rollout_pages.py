@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.access.people import Role
 from coordinator.dashboard.parts.rollout_plots import evidence_plot, evidence_spark, exposure_plot
 from coordinator.ledger.reader import ledger_of
 from coordinator.reading.rollouts.finding import one_rollout
@@ -15,6 +14,7 @@ from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import browser, settled
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
+from transport.pages.people import Role
 
 STORIES: tuple[Callable[[], Tale], ...] = (forgetting, finished, waiting)
 

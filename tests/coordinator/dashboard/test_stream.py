@@ -23,7 +23,6 @@ from coordinator.dashboard.following import (
     NewEntries,
     WhoIsThere,
 )
-from coordinator.dashboard.serving import ListenAddress, listen, server_of
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.store import Ledger
@@ -33,6 +32,7 @@ from coordinator.reading.tables import TABLES
 from schemas.values import DeviceId
 from tests.coordinator.dashboard.metrics.scraping import DEVICES, LIVE, NOW_NS
 from tests.coordinator.dashboard.served import a_fleet, browser
+from transport.pages.serving import ListenAddress, listen, server_of
 
 WAIT = 20.0
 
@@ -177,7 +177,7 @@ def serving(home: Path, port: int = 0) -> Iterator[int]:
     app = make_app(home, now_ns=lambda: NOW_NS)
     listening = ListenAddress(port=port)
     with listen(listening) as listener:
-        server = server_of(app, listening)
+        server = server_of(app, listening, app.state.follower.stop)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

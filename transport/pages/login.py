@@ -7,6 +7,9 @@ show what is behind them, do not.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
@@ -16,23 +19,56 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coordinator.dashboard.access.doors import IDLE_SECONDS, Doors
-from coordinator.dashboard.answers import frame_of, wants_json
-from coordinator.dashboard.drawing import draw
 from schemas.log_lines import about
-
-log = logging.getLogger("dashboard")
+from transport.pages.answers import wants_json
+from transport.pages.doors import IDLE_SECONDS, Doors
 
 _OPEN = ("/static/", "/login", "/livez", "/readyz")
-"""What anybody may ask who reaches the dashboard; nothing of it names a device."""
+"""What anybody may ask who reaches the program; nothing of it names a device or shows an image."""
+
+DrawForm: TypeAlias = "Callable[[Request, LoginForm], str]"
+"""Draws `login.html` of a program in its frame."""
+
+
+@dataclass(frozen=True)
+class LoginWords:
+    """What a program says of coming in."""
+
+    program: str
+    """Its name in the log."""
+    about: str
+    """To whom it shows what, and who makes another link, by this command:"""
+    command: str
+    button: str
+    """What one presses to come in."""
+    to_programs: str
+    """How a program comes in."""
+
+
+@dataclass(frozen=True)
+class LoginForm:
+    """What the form of coming in says."""
+
+    words: LoginWords
+    secret: str
+    """Of the link that led here; empty without one."""
+    target: str
+    """Where one goes on then."""
+    wrong: bool = False
+
+    @property
+    def title(self) -> str:
+        """What there is to do, or went wrong."""
+        return "This link does not work any more." if self.wrong else "Come in."
 
 
 class Entrance:
     """Middleware that lets in whom a door knows."""
 
-    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+    def __init__(self, app: ASGIApp, doors: Doors, words: LoginWords) -> None:
         self._app = app
         self._doors = doors
+        self._words = words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request with who asks, or say how to come in."""
@@ -46,28 +82,24 @@ class Entrance:
         if came.wrong:
             self._doors.failures.note(address)
         if came.wrong and blocked:
-            await _words("Too many wrong secrets; wait a minute.", 429)(scope, receive, send)
+            await _said("Too many wrong secrets; wait a minute.", 429)(scope, receive, send)
             return
         request.state.person, request.state.session = came.person, came.session
         if came.person is None and not request.url.path.startswith(_OPEN):
-            await _how_to_come_in(request)(scope, receive, send)
+            await _how_to_come_in(request, self._words)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _how_to_come_in(request: Request) -> Response:
+def _how_to_come_in(request: Request, words: LoginWords) -> Response:
     programs = wants_json(request) or request.url.path.endswith((".json", "/metrics", "/events"))
     if programs or request.method not in {"GET", "HEAD"} or "authorization" in request.headers:
-        text = (
-            "Come in first: by a link of `fleetledger dashboard link`, or by a token of "
-            "`fleetledger dashboard token NAME` in the header `Authorization: Bearer TOKEN`."
-        )
-        return _words(text, 401)
+        return _said(words.to_programs, 401)
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(f"/login?next={quote(wanted, safe='')}", 303)
 
 
-def _words(text: str, status: int) -> Response:
+def _said(text: str, status: int) -> Response:
     headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "60"}
     return JSONResponse({"status": status, "title": text, "text": ""}, status, headers)
 
@@ -77,12 +109,17 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def login_routes(doors: Doors) -> list[Route]:
+def login_routes(doors: Doors, words: LoginWords, draw: DrawForm) -> list[Route]:
     """Return the routes by which one comes in and leaves; they wait for files in threads."""
+    log = logging.getLogger(words.program)
+
+    def form(request: Request, secret: str, target: str, *, wrong: bool = False) -> Response:
+        shown = LoginForm(words, secret, _inside(target), wrong)
+        return HTMLResponse(draw(request, shown), 403 if wrong else 200)
 
     def show(request: Request) -> Response:
         secret = request.query_params.get("token", "")
-        return _form(request, secret, request.query_params.get("next", "/"))
+        return form(request, secret, request.query_params.get("next", "/"))
 
     async def enter(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
@@ -97,7 +134,7 @@ def login_routes(doors: Doors) -> list[Route]:
             log.warning(
                 "a link that opens nothing came from %s", address, extra=about("login.refused")
             )
-            return _form(request, "", target, wrong=True)
+            return form(request, "", target, wrong=True)
         log.info(
             "%s came in as %s from %s",
             person.name,
@@ -128,12 +165,6 @@ def login_routes(doors: Doors) -> list[Route]:
         Route("/login", enter, methods=["POST"]),
         Route("/logout", leave, methods=["POST"]),
     ]
-
-
-def _form(request: Request, secret: str, target: str, *, wrong: bool = False) -> Response:
-    title = "This link does not work any more." if wrong else "Come in."
-    values = {"page": {"title": title, "wrong": wrong, "secret": secret, "next": _inside(target)}}
-    return HTMLResponse(draw("login.html", frame_of(request), **values), 403 if wrong else 200)
 
 
 def _inside(target: str) -> str:

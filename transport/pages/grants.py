@@ -1,8 +1,8 @@
-"""Secrets that let somebody in, as files in the coordinator's home: hashes, never the secrets.
+"""Secrets that let somebody in, as files in a program's home: hashes, never the secrets.
 
-    dashboard-links.json      links that work once
-    dashboard-sessions.json   browsers that came by one
-    dashboard-tokens.json     bearer tokens of programs
+    PROGRAM-links.json      links that work once
+    PROGRAM-sessions.json   browsers that came by one
+    PROGRAM-tokens.json     bearer tokens of programs
 
 Several processes may change a file; each holds it for itself meanwhile, and replaces it whole.
 """
@@ -19,20 +19,16 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from coordinator.dashboard.access.people import Person, Role
-from coordinator.errors import CoordinatorError
 from schemas.message import Strict
 from schemas.values import Digest
+from transport.errors import GrantsFileError
+from transport.pages.people import Person, Role
 
 _SECOND_NS = 1_000_000_000
 _WRITE_NS = 60 * _SECOND_NS
 """How far what is written about a use may lie behind."""
 MOST_GRANTS = 10_000
 """In a file; the oldest go first."""
-
-
-class GrantsFileError(CoordinatorError):
-    """A file of secrets' hashes cannot be read or written; the text names it."""
 
 
 class Grant(Strict):

@@ -11,8 +11,8 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-from coordinator.dashboard.access.grants import Grants
-from coordinator.dashboard.access.people import Person
+from transport.pages.grants import Grants
+from transport.pages.people import Person
 
 LINK_SECONDS = 24 * 3600.0
 IDLE_SECONDS = 12 * 3600.0
@@ -57,7 +57,7 @@ class Came:
 
 @dataclass(frozen=True)
 class Doors:
-    """The ways in of one dashboard."""
+    """The ways in of one program."""
 
     links: Grants
     sessions: Grants
@@ -67,13 +67,13 @@ class Doors:
     """Its name; the home is in it, since browsers share cookies between the ports of a host."""
 
     @classmethod
-    def of(cls, home: Path, now_ns: Callable[[], int]) -> Doors:
-        """Return the ways into the dashboard of `home`."""
+    def of(cls, home: Path, now_ns: Callable[[], int], program: str = "dashboard") -> Doors:
+        """Return the ways into a program over `home`; its files there begin with its name."""
         home_hash = hashlib.sha256(str(home.resolve()).encode()).hexdigest()
         return cls(
-            Grants(home / "dashboard-links.json", idle_seconds=LINK_SECONDS),
-            Grants(home / "dashboard-sessions.json", idle_seconds=IDLE_SECONDS),
-            Grants(home / "dashboard-tokens.json"),
+            Grants(home / f"{program}-links.json", idle_seconds=LINK_SECONDS),
+            Grants(home / f"{program}-sessions.json", idle_seconds=IDLE_SECONDS),
+            Grants(home / f"{program}-tokens.json"),
             Failures(now_ns),
             f"fleetledger_{home_hash[:8]}",
         )

@@ -1,4 +1,4 @@
-"""Somebody who uses the dashboard, and what they may."""
+"""Somebody who uses the pages of a program, and what they may."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from schemas.errors import FleetledgerError
+from transport.errors import PersonError
 
 
 class Role(str, Enum):
@@ -17,10 +17,6 @@ class Role(str, Enum):
     """See everything."""
     OPERATOR = "operator"
     """See everything, and act."""
-
-
-class PersonError(FleetledgerError):
-    """A name that nobody may have here."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")

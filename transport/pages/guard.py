@@ -73,7 +73,7 @@ class Guard:
             return PlainTextResponse("The address is too long.\n", 414)
         if _host_name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse(
-                "This host name is not one of this dashboard's: start it with "
+                "This host name is not one of this program's: start it with "
                 "`--allowed-host NAME` if it is to be reached under it.\n",
                 421,
             )

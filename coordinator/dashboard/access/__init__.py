@@ -1,1 +1,0 @@
-"""Who may see the pages, and who may act."""
