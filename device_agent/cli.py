@@ -319,6 +319,42 @@ def serve(
 
 
 @app.command()
+def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    home: Home = HOME,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 for any that is free.", min=0, max=65535)
+    ] = 8789,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name under which it may be reached; may be given several times."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain, PEM.", dir_okay=False)
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.", dir_okay=False)] = None,
+    hold_out: Annotated[
+        int,
+        typer.Option(help="Put one image in so many into the evaluation folder; 0: none.", min=0),
+    ] = 0,
+    link: Annotated[
+        bool, typer.Option("--link", help="Print another link to the program that runs, and end.")
+    ] = False,
+) -> None:
+    """Show what the model doubts on a page, where its owner says what it is."""
+    try:
+        from device_agent.label_page import serving  # noqa: PLC0415 - needs the extra `label`
+        from transport.pages.serving import ListenAddress  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingError(f"agent label needs {error.name}: {pip_install('label')}") from error
+    listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
+    if link:
+        typer.echo(serving.link(home, listening))
+    else:
+        serving.serve(home, listening, hold_out, typer.echo)
+
+
+@app.command()
 def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
     from device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on

@@ -4,6 +4,7 @@ AgentError
 ├── HomeError           the agent's folder is not there, in use, or cannot be written
 ├── StoreError          what the agent must not lose cannot be read or written
 ├── SourceError         the data folder cannot be read
+├── LabelError          an image cannot be named as it is asked to be
 ├── SegmentError        pictures cannot be segmented as they are asked to be
 ├── WorkError           a part cannot be computed
 │   └── MissingError    something has to be installed first; names the command
@@ -37,6 +38,10 @@ class StoreError(AgentError):
 
 class SourceError(AgentError):
     """The data folder cannot be read."""
+
+
+class LabelError(AgentError):
+    """An image cannot be named so, or not be put where it belongs; it waits as before."""
 
 
 class SegmentError(AgentError):

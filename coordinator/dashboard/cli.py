@@ -57,9 +57,7 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     """Serve the pages until stopped."""
     if context.invoked_subcommand is not None:
         return
-    if (tls_cert is None) is not (tls_key is None):
-        raise CommandError("--tls-cert and --tls-key belong together: give both, or neither")
-    listening = ListenAddress(host, port, tuple(allowed_host or ()), tls_cert, tls_key)
+    listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
     with logging_on(log_format, log_level):
         serve(home, listening, own_name(), _say, per_device=per_device)
 

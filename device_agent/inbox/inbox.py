@@ -4,15 +4,17 @@
     DIGEST.json              a `DoubtedImage`, written after the image: with it the image is there
     lock                     held by whoever changes something
 
-Any number of processes may offer images at once. Files are written beside their place and renamed,
-so a reader sees whole ones; what a crash has left goes with the next change.
+Any number of processes may offer and take images at once. Files are written beside their place and
+renamed, so a reader sees whole ones; what a crash has left goes with the next change.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from pydantic import ValidationError
 
 from device_agent.errors import StoreError
 from device_agent.home import AgentHome
+from device_agent.images import MAX_FILE_BYTES
 from device_agent.inbox.rules import (
     DoubtedImage,
     InboxLimits,
@@ -34,6 +37,7 @@ from device_agent.inbox.rules import (
     too_soon,
 )
 from device_agent.serving.frames import Frame, picture_of
+from device_agent.settings import AgentSettings
 from schemas.values import Digest
 
 _SMALL_PIXELS = 256 * 256
@@ -93,6 +97,41 @@ class DoubtInbox:
             raise _refused(self.folder, error) from error
         return self._read[1]
 
+    def read(self, digest: Digest) -> tuple[DoubtedImage, bytes] | None:
+        """Return an image that waits, and its file's content; None where it is not there any more.
+
+        A file that holds other bytes than its name says is not there either.
+        """
+        found = next((image for image in self.waiting() if image.digest == digest), None)
+        data = None if found is None else _content(self.folder / found.file_name)
+        if found is None or data is None or Digest.of(data) != digest:
+            return None
+        return found, data
+
+    def take(self, digest: Digest, place: Callable[[DoubtedImage, bytes], None]) -> bool:
+        """Have `place` put an image elsewhere, then take it away; return whether it was there.
+
+        What `place` raises leaves the image here; a crash may leave it here and there.
+        """
+        with self._alone():
+            self._read = (-1, ())
+            found = self.read(digest)
+            if found is not None:
+                place(*found)
+                self._remove(found[0])
+                self._read = (-1, ())
+        return found is not None
+
+    def put_back(self, image: DoubtedImage, data: bytes) -> None:
+        """Have an image wait again that was taken."""
+        with self._alone():
+            self._keep(image, data)
+
+    def _keep(self, image: DoubtedImage, data: bytes) -> None:
+        _write(self.folder / image.file_name, data)
+        _write(self.folder / f"{image.digest}.json", image.model_dump_json().encode())
+        self._read = (-1, ())
+
     def _let_in(self, new: DoubtedImage, data: bytes) -> Offer:
         # Another process may have changed the folder within one tick of its time stamp.
         self._read = (-1, ())
@@ -108,9 +147,7 @@ class DoubtInbox:
         if alike or going is None:
             return "alike" if alike else "full"
         self._clean({image.digest for image in stays})
-        _write(self.folder / new.file_name, data)
-        _write(self.folder / f"{new.digest}.json", new.model_dump_json().encode())
-        self._read = (-1, ())
+        self._keep(new, data)
         return "kept"
 
     def _remove(self, image: DoubtedImage) -> None:
@@ -156,6 +193,23 @@ def _read(path: Path) -> DoubtedImage | None:
     return image if image.digest == path.stem else None
 
 
+def _content(path: Path) -> bytes | None:
+    """Return what a file holds; None where it went, is no plain file, or is too large."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            return None
+        return file.read(MAX_FILE_BYTES)
+
+
 def _write(path: Path, data: bytes) -> None:
     beside = path.with_name(f"{path.name}.new")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -171,17 +225,21 @@ def _refused(folder: Path, error: OSError) -> StoreError:
     )
 
 
+def limits_of(settings: AgentSettings) -> InboxLimits:
+    """Return how much may wait, as settings say."""
+    inbox, detection = settings.inbox, settings.detection
+    usual = detection.rise_nats if detection.mode == "fixed-rise" else InboxLimits.doubt
+    return InboxLimits(
+        doubt=usual if inbox.doubt is None else inbox.doubt,
+        images=inbox.images,
+        bytes=inbox.megabytes << 20,
+        age_seconds=inbox.days * 86_400,
+        interval_seconds=inbox.interval_seconds,
+    )
+
+
 def inbox_of(home: AgentHome) -> DoubtInbox | None:
     """Return a home's inbox as its settings say; None where they keep nothing."""
-    settings, detection = home.settings.inbox, home.settings.detection
-    if not settings.keep:
+    if not home.settings.inbox.keep:
         return None
-    usual = detection.rise_nats if detection.mode == "fixed-rise" else InboxLimits.doubt
-    limits = InboxLimits(
-        doubt=usual if settings.doubt is None else settings.doubt,
-        images=settings.images,
-        bytes=settings.megabytes << 20,
-        age_seconds=settings.days * 86_400,
-        interval_seconds=settings.interval_seconds,
-    )
-    return DoubtInbox(home.inbox_folder, limits)
+    return DoubtInbox(home.inbox_folder, limits_of(home.settings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,20 @@ class ListenAddress:
     allowed_hosts: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        host: str,
+        port: int,
+        allowed_hosts: Sequence[str],
+        certificate: Path | None,
+        key: Path | None,
+    ) -> ListenAddress:
+        """Return what options of a command line say; raise `ListenError`."""
+        if (certificate is None) is not (key is None):
+            raise ListenError("--tls-cert and --tls-key belong together: give both, or neither")
+        return cls(host, port, tuple(allowed_hosts), certificate, key)
 
     @property
     def encrypted(self) -> bool:

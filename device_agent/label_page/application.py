@@ -1,0 +1,258 @@
+"""The page as an application: what waits, its images, naming them, throwing away, taking back."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from device_agent.errors import AgentError, LabelError
+from device_agent.home import AgentHome
+from device_agent.inbox.labelling import ImageLabeller, LabelStep
+from device_agent.label_page.page import (
+    Entered,
+    Order,
+    Shown,
+    digests_in,
+    label_page,
+    problem_of,
+)
+from device_agent.serving.frames import picture_of
+from learning.errors import SampleError
+from schemas.errors import FleetledgerError, InvalidValueError
+from schemas.installed import installed_version
+from schemas.values import Digest
+from transport.pages.answers import TITLES, PageProblem, wants_json
+from transport.pages.doors import Doors
+from transport.pages.drawing import PageTemplates
+from transport.pages.guard import LOOPBACK_HOSTS, Guard
+from transport.pages.login import Entrance, LoginForm, LoginWords, login_routes
+from transport.pages.people import Person
+
+PROGRAM = "label"
+TEMPLATES = PageTemplates("device_agent.label_page")
+LOGIN = LoginWords(
+    program=PROGRAM,
+    about="This page shows images of a device to those who have a link. A new link is made by "
+    "whoever has the agent's home:",
+    command="fleetledger agent label --link",
+    button="See the images",
+    to_programs="Come in first: by a link of `fleetledger agent label --link`, in a browser.",
+)
+SMALL_SIDE = 640
+"""The longer side, in pixels, of an image in the list."""
+IMAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "cache-control": "private, max-age=3600, immutable",
+}
+_MEDIA = {".png": "image/png", ".jpg": "image/jpeg"}
+_MOST_FIELDS = 200
+
+
+@dataclass(frozen=True)
+class PageOfDevice:
+    """What stands around the page."""
+
+    place: str
+    """The device's name."""
+    version: str
+    person: Person | None
+    first_page: str = "the images"
+
+
+class LabelDesk:
+    """What requests share; one of them changes something at a time."""
+
+    def __init__(
+        self, home: AgentHome, hold_out: int = 0, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Raise `LabelError` for a home whose images cannot be given a class."""
+        self.home = home
+        self.labeller = ImageLabeller(home, hold_out)
+        self.clock = clock
+        self._lock = threading.Lock()
+
+    def drawn(self, request: Request, order: Order, entered: Entered | None = None) -> str:
+        """Return the page as HTML."""
+        page = label_page(
+            self.labeller.inbox.waiting(),
+            self.labeller.class_names(),
+            Shown(order, self.clock(), entered or Entered()),
+            keeps=self.home.settings.inbox.keep,
+            last=self.labeller.last,
+        )
+        return draw(request, "label.html", page)
+
+    def change(self, step: Callable[[ImageLabeller], LabelStep]) -> LabelStep:
+        """Change something; raise `LabelError` or `StoreError`."""
+        with self._lock:
+            return step(self.labeller)
+
+
+def make_app(desk: LabelDesk, hosts: Collection[str] = ()) -> Starlette:
+    """Return the program; `hosts` are names for it beside those of this machine."""
+    doors = Doors.of(desk.home.folder, lambda: int(desk.clock() * 1e9), PROGRAM)
+    app = Starlette(
+        routes=[
+            *login_routes(doors, LOGIN, _draw_login),
+            Route("/", _page),
+            Route("/", _name, methods=["POST"]),
+            Route("/undo", _undo, methods=["POST"]),
+            Route("/waiting.json", _waiting),
+            Route("/images/{digest}", _image),
+            Route("/images/{digest}/small", _small_image),
+            TEMPLATES.mount(),
+        ],
+        middleware=[
+            Middleware(Guard, hosts=LOOPBACK_HOSTS | set(hosts)),
+            Middleware(Entrance, doors=doors, words=LOGIN),
+        ],
+        exception_handlers={HTTPException: _refused, FleetledgerError: _refused},
+    )
+    app.state.desk, app.state.doors = desk, doors
+    return app
+
+
+def draw(request: Request, template: str, page: object) -> str:
+    """Return a page in its frame."""
+    device = request.app.state.desk.home.settings.device
+    frame = PageOfDevice(str(device), installed_version(), getattr(request.state, "person", None))
+    return TEMPLATES.draw(template, frame=frame, page=page)
+
+
+def _draw_login(request: Request, form: LoginForm) -> str:
+    return draw(request, "login.html", form)
+
+
+def _page(request: Request) -> Response:
+    desk: LabelDesk = request.app.state.desk
+    return HTMLResponse(desk.drawn(request, _order(request)))
+
+
+async def _name(request: Request) -> Response:
+    """Give the chosen images a class, or throw them away; `guess` is one image's own button."""
+    fields = await _fields(request)
+    return await run_in_threadpool(_carry_out, request, fields)
+
+
+def _carry_out(request: Request, fields: dict[str, list[str]]) -> Response:
+    desk: LabelDesk = request.app.state.desk
+    entered = Entered(frozenset(fields.get("image", ())), _one(fields, "new"))
+    try:
+        done = desk.change(_step_of(desk, fields))
+    except (AgentError, InvalidValueError) as error:
+        return _again(request, entered, str(error))
+    problem = problem_of(done)
+    if problem:
+        return _again(request, entered, problem)
+    return RedirectResponse(_address(request), 303)
+
+
+def _step_of(desk: LabelDesk, fields: dict[str, list[str]]) -> Callable[[ImageLabeller], LabelStep]:
+    if guessed := _one(fields, "guess"):
+        (digest,) = digests_in([guessed])
+        found = [one for one in desk.labeller.inbox.waiting() if one.digest == digest]
+        guess = found[0].guess if found else _one(fields, "class")
+        if not found:
+            raise LabelError("That image is not there any more.")
+        return lambda labeller: labeller.give([digest], guess)
+    digests = digests_in(fields.get("image", []))
+    if _one(fields, "act") == "away":
+        return lambda labeller: labeller.throw_away(digests)
+    name = _one(fields, "class") or _one(fields, "new")
+    return lambda labeller: labeller.give(digests, name)
+
+
+def _undo(request: Request) -> Response:
+    try:
+        request.app.state.desk.change(lambda labeller: labeller.undo())
+    except AgentError as error:
+        return _again(request, Entered(), str(error))
+    return RedirectResponse(_address(request), 303)
+
+
+def _again(request: Request, entered: Entered, problem: str) -> Response:
+    """Return the page as it is, with what could not be done and all that was entered."""
+    shown = Entered(entered.chosen, entered.text, problem)
+    return HTMLResponse(request.app.state.desk.drawn(request, _order(request), shown), 409)
+
+
+def _waiting(request: Request) -> Response:
+    """Return how much waits, for the page that looks whether something came."""
+    waiting = request.app.state.desk.labeller.inbox.waiting()
+    newest = max((image.time for image in waiting), default=0.0)
+    return JSONResponse({"images": len(waiting), "newest": newest})
+
+
+def _image(request: Request) -> Response:
+    data, suffix = _content(request)
+    return Response(data, media_type=_MEDIA[suffix], headers=IMAGE_HEADERS)
+
+
+def _small_image(request: Request) -> Response:
+    data, suffix = _content(request)
+    if suffix == ".png":  # these are small
+        return Response(data, media_type=_MEDIA[suffix], headers=IMAGE_HEADERS)
+    try:
+        picture = picture_of(data)
+    except SampleError as error:
+        raise HTTPException(404, f"This image cannot be shown: {error}") from error
+    picture.thumbnail((SMALL_SIDE, SMALL_SIDE))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=85)
+    return Response(file.getvalue(), media_type=_MEDIA[".jpg"], headers=IMAGE_HEADERS)
+
+
+def _content(request: Request) -> tuple[bytes, str]:
+    """Return what an image of the inbox holds, which is what its name says."""
+    try:
+        digest = Digest(request.path_params["digest"])
+    except InvalidValueError as error:
+        raise HTTPException(404) from error
+    found = request.app.state.desk.labeller.inbox.read(digest)
+    if found is None:
+        raise HTTPException(404)
+    return found[1], found[0].suffix
+
+
+def _order(request: Request) -> Order:
+    return "new" if request.query_params.get("order") == "new" else "doubt"
+
+
+def _address(request: Request) -> str:
+    return "/?order=new" if _order(request) == "new" else "/"
+
+
+async def _fields(request: Request) -> dict[str, list[str]]:
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        return parse_qs(body, max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise HTTPException(413, f"At most {_MOST_FIELDS} fields may be sent.") from error
+
+
+def _one(fields: dict[str, list[str]], name: str) -> str:
+    return fields.get(name, [""])[0]
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, "" if error.status_code in {404, 405} else error.detail
+    else:
+        status, text = 503, str(error)
+    title = TITLES.get(status, "This cannot be done.")
+    problem = PageProblem(status=status, title=title, text=text)
+    if wants_json(request) or request.url.path.endswith(".json"):
+        return JSONResponse(problem.model_dump(), status)
+    return HTMLResponse(draw(request, "error.html", problem), status)
