@@ -233,8 +233,16 @@ def _link(source: Path, target: Path, digest: Digest) -> None:
         except OSError as error:
             if error.errno not in _NO_SECOND_NAMES:
                 raise
-            write_durably(target, source.read_bytes())
+            _copy(source, target)
         sync_folder(target.parent)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        write_durably(target, source.read_bytes())
+    except OSError:
+        target.with_name(f"{target.name}.new").unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

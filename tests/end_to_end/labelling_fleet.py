@@ -116,7 +116,7 @@ class LabellingFleet(ProcessFleet):
     def _set_up_inbox(self, device: str) -> None:
         path = self.folder / device / "agent.toml"
         text = path.read_text(encoding="utf-8").replace("keep = false", "keep = true")
-        text = text.replace("interval_seconds = 10", "interval_seconds = 0\ndoubt = 0.3")
+        text = text.replace("interval_seconds = 10", "interval_seconds = 0\ndoubt = 0.15")
         path.write_text(text, encoding="utf-8")
 
     def _put_images(self, device: str, number: int) -> None:

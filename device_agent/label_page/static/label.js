@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const LOOK_MS = 3000;
+  const LOOK_MS = 2000;
   const SMALL = 96;
   const main = document.getElementById("main");
   const news = document.getElementById("news");

@@ -13,13 +13,7 @@ from device_agent.errors import StoreError
 from device_agent.home import AgentHome, NewHome, write_home
 from device_agent.inbox.inbox import DoubtInbox, inbox_of
 from device_agent.inbox.rules import InboxLimits
-
-LIMITS = InboxLimits(interval_seconds=0)
-
-
-def scene(seed: int, side: int = 64) -> np.ndarray:
-    small = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    return np.array(Image.fromarray(small).resize((side, side)))
+from tests.device_agent.inbox.doubting import LIMITS, scene
 
 
 class Clock:

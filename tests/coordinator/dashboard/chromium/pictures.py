@@ -69,10 +69,11 @@ def _take(fleet: RealFleet, dashboard: DashboardProgram, browsing: Browsing) -> 
         if name in addresses:
             page.goto(addresses[name])
             suffix = "narrow" if size is NARROW else scheme
-            _shoot(page, OUT / f"{name}-{suffix}.png", scheme, size)
+            shoot(page, OUT / f"{name}-{suffix}.png", scheme, size)
 
 
-def _shoot(page: Any, path: Path, scheme: str, size: tuple[int, int]) -> None:
+def shoot(page: Any, path: Path, scheme: str, size: tuple[int, int]) -> None:
+    """Take a picture of a page, in 256 colours."""
     width, most = size
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": most})
