@@ -225,7 +225,7 @@ def _link(source: Path, target: Path, digest: Digest) -> None:
     """Give a file a second name, durably; where the disk knows no such thing, copy it."""
     with _told(target):
         try:
-            os.link(source, target)
+            target.hardlink_to(source)
         except FileExistsError:
             if file_digest(target) != digest:
                 text = f"{target}: is another file; move it away, and try again"

@@ -23,7 +23,7 @@ from device_agent.inbox.labelling import ImageLabeller, LabelStep
 from device_agent.label_page.page import (
     Entered,
     Order,
-    Shown,
+    PageLook,
     digests_in,
     label_page,
     problem_of,
@@ -88,7 +88,7 @@ class LabelDesk:
         page = label_page(
             self.labeller.inbox.waiting(),
             self.labeller.class_names(),
-            Shown(order, self.clock(), entered or Entered()),
+            PageLook(order, self.clock(), entered or Entered()),
             keeps=self.home.settings.inbox.keep,
             last=self.labeller.last,
         )

@@ -102,7 +102,7 @@ def problem_of(step: LabelStep) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageLook:
     """How somebody looks at the page."""
 
     order: Order = "doubt"
@@ -114,7 +114,7 @@ class Shown:
 def label_page(
     waiting: Sequence[DoubtedImage],
     class_names: Collection[ClassName],
-    shown: Shown,
+    shown: PageLook,
     *,
     keeps: bool,
     last: LabelStep | None,

@@ -2,7 +2,8 @@
 
     python -m tests.end_to_end.label_pictures
 
-A model that knows three digits doubts a fourth; Chromium takes the pictures into `docs/images/label/`.
+A model that knows three digits doubts a fourth; Chromium takes the pictures into
+`docs/images/label/`.
 """
 
 from __future__ import annotations

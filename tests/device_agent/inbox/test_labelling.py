@@ -10,7 +10,6 @@ import pytest
 
 from device_agent.errors import LabelError
 from device_agent.home import AgentHome
-from device_agent.inbox import labelling
 from device_agent.inbox.labelling import ImageLabeller
 from device_agent.settings import AgentDataSettings
 from device_agent.sources.cache import DigestCache
@@ -110,14 +109,14 @@ def test_a_crash_between_the_two_folders_loses_nothing_and_naming_goes_on(
 
 def test_a_full_disk_keeps_what_it_has(home: AgentHome, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = doubt(home, 0, 1)
-    labeller, link = ImageLabeller(home), os.link
+    labeller, link = ImageLabeller(home), Path.hardlink_to
 
-    def full(source: Path, target: Path) -> None:
-        if second in str(source):
+    def full(target: Path, source: Path) -> None:
+        if second in source.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        link(source, target)
+        link(target, source)
 
-    monkeypatch.setattr(labelling.os, "link", full)
+    monkeypatch.setattr(Path, "hardlink_to", full)
     step = labeller.give([first, second], "pear")
     assert step.images == 1
     assert "No space left on device" in step.fault
