@@ -161,12 +161,12 @@ def _carry_out(request: Request, fields: dict[str, list[str]]) -> Response:
 
 def _step_of(desk: LabelDesk, fields: dict[str, list[str]]) -> Callable[[ImageLabeller], LabelStep]:
     if guessed := _one(fields, "guess"):
-        (digest,) = digests_in([guessed])
-        found = [one for one in desk.labeller.inbox.waiting() if one.digest == digest]
-        guess = found[0].guess if found else _one(fields, "class")
-        if not found:
+        digests = digests_in([guessed])
+        waiting = desk.labeller.inbox.waiting()
+        guess = next((image.guess for image in waiting if image.digest == guessed), None)
+        if guess is None:
             raise LabelError("That image is not there any more.")
-        return lambda labeller: labeller.give([digest], guess)
+        return lambda labeller: labeller.give(digests, guess)
     digests = digests_in(fields.get("image", []))
     if _one(fields, "act") == "away":
         return lambda labeller: labeller.throw_away(digests)

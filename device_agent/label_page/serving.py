@@ -8,6 +8,7 @@ from pathlib import Path
 
 from device_agent.home import AgentHome
 from device_agent.label_page.application import PROGRAM, LabelDesk, make_app
+from transport.pages import words
 from transport.pages.doors import Doors
 from transport.pages.people import Person, Role, own_name
 from transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
@@ -24,8 +25,8 @@ def serve(home: Path, listening: ListenAddress, hold_out: int, tell: Tell) -> No
     app = make_app(desk, {listening.host, *listening.allowed_hosts})
     with listen(listening) as listener:
         url = listening.url(listener.getsockname()[1])
-        waiting = len(desk.labeller.inbox.waiting())
-        tell(f"{waiting} images wait for a name; a link that works once:")
+        waiting = words.plural(len(desk.labeller.inbox.waiting()), "image")
+        tell(f"{waiting} to name; a link that works once:")
         tell(link_of(app.state.doors, url, _owner()))
         if listening.in_clear:
             tell(IN_CLEAR)
