@@ -10,11 +10,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,17 +21,17 @@ from device_agent.errors import LabelError, ModelError, StoreError
 from device_agent.home import AgentHome
 from device_agent.inbox.inbox import DoubtInbox, limits_of
 from device_agent.inbox.naming import class_meant
+from device_agent.inbox.placing import disk_told, place_file
 from device_agent.inbox.rules import DoubtedImage
 from device_agent.serving.leases import current_folder
 from device_agent.serving.published import read_published
-from device_agent.store.blobs import file_digest, sync_folder, write_durably
+from device_agent.store.blobs import sync_folder
 from schemas.errors import InvalidValueError
 from schemas.values import ClassName, Digest
 
 MOST_STEPS = 20
 """That can be taken back."""
 _MOST_THROWN_BYTES = 32 << 20
-_NO_SECOND_NAMES = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 
 
 _Place = Callable[[DoubtedImage, bytes], None]
@@ -105,7 +104,7 @@ class ImageLabeller:
             held_out = self._is_held_out(image.digest)
             place_at = self._place(folders.get(name, name), step, held_out=held_out)
             path = place_at / image.file_name
-            _link(self.inbox.folder / image.file_name, path, image.digest)
+            place_file(self.inbox.folder / image.file_name, path, image.digest)
             step.moved.append(_Moved(image, path))
             step.held_out += held_out
 
@@ -181,7 +180,7 @@ class ImageLabeller:
         root = self._home.evaluation_folder if held_out else self._home.data_folder
         assert root is not None, "nothing is held out without a folder for it"
         folder = root / name
-        with _told(folder):
+        with disk_told(folder):
             try:
                 folder.mkdir()
             except FileExistsError:
@@ -193,7 +192,7 @@ class ImageLabeller:
     def _folders(self) -> dict[ClassName, str]:
         """Return the names of class folders as the disk has them, by class."""
         folder = self._home.data_folder
-        with _told(folder):
+        with disk_told(folder):
             names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
         found = {}
         for name in sorted(names):
@@ -219,42 +218,3 @@ def _check_home(home: AgentHome, hold_out: int) -> None:
         raise LabelError(
             f"{home.settings_file}: data.evaluation_folder: is missing; images are held out in it"
         )
-
-
-def _link(source: Path, target: Path, digest: Digest) -> None:
-    """Give a file a second name, durably; where the disk knows no such thing, copy it."""
-    with _told(target):
-        try:
-            target.hardlink_to(source)
-        except FileExistsError:
-            if file_digest(target) != digest:
-                text = f"{target}: is another file; move it away, and try again"
-                raise LabelError(text) from None
-        except OSError as error:
-            if error.errno not in _NO_SECOND_NAMES:
-                raise
-            _copy(source, target)
-        sync_folder(target.parent)
-
-
-def _copy(source: Path, target: Path) -> None:
-    try:
-        write_durably(target, source.read_bytes())
-    except OSError:
-        target.with_name(f"{target.name}.new").unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _refused(path, error) from error
-
-
-def _refused(path: Path, error: OSError) -> LabelError:
-    return LabelError(
-        f"{path}: {error.strerror}; the image waits as before. Free some space, mount the disk, or "
-        "mend the folder's permissions"
-    )

@@ -1,8 +1,7 @@
-"""The page as an application: what waits, its images, naming them, throwing away, taking back."""
+"""The page as an application: what waits, naming it, throwing away, taking back."""
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from device_agent.errors import AgentError, LabelError
 from device_agent.home import AgentHome
 from device_agent.inbox.labelling import ImageLabeller, LabelStep
+from device_agent.label_page.images import image_routes
 from device_agent.label_page.page import (
     Entered,
     Order,
@@ -28,11 +28,8 @@ from device_agent.label_page.page import (
     label_page,
     problem_of,
 )
-from device_agent.serving.frames import picture_of
-from learning.errors import SampleError
 from schemas.errors import FleetledgerError, InvalidValueError
 from schemas.installed import installed_version
-from schemas.values import Digest
 from transport.pages.answers import TITLES, PageProblem, wants_json
 from transport.pages.doors import Doors
 from transport.pages.drawing import PageTemplates
@@ -50,13 +47,6 @@ LOGIN = LoginWords(
     button="See the images",
     to_programs="Come in first: by a link of `fleetledger agent label --link`, in a browser.",
 )
-SMALL_SIDE = 640
-"""The longer side, in pixels, of an image in the list."""
-IMAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; sandbox",
-    "cache-control": "private, max-age=3600, immutable",
-}
-_MEDIA = {".png": "image/png", ".jpg": "image/jpeg"}
 _MOST_FIELDS = 200
 
 
@@ -110,8 +100,7 @@ def make_app(desk: LabelDesk, hosts: Collection[str] = ()) -> Starlette:
             Route("/", _name, methods=["POST"]),
             Route("/undo", _undo, methods=["POST"]),
             Route("/waiting.json", _waiting),
-            Route("/images/{digest}", _image),
-            Route("/images/{digest}/small", _small_image),
+            *image_routes(desk.labeller.inbox),
             TEMPLATES.mount(),
         ],
         middleware=[
@@ -193,37 +182,6 @@ def _waiting(request: Request) -> Response:
     waiting = request.app.state.desk.labeller.inbox.waiting()
     newest = max((image.time for image in waiting), default=0.0)
     return JSONResponse({"images": len(waiting), "newest": newest})
-
-
-def _image(request: Request) -> Response:
-    data, suffix = _content(request)
-    return Response(data, media_type=_MEDIA[suffix], headers=IMAGE_HEADERS)
-
-
-def _small_image(request: Request) -> Response:
-    data, suffix = _content(request)
-    if suffix == ".png":  # these are small
-        return Response(data, media_type=_MEDIA[suffix], headers=IMAGE_HEADERS)
-    try:
-        picture = picture_of(data)
-    except SampleError as error:
-        raise HTTPException(404, f"This image cannot be shown: {error}") from error
-    picture.thumbnail((SMALL_SIDE, SMALL_SIDE))
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=85)
-    return Response(file.getvalue(), media_type=_MEDIA[".jpg"], headers=IMAGE_HEADERS)
-
-
-def _content(request: Request) -> tuple[bytes, str]:
-    """Return what an image of the inbox holds, which is what its name says."""
-    try:
-        digest = Digest(request.path_params["digest"])
-    except InvalidValueError as error:
-        raise HTTPException(404) from error
-    found = request.app.state.desk.labeller.inbox.read(digest)
-    if found is None:
-        raise HTTPException(404)
-    return found[1], found[0].suffix
 
 
 def _order(request: Request) -> Order:

@@ -142,6 +142,10 @@ def test_class_folders_on_another_full_disk_take_nothing_and_lose_nothing(tmp_pa
         (file,) = pears.iterdir()
         assert file.name == f"{image}.png"
         assert Digest.of(file.read_bytes()) == image
+        (other,) = doubt(home, 1)
+        (pears / f"{other}.png").write_bytes(b"somebody's own")
+        assert "is another file" in ImageLabeller(elsewhere).give([other], "pear").fault
+        assert (pears / f"{other}.png").read_bytes() == b"somebody's own"
 
 
 def test_a_data_folder_that_is_not_mounted_is_not_made(home: AgentHome) -> None:

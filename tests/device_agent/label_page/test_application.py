@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from device_agent.home import AgentHome
 from device_agent.inbox.inbox import DoubtInbox
-from device_agent.label_page.application import SMALL_SIDE, LabelDesk, make_app
+from device_agent.label_page.application import LabelDesk, make_app
+from device_agent.label_page.images import SMALL_SIDE
 from device_agent.label_page.page import MOST_SHOWN
 from schemas.values import Digest
 from tests.device_agent.inbox.doubting import LIMITS, a_home, doubt, scene
