@@ -184,6 +184,8 @@ class Bench:
         # Before anybody is told of a switch.
         switches = isinstance(request, InstallModel | CheckActiveModel)
         self._published.follow(thorough=switches)
+        if self._host.unload(self._home.settings.model.unload_seconds):
+            give_back()
         return answers
 
     def _answer(self, request: Request) -> tuple[Input, ...]:

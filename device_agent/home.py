@@ -113,6 +113,8 @@ providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecution
 # Threads of one model, and images per run: more is faster and takes more memory.
 threads = 1
 batch = 8
+# After so long without work for it a model on the processor leaves memory until there is some.
+unload_seconds = 10
 # A new model is loaded and tested in a process of its own first, which may take so many seconds,
 # and half of this machine's memory unless trial_memory_mib says otherwise. One that takes more than
 # so many times as long for a sample as the former model is not taken.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from device_agent.errors import LoadError
+from device_agent.execution.providers import CPU
 from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
 from device_agent.memory import give_back
 from device_agent.model_rules.onnx_file import check_onnx
@@ -24,14 +29,30 @@ def sessions_of(settings: ModelSettings) -> SessionSettings:
     )
 
 
+@dataclass(frozen=True)
+class _Unloaded:
+    """What is known of a frozen part that was in memory."""
+
+    provider: str
+    left: tuple[str, ...] = ()
+
+
 class ModelHost:
     """Loads models from the blob folder; for one thread."""
 
-    def __init__(self, blobs: BlobFolder, settings: SessionSettings) -> None:
+    def __init__(
+        self,
+        blobs: BlobFolder,
+        settings: SessionSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` tells seconds."""
         self._blobs = blobs
         self._settings = settings
+        self._clock = clock
+        self._used = clock()
         self._sessions: dict[Digest, InferenceSession] = {}
-        self._last: Frozen | None = None
+        self._last: Frozen | _Unloaded | None = None
 
     @property
     def provider(self) -> str | None:
@@ -45,8 +66,23 @@ class ModelHost:
 
     def frozen(self, digest: Digest) -> Frozen:
         """Return a frozen part; raise `ModelError` or `MissingError`."""
-        self._last = Frozen(self._session(digest, self._settings), self._settings.batch)
-        return self._last
+        frozen = Frozen(self._session(digest, self._settings), self._settings.batch)
+        self._last = frozen
+        return frozen
+
+    def unload(self, seconds: float) -> bool:
+        """Let models go that nobody asked for in so many seconds; return whether any went.
+
+        Those on a processor alone: what another provider made ready, or was left by, is dear.
+        """
+        last = self._last
+        if not isinstance(last, Frozen) or last.provider != CPU or last.left:
+            return False
+        if self._clock() - self._used < seconds:
+            return False
+        self._last = _Unloaded(last.provider)
+        self._sessions.clear()
+        return True
 
     def model(self, manifest: Manifest) -> InstalledModel:
         """Return a whole model; raise `ModelError` or `MissingError`."""
@@ -78,6 +114,7 @@ class ModelHost:
 
     def _session(self, digest: Digest, settings: SessionSettings) -> InferenceSession:
         """Return a loaded file, the most recently used last."""
+        self._used = self._clock()
         session = self._sessions.pop(digest, None)
         if session is None:
             while len(self._sessions) >= _KEPT:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from device_agent.errors import LoadError, MissingError
 from device_agent.execution.providers import CPU, ProvenSession, Provider
 from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
+from schemas.onnx_runtime import onnx_runtime
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]
@@ -232,10 +233,9 @@ def _options(runtime: Any, settings: SessionSettings) -> Any:  # noqa: ANN401 - 
 
 def _runtime() -> Any:  # noqa: ANN401 - a module without type information
     try:
-        import onnxruntime  # noqa: PLC0415 - heavy, and an extra: loaded where it is needed
+        return onnx_runtime()
     except ImportError as error:
         raise MissingError(
             "onnxruntime: not installed; `fleetledger agent doctor` names the command for this "
             "device"
         ) from error
-    return onnxruntime

@@ -63,6 +63,8 @@ class ModelSettings(Strict):
     """Threads of one ONNX Runtime session; each costs memory."""
     batch: int = Field(default=8, ge=1, le=1024)
     """Images per run; more is faster and takes more memory."""
+    unload_seconds: float = Field(default=10.0, ge=0, le=1e9)
+    """After so long without work for it a model on the processor leaves memory until there is."""
     deadline_hours: float = Field(default=24.0, gt=0, le=87600)
     """After so long a model that the fleet wants here and that did not come is given up."""
     domains: tuple[str, ...] = Field(default=(), max_length=20)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from export.errors import ModelFileError, RuntimeMissingError
 from schemas.installing import pip_install
+from schemas.onnx_runtime import onnx_runtime
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4
@@ -62,9 +63,8 @@ def _failure(verb: str, error: Exception) -> ModelFileError:
 
 def _runtime() -> Any:  # noqa: ANN401 - a module without type information
     try:
-        import onnxruntime  # noqa: PLC0415 - heavy, and an extra: loaded where it is needed
+        return onnx_runtime()
     except ImportError as error:
         raise RuntimeMissingError(
             f"onnxruntime: not installed; run `{pip_install('cpu')}`"
         ) from error
-    return onnxruntime

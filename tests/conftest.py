@@ -37,6 +37,7 @@ def _put_temporary_files_into_memory() -> None:
 _put_temporary_files_into_memory()
 # What a shell starts in the background is deaf to it, and so would be all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before any test imports it
 os.environ.setdefault("FLEETLEDGER_OUTPUT", "table")  # what a person sees on a terminal
 
 PROGRAMS = ("broker", "promtool", "chromium")

@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 
 from device_agent.trial.limits import trial_environment
 from schemas.message import Strict
+from schemas.onnx_runtime import onnx_runtime
 
 COMMAND = (sys.executable, "-m", "device_agent.execution.probing")
 SECONDS = 120.0
@@ -121,10 +122,9 @@ def main(name: str) -> None:
     """Answer on what was standard output; libraries print to standard error instead."""
     answer_to = os.dup(1)
     os.dup2(2, 1)
-    import onnxruntime  # noqa: PLC0415 - heavy, and an extra
-
+    runtime = onnx_runtime()
     with tempfile.TemporaryDirectory() as folder:
-        answer = run_probe(onnxruntime, name, Path(folder))
+        answer = run_probe(runtime, name, Path(folder))
     os.write(answer_to, answer.model_dump_json().encode())
 
 

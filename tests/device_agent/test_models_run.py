@@ -1,5 +1,7 @@
 """ONNX Runtime, the self-test and installing, with real files."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,37 @@ def test_a_frozen_part_is_loaded_once_for_all_heads(blobs: BlobFolder, host: Mod
         host.model(models.exported(version, flipped=version % 2 == 0).manifest)
     assert len(host._sessions) <= 3
     assert models.exported().manifest.frozen.digest in host._sessions
+
+
+def test_a_model_that_nothing_asks_for_leaves_memory_and_comes_back(blobs: BlobFolder) -> None:
+    seconds = [0.0]
+    host = ModelHost(blobs, SessionSettings(), clock=lambda: seconds[0])
+    exported = models.exported()
+    models.store_model(blobs, exported)
+    images = np.stack([preprocess(models.picture("dark"), GREY_8)])
+    before = host.model(exported.manifest).classify(images)
+    (session, *_) = [weakref.ref(session) for session in host._sessions.values()]
+    seconds[0] = 9.9
+    assert not host.unload(10.0)
+    seconds[0] = 10.0
+    assert host.unload(10.0)
+    gc.collect()
+    assert session() is None
+    assert (host.provider, host.left) == ("CPUExecutionProvider", ())
+    assert not host.unload(10.0)
+    assert np.array_equal(host.model(exported.manifest).classify(images), before)
+
+
+@pytest.mark.parametrize("told", [{"provider": "CUDAExecutionProvider"}, {"left": ("CUDA: why",)}])
+def test_what_another_provider_made_ready_stays_in_memory(
+    blobs: BlobFolder, monkeypatch: pytest.MonkeyPatch, told: dict[str, object]
+) -> None:
+    host = ModelHost(blobs, SessionSettings(), clock=lambda: 0.0)
+    models.store_model(blobs, models.exported())
+    host.model(models.exported().manifest)
+    for name, value in told.items():
+        monkeypatch.setattr(InferenceSession, name, value)
+    assert not host.unload(0.0)
 
 
 def test_heads_run_on_the_processor_whatever_the_frozen_part_does() -> None:

@@ -47,6 +47,14 @@ except ModuleNotFoundError:
     assert run(code) == "blocked\n"
 
 
+def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
+    code = """
+import device_agent.running
+print(sorted({"sqlite_utils", "click", "typer", "rich", "onnxruntime"} & set(sys.modules)))
+"""
+    assert run(code) == "[]\n"
+
+
 def test_the_command_line_starts(tmp_path: Path) -> None:
     code = """
 import sys

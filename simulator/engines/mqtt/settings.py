@@ -13,6 +13,7 @@ from device_agent.settings import (
     ModelSettings,
     Samples,
 )
+from schemas.onnx_runtime import onnx_runtime
 from schemas.values import DeviceId, FleetId
 from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from simulator.engines.rounds import (
@@ -116,7 +117,5 @@ def _providers(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _available_providers() -> list[str]:
-    import onnxruntime  # noqa: PLC0415 - takes a second to import
-
-    available: list[str] = onnxruntime.get_available_providers()
+    available: list[str] = onnx_runtime().get_available_providers()
     return available
