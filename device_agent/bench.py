@@ -132,7 +132,7 @@ class Bench:
         self._host = ModelHost(blobs, sessions)
         guards = guards_of(model, blobs, slots, sessions)
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
-        self._published = PublishedModels(home.folder, blobs, slots)
+        self._published = PublishedModels(home.folder, blobs, slots, model)
         self._machine = machine
         self._comparer = Comparer(
             home,

@@ -1,7 +1,8 @@
 """The active model as files that any program on the device can read.
 
     current                  a link to one of the folders below, replaced in one step
-    models/VERSION-DIGEST/   frozen.onnx, head.onnx, labels.txt, manifest.json; never changed
+    models/VERSION-DIGEST/   frozen.onnx, head.onnx, labels.txt, manifest.json; never changed; and
+                             triton/, where the owner wants that layout too
 
 - `current` follows the slots: they decide, and each start of the agent mends what a crash has left
   between the two. Whenever the power goes, `current` leads to a whole folder.
@@ -14,18 +15,18 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import stat
-from contextlib import suppress
 from pathlib import Path
 
 from device_agent.errors import LoadError, ModelError
+from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.serving.leases import CURRENT, leave_unless_leased
+from device_agent.serving.second_names import give_second_name, holds_blob
+from device_agent.serving.triton import REPOSITORY, TritonRepository, have_loaded
+from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import (
     BlobFolder,
-    file_digest,
     make_folder,
     sync_folder,
     write_durably,
@@ -38,14 +39,20 @@ log = logging.getLogger("device_agent.serving")
 
 FOLDER = "models"
 FROZEN, HEAD, LABELS, MANIFEST = "frozen.onnx", "head.onnx", "labels.txt", "manifest.json"
-_NO_SECOND_NAMES = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
-_WRITING = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class PublishedModels:
     """What lies in a home for other programs; for one thread of the one agent that runs there."""
 
-    def __init__(self, home: Path, blobs: BlobFolder, slots: ModelSlots) -> None:
+    def __init__(
+        self,
+        home: Path,
+        blobs: BlobFolder,
+        slots: ModelSlots,
+        settings: ModelSettings | None = None,
+    ) -> None:
+        """Publish in the layout of `settings`, in the plain one if left out."""
+        self._settings = settings or ModelSettings()
         self._home = home
         self._folder = home / FOLDER
         self._blobs = blobs
@@ -74,6 +81,8 @@ class PublishedModels:
         make_folder(self._folder)
         if active is not None:
             self._make_whole(active)
+            if self._settings.layout == "triton":
+                self._add_repository(active)
         self._point_at(active)
         return self._clean({name_of(slot) for slot in (active, other) if slot is not None})
 
@@ -91,7 +100,7 @@ class PublishedModels:
         _remove(beside)
         beside.mkdir()
         for name, digest in files.items():
-            _give_second_name(beside / name, self._blobs.path(digest))
+            give_second_name(beside / name, self._blobs.path(digest))
         # The last one makes the names of all durable.
         write_durably(beside / LABELS, labels_of(manifest).encode("utf-8"))
         if folder.exists():
@@ -101,6 +110,24 @@ class PublishedModels:
         beside.replace(folder)
         sync_folder(self._folder)
 
+    def _add_repository(self, slot: Slot) -> None:
+        """Have a repository of Triton in the folder of a slot, whole or not at all."""
+        manifest = Manifest.read(self._blobs.read(slot.manifest))
+        frozen, head = (
+            check_onnx(self._blobs.path(file.digest), frozenset(self._settings.domains))
+            for file in (manifest.frozen, manifest.head)
+        )
+        batch = self._settings.batch if manifest.answers == "sample" else 1
+        repository = TritonRepository.of(manifest, frozen, head, batch)
+        folder = self._folder / name_of(slot)
+        beside = self._folder / f".{name_of(slot)}.{REPOSITORY}"
+        if not repository.is_in(folder / REPOSITORY, self._blobs):
+            _remove(beside)
+            repository.write_to(beside, self._blobs)
+            _remove(folder / REPOSITORY)
+            beside.replace(folder / REPOSITORY)
+            sync_folder(folder)
+
     def _point_at(self, slot: Slot | None) -> None:
         link = self._home / CURRENT
         if slot is None:
@@ -109,6 +136,7 @@ class PublishedModels:
             beside = self._home / f".{CURRENT}.new"
             beside.unlink(missing_ok=True)
             beside.symlink_to(_target(slot))
+            have_loaded(self._home / _target(slot), link)
             beside.replace(link)
         sync_folder(self._home)
 
@@ -165,29 +193,16 @@ def _target(slot: Slot) -> Path:
 def _is_whole(folder: Path, files: dict[str, Digest], blobs: BlobFolder) -> bool:
     try:
         return (folder / LABELS).is_file() and all(
-            (folder / name).samefile(blobs.path(digest)) or file_digest(folder / name) == digest
-            for name, digest in files.items()
+            holds_blob(folder / name, blobs.path(digest), digest) for name, digest in files.items()
         )
     except OSError:
         return False
 
 
-def _give_second_name(path: Path, blob: Path) -> None:
-    """Have a blob under another name too, where nobody writes into it by mistake."""
-    try:
-        path.hardlink_to(blob)
-    except OSError as error:
-        if error.errno not in _NO_SECOND_NAMES:
-            raise
-        write_durably(path, blob.read_bytes())
-    with suppress(OSError):
-        path.chmod(path.stat().st_mode & ~_WRITING)
-
-
 def _remove(folder: Path) -> None:
-    if not folder.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
         return
     for item in folder.iterdir():
-        item.unlink()
+        _remove(item)
     folder.rmdir()

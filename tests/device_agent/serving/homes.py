@@ -6,26 +6,29 @@ from pathlib import Path
 
 from device_agent.home import NewHome, write_home
 from device_agent.serving.published import PublishedModels
+from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
-from schemas.values import DeviceId, FleetId
-from tests.device_agent import models
+from schemas.values import DeviceId, Digest, FleetId
 
 
 class ServingHome:
     """Switches models as the agent does, but for trial and self-test."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: ModelSettings | None = None) -> None:
         self.folder = folder
         write_home(folder, NewHome(DeviceId("camera-1"), FleetId("orchard"), data_folder=None))
         self.blobs = BlobFolder(folder / "state" / "blobs")
         self.slots = ModelSlots(folder / "state" / "slots")
-        self.published = PublishedModels(folder, self.blobs, self.slots)
+        self.published = PublishedModels(folder, self.blobs, self.slots, settings)
 
     def switch(self, model: ExportedModel) -> Slot:
         """Make a model active, and let go what only an older one needs."""
-        models.store_model(self.blobs, model)
+        there = self.blobs.digests()
+        for data in (model.manifest.canonical_bytes(), *model.files.values()):
+            if Digest.of(data) not in there:  # what is there is not fetched again
+                self.blobs.put(data)
         self.blobs.settle()
         slot = Slot.of(model.manifest)
         self.slots.install(slot)
