@@ -66,7 +66,7 @@ VERBS = {
         "Make, verify and install fleetledger with all that it needs, without a network.",
     ),
     "unit": Verb(
-        "schemas.unit_command:unit", "Print a systemd unit of agent, coordinator or dashboard."
+        "schemas.unit_command:unit", "Print the systemd unit of a program that runs for good."
     ),
     "simulate": Verb(
         "simulator.cli:simulate",

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -36,7 +37,7 @@ from schemas.kits import (
 from schemas.message import explain
 from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
-from schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
+from schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
 from transport.tls import TlsSettings
 
 _GPU_GROUPS = ("video", "render")
@@ -97,8 +98,9 @@ class KitInstallation:
         if self.user is not None:
             yield SetUpStep(f"give {self.home} to {self.user}", self._give)
         if self.unit_folder is not None:
-            file = self.unit_folder / UnitKind.AGENT.file_name
-            yield SetUpStep(f"write {file}", lambda: self._write_unit(file))
+            for kind in DEVICE_UNITS:
+                file = self.unit_folder / kind.file_name
+                yield SetUpStep(f"write {file}", partial(self._write_unit, kind, file))
 
     def _write_home(self) -> None:
         kit, root = self.kit, self.folder / KIT_ROOT_FILE
@@ -150,10 +152,10 @@ class KitInstallation:
                 f"{self.home}: cannot be given to {self.user}: {error.strerror}; run it as root"
             ) from error
 
-    def _write_unit(self, file: Path) -> None:
+    def _write_unit(self, kind: UnitKind, file: Path) -> None:
         beside = Path(sys.executable).with_name("fleetledger")
         unit = ServiceUnit(
-            UnitKind.AGENT,
+            kind,
             home=self.home,
             program=beside if beside.exists() else PROGRAM,
             user=self.user or pwd.getpwuid(os.geteuid()).pw_name,

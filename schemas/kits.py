@@ -7,6 +7,7 @@
     token                     what it enrols its key with, once
     root.json                 the fleet's root, where it has one
     fleetledger-agent.service how systemd runs the agent
+    fleetledger-infer.service how it runs what answers applications, where it is enabled
 
 What only the device may know has mode 0600: `device.key`, `broker.password` and `token`.
 """

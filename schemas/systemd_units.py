@@ -1,8 +1,8 @@
-"""The systemd units of agent, coordinator and dashboard: one text, from which all are made.
+"""The systemd units of all programs that run for good: one text, from which all are made.
 
 They may write into their home and nowhere else, gain no rights, and reach no hardware but what a
-model runs on; `systemd-analyze security` gives each at most 2.0 of 10. The agent has neither
-`PrivateDevices` nor `MemoryDenyWriteExecute`, which GPUs and their compilers cannot bear.
+model runs on; `systemd-analyze security` gives each at most 2.0 of 10. The two that run models have
+neither `PrivateDevices` nor `MemoryDenyWriteExecute`, which GPUs and their compilers cannot bear.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class UnitKind(Enum):
     """The programs that systemd runs."""
 
     AGENT = "agent"
+    INFER = "infer"
     COORDINATOR = "coordinator"
     DASHBOARD = "dashboard"
 
@@ -34,6 +35,10 @@ class UnitKind(Enum):
     def file_name(self) -> str:
         """Name of the unit's file."""
         return f"fleetledger-{self.value}.service"
+
+
+DEVICE_UNITS = (UnitKind.AGENT, UnitKind.INFER)
+"""The units of a device."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class _Program:
     user: str
     after: str
     lines: tuple[str, ...]
+    families: str = "AF_UNIX AF_INET AF_INET6"
+    """Of addresses."""
 
 
 _COORDINATOR_HOME, _COORDINATOR_USER = _STATE / "fleetledger-coordinator", "fleetledger-coordinator"
@@ -65,6 +72,24 @@ _PROGRAMS = {
             "MemoryMax=75%",
             "OOMPolicy=continue",
         ),
+    ),
+    UnitKind.INFER: _Program(
+        "fleetledger model for applications",
+        "agent serve",
+        _STATE / "fleetledger",
+        "fleetledger",
+        "fleetledger-agent.service nvpmodel.service",
+        (
+            "WatchdogSec=60",
+            "# Where no model is active yet it ends, and is begun again until there is one.",
+            "TimeoutStartSec=300",
+            "MemoryHigh=60%",
+            "MemoryMax=75%",
+            "# It listens on a file in its home.",
+            "PrivateNetwork=yes",
+            "IPAddressDeny=any",
+        ),
+        families="AF_UNIX",
     ),
     UnitKind.COORDINATOR: _Program(
         "fleetledger coordinator",
@@ -107,7 +132,6 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 RemoveIPC=yes
 LockPersonality=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @obsolete
@@ -150,7 +174,8 @@ class ServiceUnit:
         program = _PROGRAMS[self.kind]
         yield "[Unit]"
         yield f"Description={program.description}"
-        yield "Wants=network-online.target"
+        if "network-online.target" in program.after:
+            yield "Wants=network-online.target"
         yield f"After={program.after}"
         yield "StartLimitIntervalSec=0"
         yield ""
@@ -164,6 +189,7 @@ class ServiceUnit:
         yield from _group_lines(self.groups)
         yield from self._places()
         yield from program.lines
+        yield f"RestrictAddressFamilies={program.families}"
         yield _SANDBOX
         yield ""
         yield "[Install]"

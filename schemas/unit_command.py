@@ -22,6 +22,6 @@ def unit(
         typer.Option(help="A further group, such as video or render; may be given again."),
     ] = None,
 ) -> None:
-    """Print the systemd unit of agent, coordinator or dashboard: notify, watchdog, sandbox."""
+    """Print the systemd unit of a program that runs for good: notify, watchdog, sandbox."""
     made = ServiceUnit(kind, home=home, program=program, user=user, groups=tuple(group or ()))
     typer.echo(made.text(), nl=False)

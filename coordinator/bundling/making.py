@@ -44,6 +44,8 @@ class BundleOrder:
     runtime: Path | None = None
     """The ONNX runtime's wheel, where no index has it."""
     constraints: Path | None = None
+    extras: tuple[str, ...] = ()
+    """Of fleetledger: what else its programs can do on these devices."""
 
     @property
     def used_python(self) -> str:
@@ -62,7 +64,7 @@ def make_bundle(order: BundleOrder, key: SigningKey) -> Path:
     bundle = order.out / f"{_OWN}-{version}-{order.target.value}-py{short}.bundle"
     with tempfile.TemporaryDirectory() as scratch:
         house = Wheelhouse(Path(scratch), target, order.used_python, order.constraints)
-        house.gather(order.wheel, order.runtime)
+        house.gather(order.wheel, order.runtime, order.extras)
         requirements = "".join(_requirement_lines(house)).encode("ascii")
         files = {f"wheels/{file.name}": file for _, _, file in house.pins()}
         digests = {name: str(Digest.of(file.read_bytes())) for name, file in files.items()}

@@ -34,12 +34,13 @@ class Wheelhouse:
     constraints: Path | None = None
     """A file of pip's that pins versions."""
 
-    def gather(self, own: Path, runtime: Path | None) -> None:
+    def gather(self, own: Path, runtime: Path | None, extras: tuple[str, ...] = ()) -> None:
         """Fetch what the wheel `own` needs there, with the runtime; raise `BundleError`.
 
-        `runtime` is the runtime's own wheel, where it was fetched by hand.
+        `runtime` is the runtime's own wheel, where it was fetched by hand; `extras` are of `own`.
         """
-        wanted = [str(own)]
+        asked = set(_requirements(own))
+        wanted = [str(own), *sorted(_of_extras(asked, extras))]
         self._download(wanted)
         if runtime is not None:
             self._download([str(runtime)], "--no-deps")
@@ -108,6 +109,22 @@ def wheel_names(file: Path) -> tuple[str, str]:
     except InvalidWheelFilename as error:
         raise BundleError(f"{file}: is no wheel: {error}") from error
     return name, str(version)
+
+
+def _of_extras(asked: Iterable[Requirement], extras: tuple[str, ...]) -> Iterator[str]:
+    """Say what extras ask for; raise `BundleError` for one that a package does not have."""
+    asked = [one for one in asked if one.marker is not None]
+    for extra in extras:
+        found = [one for one in asked if _is_of(one, extra)]
+        if not found:
+            raise BundleError(f"--extra {extra}: the wheel has none of that name")
+        yield from (f"{one.name}{one.specifier}" for one in found)
+
+
+def _is_of(asked: Requirement, extra: str) -> bool:
+    assert asked.marker is not None
+    named = {"extra": extra}
+    return asked.marker.evaluate(named) and not asked.marker.evaluate({"extra": ""})
 
 
 def _requirements(file: Path) -> Iterable[Requirement]:

@@ -45,13 +45,18 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     constraint: Annotated[
         Path | None, typer.Option(help="File of pip's that pins versions.", dir_okay=False)
     ] = None,
+    extra: Annotated[
+        list[str] | None,
+        typer.Option(help="An extra of fleetledger; `serve` if none is named, `none` for none."),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Gather all wheels for a kind of device, and sign their hashes."""
     from coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
 
     signing = read_key(key or home / load(home).release.key)
-    order = BundleOrder(wheel, target, out, python, runtime, constraint)
+    extras = tuple(name for name in extra or ["serve"] if name != "none")
+    order = BundleOrder(wheel, target, out, python, runtime, constraint, extras)
     bundle = make_bundle(order, signing)
     say(f"wrote {bundle}, {bundle.stat().st_size / 1e6:.0f} MB, signed by {signing.verify_key}")
     say(f"on a device: python3 install-bundle.py {bundle.name} --key KEY")

@@ -39,7 +39,7 @@ from schemas.kits import (
     TOKEN_FILE,
     Kit,
 )
-from schemas.systemd_units import ServiceUnit, UnitKind
+from schemas.systemd_units import DEVICE_UNITS, ServiceUnit
 from schemas.tags import TagName, TagValue
 from schemas.token import Token
 from schemas.values import DeviceId
@@ -283,7 +283,8 @@ def _kit_files(making: _Making, row: TableRow, token: Token) -> Iterator[tuple[s
     yield TOKEN_FILE, f"{token.text}\n"
     if making.root is not None:
         yield KIT_ROOT_FILE, making.root.decode("utf-8")
-    yield UnitKind.AGENT.file_name, ServiceUnit(UnitKind.AGENT).text()
+    for kind in DEVICE_UNITS:
+        yield kind.file_name, ServiceUnit(kind).text()
 
 
 def _write_issued(issued: Issued, certificate_file: Path, key_file: Path) -> None:

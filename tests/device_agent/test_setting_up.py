@@ -130,6 +130,9 @@ def test_the_unit_is_for_this_home_and_this_user(kit: Path, tmp_path: Path) -> N
     code, said = install(kit, home, "--unit", str(units), "--user", ME)
 
     assert code == 0, said
+    answering = (units / UnitKind.INFER.file_name).read_text()
+    assert "agent serve --home" in answering
+    assert "PrivateNetwork=yes" in answering
     lines = (units / UnitKind.AGENT.file_name).read_text().splitlines()
     assert f"User={ME}" in lines
     assert f"ReadWritePaths={home}" in lines

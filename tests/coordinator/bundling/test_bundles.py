@@ -83,6 +83,15 @@ def test_all_that_the_target_needs_is_in_it(order: Order, key: SigningKey, tmp_p
     assert "for_old_pythons" in opened(older, key, tmp_path / "b")
 
 
+def test_an_extra_is_in_it_where_it_is_asked_for(
+    order: Order, key: SigningKey, tmp_path: Path
+) -> None:
+    bundle = make_bundle(order(extras=("serve",)), key)
+    assert "small_server" in opened(bundle, key, tmp_path / "a")
+    with pytest.raises(BundleError, match="--extra train: the wheel has none of that name"):
+        make_bundle(order(extras=("train",)), key)
+
+
 def test_a_jetson_has_the_runtime_that_was_fetched_by_hand(
     order: Order, key: SigningKey, tmp_path: Path
 ) -> None:

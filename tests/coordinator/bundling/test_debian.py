@@ -65,7 +65,7 @@ def test_it_asks_for_the_python_that_its_wheels_are_for(
 
 def test_units_and_users_come_with_it(package: Path) -> None:
     files = listing(package)
-    for name in ("agent", "coordinator", "dashboard"):
+    for name in ("agent", "infer", "coordinator", "dashboard"):
         assert f"./usr/lib/systemd/system/fleetledger-{name}.service" in files
     assert "./usr/lib/sysusers.d/fleetledger.conf" in files
 

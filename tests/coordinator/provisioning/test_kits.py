@@ -98,6 +98,7 @@ def test_each_device_is_admitted_and_has_a_folder(operator: Operator) -> None:
         "device.key",
         "token",
         "fleetledger-agent.service",
+        "fleetledger-infer.service",
     }
 
 
