@@ -43,12 +43,15 @@ UNUSED = (
     "numpy/**/tests",
     "numpy/distutils",
     "numpy/f2py",
+    "numpy/**/*.a",
+    "onnxruntime/capi/libonnxruntime.so.*",
     "onnxruntime/tools",
     "onnxruntime/transformers",
     "zstandard/_cffi.*.so",
 )
 """What packages bring that no program of fleetledger loads: their tests, tools for models of other
-kinds, a compiler's glue, a second build for PyPy."""
+kinds, a compiler's glue, a second build for PyPy, static libraries, and the runtime once more for
+programs in C: Python has it in its own module."""
 
 
 class InstallerError(Exception):

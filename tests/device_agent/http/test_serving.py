@@ -210,3 +210,23 @@ def test_doubted_pictures_are_kept_where_the_owner_says_so(home: ServingHome) ->
         assert list((home.folder / "inbox").glob("*.json"))
     finally:
         program.kill()
+
+
+def test_an_application_asks_through_five_switches(home: ServingHome, program: Program) -> None:
+    """A thousand frames over one connection; each is answered by one whole version."""
+    shown, versions = models.picture("dark"), []
+    connection = UnixConnection(program.path)
+    for number in range(1000):
+        if number % 150 == 149 and number < 750:
+            home.switch(exported(number // 150 + 2))
+        connection.request("POST", "/v1/classify?most=1", shown)
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        assert answer.status == 200, told
+        assert told["classes"][0]["name"] == ("dark" if told["version"] % 2 else "light")
+        versions.append(told["version"])
+    connection.close()
+    assert versions == sorted(versions)
+    assert set(versions) == {1, 2, 3, 4, 5, 6}
+    home.published.follow()
+    assert len(home.folders()) == 2, "the program leases the one that it answers by"

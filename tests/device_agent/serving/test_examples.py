@@ -1,6 +1,7 @@
 """The examples of the page on applications run as they stand."""
 
 import io
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,28 @@ def test_a_pipe_of_frames_is_answered_frame_by_frame(tmp_path: Path) -> None:
         check=True,
     )
     assert [line.split()[0] for line in told.stdout.decode().splitlines()] == ["dark", "light"]
+
+
+def test_gstreamer_fills_the_pipe(tmp_path: Path) -> None:
+    """As the page has it, with GStreamer's test picture in the place of a camera."""
+    if shutil.which("gst-launch-1.0") is None:
+        pytest.skip("apt install gstreamer1.0-tools gstreamer1.0-plugins-base")
+    home = ServingHome(tmp_path / "agent-home")
+    home.switch(models.exported(1))
+    line = (
+        "gst-launch-1.0 -q videotestsrc num-buffers=3 ! videoconvert ! videoscale ! "
+        "video/x-raw,format=RGB,width=64,height=48 ! fdsink fd=1"
+    )
+    with subprocess.Popen(line.split(), stdout=subprocess.PIPE) as source:
+        told = subprocess.run(
+            example("pipe_of_frames.py", str(home.folder), "64", "48"),
+            stdin=source.stdout,
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": str(ROOT)},
+            check=True,
+        )
+    lines = told.stdout.decode().splitlines()
+    assert (source.returncode, len(lines), len(set(lines))) == (0, 3, 1)
 
 
 def test_a_film_is_answered_frame_by_frame(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""How long a switch of the model takes as an application sees it; README.md tells the result."""
