@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from sqlite_utils import Database
 
 from device_agent.inference import Floats
-from device_agent.store.database import Database
 from schemas.values import Digest
 
 LAYOUT = 1

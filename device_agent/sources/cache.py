@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlite_utils import Database
+
 from device_agent.errors import SourceError
-from device_agent.store.database import Database
 from schemas.values import Digest
 
 
@@ -65,11 +66,11 @@ class DigestCache:
         if not gone and not new:
             return
         try:
-            with self._db.atomic():
-                self._db.conn.executemany(
+            with self._db.conn as connection:
+                connection.executemany(
                     "DELETE FROM seen WHERE path = ?", [(path,) for path in gone]
                 )
-                self._db.conn.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)", new)
+                connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)", new)
         except sqlite3.Error as error:
             raise self._failure(error) from error
 

@@ -12,9 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlite_utils import Database
+
 from device_agent.errors import SourceError
 from device_agent.sources.masks import decode_mask, pixels_of
-from device_agent.store.database import Database
 from learning.errors import ImageError
 from schemas.values import Digest
 
@@ -81,8 +82,8 @@ class ShownCache:
 
     def _write(self, statement: str, rows: list[tuple[str, ...]]) -> None:
         try:
-            with self._db.atomic():
-                self._db.conn.executemany(statement, rows)
+            with self._db.conn as connection:
+                connection.executemany(statement, rows)
         except sqlite3.Error as error:
             raise self._failure(error) from error
 

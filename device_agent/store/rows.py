@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from sqlite_utils import Database
 
 from device_agent.core.draft import LAYERS, Draft, Groups, Members
 from device_agent.core.records import OutboxBody, OutboxKey, OutboxMessage
 from device_agent.core.state import AgentRecords
-from device_agent.store.database import Database
 from learning.numerics.detection import Detector
 from schemas.canonical import canonical_json, parse_json
 from schemas.errors import SchemaError

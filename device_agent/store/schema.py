@@ -9,18 +9,19 @@ dead_letter   messages that were refused, with the reason
 
 from __future__ import annotations
 
-from device_agent.store.database import Database, Migrations
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
 
 MIGRATIONS = Migrations("agent")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_fact(db: Database) -> None:
     """Make the table of single facts, as JSON."""
     db.execute("CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_part(db: Database) -> None:
     """Make the tables of parts and of the images that are in them."""
     db.execute(
@@ -47,13 +48,13 @@ def create_part(db: Database) -> None:
     db.execute("CREATE INDEX image_part ON image (stage, part)")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_unusable(db: Database) -> None:
     """Make the table of images that do not decode."""
     db.execute("CREATE TABLE unusable (digest TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_outbox(db: Database) -> None:
     """Make the tables of messages: waiting, said 'nothing', refused."""
     db.execute(
@@ -83,7 +84,7 @@ def create_outbox(db: Database) -> None:
     )
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def let_letters_be_transitions(db: Database) -> None:
     """Allow one more kind of message; SQLite changes a check only with the whole table."""
     db.execute("ALTER TABLE outbox RENAME TO outbox_before")
@@ -104,7 +105,7 @@ def let_letters_be_transitions(db: Database) -> None:
     db.execute("DROP TABLE outbox_before")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_detector(db: Database) -> None:
     """Make the tables of the detector: its state, what was measured, what was reported."""
     db.execute(
@@ -114,13 +115,13 @@ def create_detector(db: Database) -> None:
     db.execute("CREATE TABLE reported_class (name TEXT PRIMARY KEY) STRICT")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def create_answered_round(db: Database) -> None:
     """Make the table of answered rounds."""
     db.execute("CREATE TABLE answered_round (number INTEGER PRIMARY KEY) STRICT")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def let_letters_be_gradients(db: Database) -> None:
     """Allow messages to the proxy; SQLite changes a check only with the whole table."""
     db.execute("ALTER TABLE outbox RENAME TO outbox_before")
@@ -142,7 +143,7 @@ def let_letters_be_gradients(db: Database) -> None:
     db.execute("DROP TABLE outbox_before")
 
 
-@MIGRATIONS
+@MIGRATIONS()
 def let_records_be_rows(db: Database) -> None:
     """Bring a table for each thing into one of rows, and drop them."""
     db.execute("CREATE TABLE installation (name TEXT NOT NULL) STRICT")

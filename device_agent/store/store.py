@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlite_utils import Database
+
 from device_agent.core.changes.durable import Durable
 from device_agent.core.draft import Draft
 from device_agent.core.records import OutboxKey
 from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
-from device_agent.store.database import Database
 from device_agent.store.rows import load_records, read_attached, write_draft
 from device_agent.store.schema import MIGRATIONS
 from schemas.contributions import PartKey
@@ -145,7 +146,8 @@ class AgentStore:
             return fresh
 
     def _refuse_newer(self) -> None:
-        newer = set(MIGRATIONS.applied(self._db)) - set(MIGRATIONS.names)
+        known = {step.name for step in MIGRATIONS.pending(Database(memory=True))}
+        newer = {step.name for step in MIGRATIONS.applied(self._db)} - known
         if newer:
             raise StoreError(
                 f"{self._path}: written by a newer agent ({min(newer)}); update this one"

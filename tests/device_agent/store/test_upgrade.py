@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from sqlite_utils import Database
 
 from device_agent.core.changes.durable import Durable
 from device_agent.core.changes.measurements import TransitionWritten
@@ -18,7 +19,6 @@ from device_agent.core.draft import Draft
 from device_agent.core.records import OutboxKey, OutboxMessage
 from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
-from device_agent.store.database import Database
 from device_agent.store.schema import MIGRATIONS
 from device_agent.store.store import AgentStore
 from schemas.proxy import PrototypeGradients
