@@ -39,7 +39,7 @@ from device_agent.features.cache import FeatureCache
 from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.health.inferences import InferenceMeter, Inferences
-from device_agent.health.machine import Machine
+from device_agent.health.machine import Conditions, Machine
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost, sessions_of
 from device_agent.inference import InstalledModel, SessionSettings
@@ -232,6 +232,9 @@ class Bench:
     def _throttled(self) -> int | None:
         return self._machine.throttled() if self._machine is not None else None
 
+    def _conditions(self) -> Conditions:
+        return self._machine.conditions() if self._machine is not None else Conditions()
+
     def _scan(self) -> Input:
         try:
             scanned = self._source.scan()
@@ -353,6 +356,7 @@ class Bench:
 
     def _evaluate(self, request: Evaluate) -> Input:
         folder, active = self._home.evaluation_folder, request.active
+        before = self._conditions()
         try:
             model = self._active_model(active)
             if folder is None or model is None:
@@ -370,7 +374,7 @@ class Bench:
         if not measured.results:
             text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
             return inputs.Evaluated(None, text)
-        traffic = self._traffic()
+        traffic, met = self._traffic(), self._conditions().since(before)
         return inputs.Evaluated(
             Evaluation(
                 model_version=active.version,
@@ -378,6 +382,9 @@ class Bench:
                 results=measured.results,
                 provider=model.provider,
                 seconds=measured.seconds,
+                power_mode=met.power_mode,
+                celsius=met.celsius,
+                throttled=met.throttled,
                 bytes_up=traffic.bytes_up,
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
