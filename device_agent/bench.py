@@ -103,6 +103,10 @@ class AgentWorkbench(Protocol):
         """Return which execution providers were left for the next one, and why."""
 
     @property
+    def building(self) -> str:
+        """Return what is built of a model now; empty where nothing is."""
+
+    @property
     def inferences(self) -> Inferences:
         """Return what the active model was asked so far."""
 
@@ -123,14 +127,17 @@ class Bench:
     ) -> None:
         """`machine` is what it runs on; None where there is none that can be asked."""
         model = home.settings.model
-        sessions = sessions_of(model)
+        sessions = sessions_of(home)
         self._home = home
         self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
         self._samples = LocalSamples(home.data_folder)
         self._host = ModelHost(blobs, sessions)
-        guards = guards_of(model, blobs, slots, sessions)
+        guards = guards_of(model, blobs, slots, sessions, machine)
+        self._trial = guards.trial
+        self._slots = slots
+        self._engines = sessions.engines
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
         self._published = PublishedModels(home.folder, blobs, slots)
         self._machine = machine
@@ -151,6 +158,11 @@ class Bench:
     def left(self) -> tuple[str, ...]:
         """Return which execution providers were left for the next one, and why."""
         return self._host.left
+
+    @property
+    def building(self) -> str:
+        """Return what is built of a model now; empty where nothing is."""
+        return "" if self._trial is None else self._trial.building
 
     @property
     def inferences(self) -> Inferences:
@@ -184,6 +196,8 @@ class Bench:
         # Before anybody is told of a switch.
         switches = isinstance(request, InstallModel | CheckActiveModel)
         self._published.follow(thorough=switches)
+        if switches and self._engines is not None:
+            self._engines.keep(self._slots.digests())
         return answers
 
     def _answer(self, request: Request) -> tuple[Input, ...]:
@@ -395,15 +409,22 @@ class Bench:
 
 
 def guards_of(
-    model: ModelSettings, blobs: BlobFolder, slots: ModelSlots, sessions: SessionSettings
+    model: ModelSettings,
+    blobs: BlobFolder,
+    slots: ModelSlots,
+    sessions: SessionSettings,
+    machine: Machine | None = None,
 ) -> Guards:
     """Return what the owner has a new model go through."""
     memory = model.trial_memory_mib
     limits = TrialSettings(
-        model.trial_seconds, None if memory is None else memory << 20, model.slowdown
+        model.trial_seconds,
+        model.build_seconds,
+        None if memory is None else memory << 20,
+        model.slowdown,
     )
     return Guards(
-        Trial(blobs, sessions, limits) if model.trial else None,
+        Trial(blobs, sessions, limits, machine=machine) if model.trial else None,
         Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,
     )
 
